@@ -1,0 +1,73 @@
+"""Targets along time: everything here is time-major, [T, B] (floor 1)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .checks import require_bool, require_same_shape, require_unit_interval
+
+
+def discounted_returns(
+    reward: Tensor,  # [T, B]  r_t, reward units
+    next_value: Tensor,  # [T, B]  V(s_{t+1}) of the true successor, return units
+    terminated: Tensor,  # [T, B]  bool: no bootstrap
+    truncated: Tensor,  # [T, B]  bool: bootstrap from the true successor, and stop there
+    *,
+    gamma: float,
+) -> Tensor:  # [T, B]  G_t, return units, detached
+    r"""Reward-to-go, bootstrapped where the data end but the episode does not.
+
+    Equal to `value + gae(..., lam=1)`, whatever the value function is.
+
+    Source: Sutton & Barto 2018, the n-step return. Book: eq. returns-recursion.
+    Raises ValueError: shapes differ, a flag is not bool, or gamma lies outside [0, 1].
+    """
+    require_same_shape(reward=reward, next_value=next_value, terminated=terminated, truncated=truncated)
+    require_bool(terminated=terminated, truncated=truncated)
+    require_unit_interval(gamma=gamma)
+    with torch.no_grad():
+        # LaTeX: e_t = d_t \vee z_t
+        ended = terminated | truncated
+        # LaTeX: b_t = (1 - d_t) V(s_{t+1})
+        bootstrap = next_value.masked_fill(terminated, 0.0)
+        returns, running = torch.empty_like(reward), next_value[-1]
+        for t in reversed(range(len(reward))):
+            # LaTeX: G_t = r_t + \gamma \left[ e_t b_t + (1 - e_t) G_{t+1} \right]
+            running = reward[t] + gamma * torch.where(ended[t], bootstrap[t], running)
+            returns[t] = running
+        return returns
+
+
+def gae(
+    reward: Tensor,  # [T, B]  r_t, reward units
+    value: Tensor,  # [T, B]  V(s_t), return units
+    next_value: Tensor,  # [T, B]  V(s_{t+1}) of the true successor, return units
+    terminated: Tensor,  # [T, B]  bool: no bootstrap
+    truncated: Tensor,  # [T, B]  bool: bootstrap from the true successor, but stop the trace
+    *,
+    gamma: float,
+    lam: float,
+) -> Tensor:  # [T, B]  A_t, return units, detached
+    r"""Generalized advantage estimates: an exponential average of k-step advantages.
+
+    With lam = 0 this is the one-step TD error, with lam = 1 the bootstrapped return minus V.
+
+    Source: Schulman et al. 2015b, arXiv:1506.02438. Book: eq. gae-recursion.
+    Raises ValueError: shapes differ, a flag is not bool, or gamma or lam lies outside [0, 1].
+    """
+    require_same_shape(reward=reward, value=value, next_value=next_value, terminated=terminated, truncated=truncated)
+    require_bool(terminated=terminated, truncated=truncated)
+    require_unit_interval(gamma=gamma, lam=lam)
+    with torch.no_grad():
+        # LaTeX: \delta_t = r_t + \gamma (1 - d_t) V(s_{t+1}) - V(s_t)
+        td_error = reward + gamma * next_value.masked_fill(terminated, 0.0) - value
+        # LaTeX: w_t = \gamma \lambda (1 - d_t) (1 - z_t)
+        weight = (gamma * lam) * (~(terminated | truncated)).to(reward.dtype)
+        # No trace enters from beyond the last row: A_T = 0, and the last row is one TD error.
+        advantage, running = torch.empty_like(reward), torch.zeros_like(reward[0])
+        for t in reversed(range(len(reward))):
+            # LaTeX: A_t = \delta_t + w_t A_{t+1}
+            running = td_error[t] + weight[t] * running
+            advantage[t] = running
+        return advantage

@@ -1,0 +1,139 @@
+"""The loop and the evaluation (floor 6)."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+
+from .checks import require_count
+from .envs import make_env
+from .rollout import collect
+
+
+@dataclass
+class History:
+    """What happened: one row of figures an update, one an evaluation. Seconds leave evaluation out."""
+
+    updates: list[dict[str, float]] = field(default_factory=list)
+    evaluations: list[dict[str, float]] = field(default_factory=list)
+
+    def column(self, name: str) -> np.ndarray:
+        """The figures under `name`, in order: [number of updates], or of evaluations for an `eval/` name."""
+        rows = self.evaluations if name.startswith("eval/") else self.updates
+        return np.array([row[name] for row in rows if name in row])
+
+    def steps(self, name: str) -> np.ndarray:
+        """Environment steps done when each figure under `name` was read."""
+        rows = self.evaluations if name.startswith("eval/") else self.updates
+        return np.array([row["steps"] for row in rows if name in row])
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write one tidy table: steps, seconds, name, value."""
+        with Path(path).open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["steps", "seconds", "name", "value"])
+            for row in self.updates + self.evaluations:
+                for name, value in row.items():
+                    if name not in ("steps", "seconds"):
+                        writer.writerow([int(row["steps"]), row["seconds"], name, value])
+
+
+@torch.no_grad()
+def evaluate(agent: Any, env_id: str | None = None, *, episodes: int = 10, seed: int = 10_000) -> dict[str, float]:
+    """Returns of `episodes` whole episodes on the official Gymnasium environment, acting by the policy's mode.
+
+    One environment an episode, seeded `seed`, `seed` + 1, …; raw rewards; observation statistics are read, never
+    moved; the agent's random numbers are not touched. Raises ValueError: fewer than one episode.
+    """
+    require_count(episodes=episodes)
+    env = make_env(
+        env_id or agent.spec.env_id, episodes, backend="gymnasium", seed=seed, device=agent.device, dtype=agent.dtype
+    )
+    obs = env.reset()
+    total = torch.zeros(episodes, dtype=torch.float64, device=obs.device)
+    length, alive = torch.zeros_like(total), torch.ones_like(total, dtype=torch.bool)
+    while alive.any():
+        action, _ = agent.act(obs, deterministic=True)
+        step = env.step(agent.policy.to_env(action))
+        # Only the first episode of each environment counts; later ones would favor short episodes.
+        total += step.reward.double().masked_fill(~alive, 0.0)
+        length += alive
+        alive &= ~(step.terminated | step.truncated)
+        obs = step.obs
+    env.close()
+    return {
+        "eval/mean": float(total.mean()),
+        "eval/median": float(total.median()),
+        "eval/std": float(total.std(correction=0)),
+        "eval/min": float(total.min()),
+        "eval/max": float(total.max()),
+        "eval/length": float(length.mean()),
+    }
+
+
+def train(
+    agent: Any,
+    env: Any,
+    total_steps: int,
+    *,
+    eval_every: int | None = None,
+    eval_episodes: int = 10,
+    stop_at: float | None = None,
+    progress: bool = True,
+    callback: Callable[[dict[str, float]], None] | None = None,
+) -> History:
+    """Collect and update until `total_steps` environment steps are done, rounded up to whole rollouts.
+
+    eval_every: evaluate after the first update past each multiple (None: total_steps / 20). stop_at: leave early
+    once an evaluation's mean reaches it. callback: called with every row of figures.
+    Raises ValueError: total_steps below one rollout, or an environment that does not fit the agent.
+    """
+    config = agent.config
+    require_count(total_steps=total_steps, eval_episodes=eval_episodes)
+    if eval_every is not None:
+        require_count(eval_every=eval_every)
+    if total_steps < config.batch_size:
+        raise ValueError(
+            f"total_steps: wanted at least one rollout, {config.rollout_steps} * {config.num_envs} = "
+            f"{config.batch_size}; got {total_steps}"
+        )
+    if env.num_envs != config.num_envs or env.spec != agent.spec:
+        raise ValueError(
+            f"env: wanted {config.num_envs} of {agent.spec}, what the agent was made for; got {env.num_envs} of {env.spec}"
+        )
+    eval_every = eval_every or max(1, total_steps // 20)
+    history, steps, seconds, next_eval = History(), 0, 0.0, eval_every
+    bar = tqdm(total=total_steps, unit="step", disable=not progress)
+    obs = env.reset()
+    while steps < total_steps:
+        start = time.perf_counter()
+        rollout, obs = collect(agent, env, obs, config.rollout_steps)
+        figures = agent.update(rollout, progress=steps / total_steps)
+        steps += config.batch_size
+        seconds += time.perf_counter() - start
+        row = {"steps": steps, "seconds": seconds} | {name: float(value) for name, value in figures.items()}
+        row["train/reward_mean"] = float(rollout.reward.mean())
+        row["train/steps_per_second"] = steps / seconds
+        history.updates.append(row)
+        if callback:
+            callback(row)
+        if steps >= next_eval or steps >= total_steps:
+            next_eval = (steps // eval_every + 1) * eval_every
+            row = {"steps": steps, "seconds": seconds} | evaluate(agent, episodes=eval_episodes)
+            history.evaluations.append(row)
+            if callback:
+                callback(row)
+            bar.set_postfix({"return": f"{row['eval/mean']:.1f}"})
+            if stop_at is not None and row["eval/mean"] >= stop_at:
+                break
+        bar.update(config.batch_size)
+    bar.close()
+    return history
