@@ -75,9 +75,7 @@ class TorchEnv:
     def _uniform(self, *high: float) -> Tensor:
         """[B, S] uniform on [-high, high]."""
         bound = torch.tensor(high, dtype=self.dtype, device=self.device)
-        unit = torch.rand(
-            self.num_envs, self.state_dim, generator=self.generator, dtype=self.dtype, device=self.device
-        )
+        unit = torch.rand(self.num_envs, self.state_dim, generator=self.generator, dtype=self.dtype, device=self.device)
         return (2.0 * unit - 1.0) * bound
 
 

@@ -44,7 +44,10 @@ PRESETS: dict[tuple[str, str], Preset] = {
 
 
 def preset(algorithm: str, env_id: str) -> Preset:
-    """The settings kept for `algorithm` on `env_id`. Raises ValueError: there are none; the message lists those kept."""
+    """The settings kept for `algorithm` on `env_id`.
+
+    Raises ValueError: there are none; the message lists those kept.
+    """
     if (algorithm, env_id) not in PRESETS:
         kept = ", ".join(f"{a} on {e}" for a, e in PRESETS)
         raise ValueError(f"preset: wanted one of: {kept}; got {algorithm} on {env_id}")

@@ -107,7 +107,8 @@ def train(
         )
     if env.num_envs != config.num_envs or env.spec != agent.spec:
         raise ValueError(
-            f"env: wanted {config.num_envs} of {agent.spec}, what the agent was made for; got {env.num_envs} of {env.spec}"
+            f"env: wanted {config.num_envs} of {agent.spec}, what the agent was made for; "
+            f"got {env.num_envs} of {env.spec}"
         )
     eval_every = eval_every or max(1, total_steps // 20)
     history, steps, seconds, next_eval = History(), 0, 0.0, eval_every

@@ -91,7 +91,8 @@ class PPOConfig:
             raise ValueError(f"momentum: wanted 0 with adam, which has its own; got {self.momentum}")
         if self.minibatch_size > self.batch_size:
             raise ValueError(
-                f"minibatch_size: wanted at most rollout_steps * num_envs = {self.batch_size}; got {self.minibatch_size}"
+                f"minibatch_size: wanted at most rollout_steps * num_envs = {self.batch_size}; "
+                f"got {self.minibatch_size}"
             )
         if self.normalize_advantage and 1 in (self.minibatch_size, self.batch_size % self.minibatch_size):
             raise ValueError(

@@ -1,0 +1,59 @@
+"""The command line: `python -m minerva_lite train|evaluate|study …` (floor 8)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from .agents.ppo import PPOAgent
+from .checkpoints import load, save
+from .envs import make_env
+from .presets import preset
+from .studies import PPO_ABLATIONS, study
+from .training import evaluate, train
+
+Algorithm = Annotated[Literal["ppo"], tyro.conf.Positional]
+
+
+def train_command(
+    algorithm: Algorithm,
+    env: str,
+    seed: int = 0,
+    steps: int | None = None,
+    device: str = "auto",
+    out: Path | None = None,
+) -> None:
+    """Train by the preset, print the final evaluation over 100 episodes, and save the agent if `out` is given."""
+    settings = preset(algorithm, env)
+    worlds = make_env(env, settings.config.num_envs, seed=seed)
+    agent = PPOAgent(settings.config, worlds.spec, seed=seed, device=device)
+    train(agent, worlds, steps or settings.total_steps)
+    print(json.dumps(evaluate(agent, episodes=100)))
+    if out:
+        save(agent, out)
+
+
+def evaluate_command(path: Annotated[Path, tyro.conf.Positional], episodes: int = 100) -> None:
+    """Evaluate a saved agent on the official environment."""
+    print(json.dumps(evaluate(load(path), episodes=episodes)))
+
+
+def study_command(
+    algorithm: Algorithm,
+    env: tuple[str, ...],
+    out: Path,
+    seeds: int = 5,
+    first_seed: int = 0,
+    ablations: bool = False,
+    jobs: int = 2,
+) -> None:
+    """Run the preset, or with --ablations every implementation detail switched, over many seeds; write a CSV."""
+    variants = PPO_ABLATIONS if ablations else {"preset": {}}
+    study(algorithm, env, range(first_seed, first_seed + seeds), variants, out, jobs=jobs)
+
+
+if __name__ == "__main__":
+    tyro.extras.subcommand_cli_from_dict({"train": train_command, "evaluate": evaluate_command, "study": study_command})

@@ -1,0 +1,60 @@
+"""Save an agent and get it back (floor 5)."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .agents.ppo import PPOAgent, PPOConfig
+from .envs import EnvSpec
+
+AGENTS: dict[str, tuple[type, type]] = {PPOAgent.name: (PPOAgent, PPOConfig)}
+FORMAT = 1
+
+
+def save(agent: Any, path: str | Path) -> None:
+    """Write everything that training changes, normalizer and generator included, and the settings.
+
+    The file is written beside its final name and renamed, so a crash never leaves half a checkpoint.
+    """
+    path = Path(path)
+    state = {"format": FORMAT, "agent": agent.name, "torch": torch.__version__, "state": agent.state_dict()}
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | Path, *, device: str | torch.device = "auto") -> Any:
+    """The agent saved at `path`. Reads tensors and plain values only, so a hostile file cannot run code.
+
+    Raises FileNotFoundError, or ValueError: the file is no checkpoint of this package, or of a newer format.
+    """
+    path = Path(path)
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # torch reports a damaged file by half a dozen exception types
+        raise ValueError(f"path: wanted a checkpoint of minerva_lite; {path.name} cannot be read ({error})") from error
+    if not isinstance(saved, dict) or saved.get("agent") not in AGENTS:
+        raise ValueError(f"path: wanted a checkpoint of minerva_lite; {path.name} holds something else")
+    if saved["format"] > FORMAT:
+        raise ValueError(f"path: wanted format {FORMAT} or older; {path.name} has format {saved['format']}")
+    agent_class, config_class = AGENTS[saved["agent"]]
+    state = saved["state"]
+    config = config_class(**state["config"])
+    dtype = state["modules"]["obs_normalizer.mean"].dtype
+    agent = agent_class(config, EnvSpec(**state["spec"]), device=device, dtype=dtype)
+    agent.load_state_dict(state)
+    return agent
