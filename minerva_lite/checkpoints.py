@@ -22,7 +22,7 @@ def save(agent: Any, path: str | Path) -> None:
     The file is written beside its final name and renamed, so a crash never leaves half a checkpoint.
     """
     path = Path(path)
-    state = {"format": FORMAT, "agent": agent.name, "torch": torch.__version__, "state": agent.state_dict()}
+    state = {"format": FORMAT, "agent": agent.name, "torch": str(torch.__version__), "state": agent.state_dict()}
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:

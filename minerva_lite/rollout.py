@@ -79,7 +79,8 @@ def _rows(tensors: Any, index: Any) -> Any:
 def minibatches(rows: dict[str, Any], size: int, generator: Generator) -> Iterator[dict[str, Any]]:
     """One pass over all rows ([N, ...], or tuples of such) in a fresh random order, `size` at a time.
 
-    The last minibatch may be shorter. The rows are shuffled once and then cut, so that a minibatch is a view, not a gather.
+    The last minibatch may be shorter. The rows are shuffled once and then cut, so that a minibatch is a view,
+    not a gather.
     """
     n = len(next(t for t in rows.values() if isinstance(t, Tensor)))
     order = torch.randperm(n, generator=generator, device=generator.device)
