@@ -1,0 +1,315 @@
+"""Run the real functions, and compare what each marked statement produced with its formula."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .evaluate import Scope
+from .inputs import CASES
+from .latex import FormulaError, tokens_of
+from .markers import Marker, find_markers
+from .named import Named, as_tensor
+from .parse import Node, parse, split_equation
+from .symbols import TABLES
+from .table import Table, path_root
+from .trace import Call, Pass, trace
+
+PACKAGE = "minerva_lite"
+TOLERANCE = 1e-9  # relative to the largest entry
+ROUNDING = 1e-13  # absolute: what float64 leaves where terms of size one cancel
+DRAWS = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like"}
+
+
+@dataclass(frozen=True)
+class Equation:
+    """A parsed marker: the symbol on its left (None where the left side is an expression) and its sides."""
+
+    left: str | None
+    sides: tuple[Node, ...]  # every side to be compared with the value
+
+    @classmethod
+    def read(cls, latex: str, table: Table) -> Equation:
+        first, *rest = split_equation(latex)
+        symbol = next((s for s in table.declared.values() if tokens_of(s.latex) == first), None)
+        if symbol is not None and symbol.exp_of:
+            symbol = None
+        sides = rest if symbol else [first, *rest]
+        return cls(symbol.latex if symbol else None, tuple(parse(side, table) for side in sides))
+
+
+@dataclass
+class Function:
+    """One function with markers, and everything needed to check it."""
+
+    key: str  # as in symbols.py, such as "returns.gae" or "agents.ppo.PPOAgent.policy_loss"
+    module: Any
+    markers: list[Marker]
+    package: str = PACKAGE
+    tables: dict[str, Table] = field(default_factory=lambda: TABLES, repr=False)
+    cases: dict[str, Callable] = field(default_factory=lambda: CASES, repr=False)
+
+    @property
+    def qualname(self) -> str:
+        return self.markers[0].owner
+
+    @cached_property
+    def table(self) -> Table:
+        if self.key not in self.tables:
+            raise FormulaError(f"{self.key} has markers but no table in symbols.py")
+        return self.tables[self.key]
+
+    @cached_property
+    def equations(self) -> list[Equation]:
+        read = []
+        for marker in self.markers:
+            try:
+                read.append(Equation.read(marker.latex, self.table))
+            except FormulaError as error:
+                raise FormulaError(f"{marker.where} {marker.latex}: {error}") from error
+        return read
+
+    def holder(self) -> tuple[Any, str]:
+        """The module or class that holds the function, and the name it is held under."""
+        *path, name = self.qualname.split(".")
+        holder = self.module
+        for part in path:
+            holder = getattr(holder, part)
+        return holder, name
+
+    def raw(self) -> Callable:
+        holder, name = self.holder()
+        found = inspect.getattr_static(holder, name)
+        return inspect.unwrap(getattr(found, "__func__", found))
+
+    @cached_property
+    def tree(self) -> ast.FunctionDef:
+        """The syntax of the function."""
+        source = Path(self.module.__file__).read_text(encoding="utf-8")
+        body = ast.parse(source).body
+        *path, name = self.qualname.split(".")
+        for part in path:
+            body = next(n for n in body if isinstance(n, ast.ClassDef) and n.name == part).body
+        return next(n for n in body if isinstance(n, ast.FunctionDef) and n.name == name)
+
+    @cached_property
+    def local_sources(self) -> dict[str, str]:
+        """Symbols that stand for what enters the function from a call: see `_comes_from_outside`."""
+        parameters = set(inspect.signature(self.raw()).parameters)
+        locals_ = {}
+        for symbol in self.table.declared.values():
+            if symbol.source and path_root(symbol.source) not in parameters:
+                if not self._comes_from_outside(path_root(symbol.source)):
+                    raise FormulaError(f"{self.key}: {symbol.latex} stands for {symbol.source}, which is no input")
+                locals_[symbol.latex] = symbol.source
+        for latex, path in self.table.beyond.items():
+            if path_root(path) not in parameters:
+                raise FormulaError(f"{self.key}: beyond {latex} stands {path}, which is no input")
+        return locals_
+
+    def _comes_from_outside(self, name: str) -> bool:
+        """Is every binding of a local a random draw, a network's output, or a function that is checked itself?"""
+        checked = {key.rsplit(".", 1)[-1] for key in self.tables}
+        bindings = []
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    pairs = [(target, node.value)]
+                    if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                        pairs = list(zip(target.elts, node.value.elts, strict=True))
+                    bindings += [v for t, v in pairs if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(t))]
+            elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For | ast.NamedExpr):
+                if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node.target)):
+                    bindings.append(node)
+        return bool(bindings) and all(_is_outside_call(value, checked) for value in bindings)
+
+    def run(self) -> list[Call]:
+        """Every call of the function in its cases, traced. The cases are the same each time."""
+        if self.key not in self.cases:
+            raise FormulaError(f"{self.key} has markers but no cases in inputs.py")
+        code, calls = self.raw().__code__, []
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            for case in self.cases[self.key](torch.Generator().manual_seed(1)):
+                run = self._bound(case)
+                calls += trace(run, code, self.markers, self.table, self.local_sources)
+        return calls
+
+    def _bound(self, case: Any) -> Callable[[], Any]:
+        if callable(case):
+            return case
+        holder, name = self.holder()
+        return lambda: getattr(holder, name)(**case)
+
+
+def _is_outside_call(value: ast.AST, checked: set[str]) -> bool:
+    if not isinstance(value, ast.Call):
+        return False
+    if isinstance(value.func, ast.Name):
+        return value.func.id in checked
+    if isinstance(value.func, ast.Attribute) and isinstance(value.func.value, ast.Name):
+        owner, name = value.func.value.id, value.func.attr
+        return (owner == "torch" and name in DRAWS) or owner == "self"
+    return False
+
+
+# ------------------------------------------------------------------------------------------------------ comparing
+
+
+class Mismatch(FormulaError):
+    """The code produced something else than the formula says."""
+
+
+def compare(
+    function: Function, calls: list[Call], equations: list[Equation] | None = None, only: int | None = None
+) -> dict[int, int]:
+    """Compare every pass of every marker; how often each was evaluated. Raises Mismatch at the first difference.
+
+    `equations` replaces the formulas (a mutant), `only` restricts the comparison to one marker.
+    """
+    equations = equations or function.equations
+    counts: dict[int, int] = {}
+    for call in calls:
+        scope = Scope(function.table, dict(call.inputs))
+        for done in call.passes:
+            equation, marker = equations[done.marker], function.markers[done.marker]
+            scope.sources.update(done.locals)
+            for latex in done.locals:
+                scope._bind_sizes(latex, scope.array(latex))
+            scope.fixed = done.fixed
+            try:
+                if only is None or only == done.marker:
+                    _compare_pass(scope, equation, done)
+                    counts[done.marker] = counts.get(done.marker, 0) + 1
+                if equation.left is not None:
+                    remember(scope, equation.left, done)
+            except FormulaError as error:
+                row = f" at {done.fixed}" if done.fixed else ""
+                raise type(error)(f"{marker.where}{row} [{marker.latex}] {error}") from error
+    return counts
+
+
+def _compare_pass(scope: Scope, equation: Equation, done: Pass) -> None:
+    value = as_tensor(done.value).detach()
+    for side in equation.sides:
+        result = scope.value(side)
+        axes = result.axes
+        if equation.left is not None:
+            axes = tuple(a for a in scope.table.declared[equation.left].axes if a not in done.fixed)
+            Named(value, axes)  # the value has as many axes as the left side
+            wanted = tuple(scope.sizes.get(a, n) for a, n in zip(axes, value.shape, strict=True))
+            if tuple(value.shape) != wanted:
+                raise Mismatch(f"the left side has axes {' '.join(axes)} of sizes {wanted}; the code has {tuple(value.shape)}")
+        data = result.to(axes, {**scope.sizes, **dict(zip(axes, value.shape, strict=False))})
+        problem = difference(data.detach(), value)
+        if problem:
+            raise Mismatch(problem)
+
+
+def difference(formula: Tensor, value: Tensor) -> str | None:
+    """Why two tensors differ by more than rounding; None if they do not."""
+    if formula.shape != value.shape:
+        return f"the formula has shape {tuple(formula.shape)}, the code {tuple(value.shape)}"
+    same = formula == value  # infinities of one sign included
+    finite = torch.isfinite(formula) & torch.isfinite(value)
+    scale = max(1e-300, float(torch.where(finite, torch.maximum(formula.abs(), value.abs()), 0.0).max()))
+    # not (x <= y) rather than x > y: a NaN is a difference.
+    bad = ~same & ~(finite & ((formula - value).abs() <= TOLERANCE * scale + ROUNDING))
+    if not bad.any():
+        return None
+    k = int(bad.flatten().nonzero()[0])
+    return f"the formula gives {formula.flatten()[k].item():.12g}, the code {value.flatten()[k].item():.12g}"
+
+
+def remember(scope: Scope, latex: str, done: Pass) -> None:
+    """Keep a left side for later lines; inside a loop, as one row of the array. Rows not yet computed are NaN."""
+    symbol, value = scope.table.declared[latex], as_tensor(done.value).detach()
+    looped = [a for a in symbol.axes if a in done.fixed]
+    if not looped:
+        scope.left[latex] = Named(value, symbol.axes)
+        return
+    rest = tuple(a for a in symbol.axes if a not in looped)
+    row = Named(value, rest)
+    if latex not in scope.left:
+        shape = [scope.size(a) if a in looped else row.sizes()[a] for a in symbol.axes]
+        scope.left[latex] = Named(torch.full(shape, torch.nan, dtype=torch.float64), symbol.axes)
+    scope.left[latex].data[tuple(done.fixed[a] if a in looped else slice(None) for a in symbol.axes)] = value
+
+
+# --------------------------------------------------------------------------------------------------------- reports
+
+
+@dataclass
+class Report:
+    """What checking came to. `problems` is empty when every formula holds."""
+
+    evaluated: dict[str, int] = field(default_factory=dict)  # "file:line latex" -> passes compared
+    problems: list[str] = field(default_factory=list)
+
+    def __iadd__(self, other: Report) -> Report:
+        self.evaluated |= other.evaluated
+        self.problems += other.problems
+        return self
+
+
+def check_function(function: Function) -> Report:
+    """Evaluate all markers of one function."""
+    report = Report()
+    try:
+        function.equations  # noqa: B018 - a formula outside the language is reported as such
+        counts = compare(function, function.run())
+    except FormulaError as error:
+        report.problems.append(f"{function.key}: {error}")
+        return report
+    for k, marker in enumerate(function.markers):
+        if counts.get(k):
+            report.evaluated[f"{marker.where} {marker.latex}"] = counts[k]
+        else:
+            report.problems.append(f"{function.key}: {marker.where} [{marker.latex}] is on a line that no case reaches")
+    return report
+
+
+@lru_cache(maxsize=1)
+def package_root() -> Path:
+    return Path(importlib.import_module(PACKAGE).__file__).parent
+
+
+def module_names() -> list[str]:
+    """Modules of the package, such as "returns" and "agents.ppo"."""
+    root = package_root()
+    files = sorted(root.rglob("*.py"))
+    return [".".join(f.relative_to(root).with_suffix("").parts) for f in files if f.name != "__init__.py"]
+
+
+def functions_of(name: str) -> Iterator[Function]:
+    """The functions with markers of one module, in order."""
+    path = package_root().joinpath(*name.split(".")).with_suffix(".py")
+    markers = find_markers(path)
+    if not markers:
+        return
+    module = importlib.import_module(f"{PACKAGE}.{name}")
+    for owner in dict.fromkeys(m.owner for m in markers):
+        yield Function(f"{name}.{owner}", module, [m for m in markers if m.owner == owner])
+
+
+def all_functions() -> list[Function]:
+    return [function for name in module_names() for function in functions_of(name)]
+
+
+def check_module(name: str) -> Report:
+    """Evaluate all markers of one module of the package, such as "returns" or "agents.ppo"."""
+    report = Report()
+    for function in functions_of(name):
+        report += check_function(function)
+    return report
+
+

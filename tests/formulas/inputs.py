@@ -1,0 +1,221 @@
+"""Random float64 inputs for each function with markers: two or three cases, edges of its regime included.
+
+A case is the keyword arguments of the function, or something to call that runs it. The sizes of the axes differ from
+each other, so that a swapped axis shows; they are 2 or more, so that a mean over one entry hides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+T, B, I, K = 5, 3, 2, 4
+CASES: dict[str, Callable[[Generator], Iterator[Any]]] = {}
+
+
+def cases(*keys: str) -> Callable:
+    """Register a generator of cases for these functions."""
+
+    def register(function: Callable[[Generator], Iterator[Any]]) -> Callable:
+        for key in keys:
+            CASES[key] = function
+        return function
+
+    return register
+
+
+def normal(g: Generator, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=g, dtype=torch.float64)
+
+
+def positive(g: Generator, *shape: int) -> Tensor:
+    return 0.3 + 2.0 * torch.rand(shape, generator=g, dtype=torch.float64)
+
+
+def flag(g: Generator, *shape: int) -> Tensor:
+    """Both values occur, the first and the last row included, unless there are fewer than two entries."""
+    mask = torch.rand(shape, generator=g) < 0.4
+    mask[0, 0], mask[0, 1] = True, False
+    mask[-1, 0], mask[-1, 1] = False, True
+    return mask
+
+
+def flags(g: Generator) -> tuple[Tensor, Tensor]:
+    """Terminated and truncated: apart in most places, together in one (termination beats truncation)."""
+    terminated, truncated = flag(g, T, B), flag(g, T, B)
+    truncated[1, 0], terminated[1, 0] = True, False
+    truncated[1, 1], terminated[1, 1] = False, True
+    truncated[2, 2], terminated[2, 2] = True, True
+    truncated[3, 2], terminated[3, 2] = False, False
+    return terminated, truncated
+
+
+def trajectory(g: Generator) -> dict[str, Any]:
+    terminated, truncated = flags(g)
+    return {"reward": normal(g, T, B), "next_value": normal(g, T, B), "terminated": terminated, "truncated": truncated}
+
+
+@cases("returns.discounted_returns")
+def _(g: Generator) -> Iterator[Any]:
+    for gamma in (0.9, 0.5):
+        yield trajectory(g) | {"gamma": gamma}
+
+
+@cases("returns.gae")
+def _(g: Generator) -> Iterator[Any]:
+    for gamma, lam in ((0.9, 0.8), (0.7, 0.0), (0.6, 1.0)):
+        yield trajectory(g) | {"value": normal(g, T, B), "gamma": gamma, "lam": lam}
+
+
+@cases("distributions.gaussian_log_prob")
+def _(g: Generator) -> Iterator[Any]:
+    for scale in (1.0, 8.0):
+        yield {"action": scale * normal(g, T, B, I), "mean": normal(g, T, B, I), "std": positive(g, T, B, I)}
+
+
+@cases("distributions.gaussian_entropy")
+def _(g: Generator) -> Iterator[Any]:
+    for scale in (1.0, 0.05):
+        yield {"std": scale * positive(g, T, B, I)}
+
+
+@cases("distributions.gaussian_kl")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {
+            "mean_old": normal(g, T, B, I),
+            "std_old": positive(g, T, B, I),
+            "mean": normal(g, T, B, I),
+            "std": positive(g, T, B, I),
+        }
+
+
+@cases("distributions.gaussian_sample")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"mean": normal(g, T, B, I), "std": positive(g, T, B, I), "generator": Generator().manual_seed(3)}
+
+
+@cases("distributions.squashed_log_prob")
+def _(g: Generator) -> Iterator[Any]:
+    for scale in (1.0, 12.0):
+        yield {"pre_squash": scale * normal(g, T, B, I), "mean": normal(g, T, B, I), "std": positive(g, T, B, I)}
+
+
+def logits(g: Generator) -> Tensor:
+    return 2.0 * normal(g, T, B, K)
+
+
+@cases("distributions.categorical_log_prob")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"action": torch.randint(K, (T, B), generator=g), "logits": logits(g)}
+
+
+@cases("distributions.categorical_entropy")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"logits": logits(g)}
+
+
+@cases("distributions.categorical_kl")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"logits_old": logits(g), "logits": logits(g)}
+
+
+@cases("distributions.categorical_sample")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"logits": logits(g), "generator": Generator().manual_seed(3)}
+
+
+def log_ratio(g: Generator) -> Tensor:
+    """Ratios inside the clip range, and outside on both sides."""
+    ratio = 0.6 * normal(g, T, B)
+    ratio[0] = torch.tensor([0.02, 0.9, -0.9])
+    ratio[1] = torch.tensor([-0.03, 0.8, -0.7])
+    return ratio
+
+
+def advantage(g: Generator) -> Tensor:
+    """Advantages of both signs, at ratios on every side."""
+    advantage = normal(g, T, B)
+    advantage[0], advantage[1] = advantage[0].abs() + 0.1, -advantage[1].abs() - 0.1
+    return advantage
+
+
+@cases("distributions.kl_estimates")
+def _(g: Generator) -> Iterator[Any]:
+    yield {"log_ratio": log_ratio(g)}
+    yield {"log_ratio": 0.01 * normal(g, T, B)}
+
+
+@cases("objectives.policy_gradient_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"log_prob": normal(g, T, B), "advantage": advantage(g)}
+
+
+@cases("objectives.ppo_clip_objective", "objectives.ppo_clip_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for clip_eps in (0.2, 0.1):
+        yield {"log_ratio": log_ratio(g), "advantage": advantage(g), "clip_eps": clip_eps}
+
+
+@cases("objectives.ppo_clip_fraction")
+def _(g: Generator) -> Iterator[Any]:
+    for clip_eps in (0.2, 0.5):
+        yield {"log_ratio": log_ratio(g), "clip_eps": clip_eps}
+
+
+@cases("objectives.kl_penalty_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for kl_penalty in (0.7, 3.0):
+        yield {
+            "log_ratio": log_ratio(g),
+            "advantage": advantage(g),
+            "kl": positive(g, T, B),
+            "kl_penalty": kl_penalty,
+        }
+
+
+@cases("objectives.adapt_kl_penalty")
+def _(g: Generator) -> Iterator[Any]:
+    # Above, below and inside the band, and on both sides of each of its ends.
+    for kl in (0.05, 0.001, 0.01, 0.0149, 0.0151, 0.0066, 0.0067):
+        yield {"kl_penalty": 0.3, "kl": kl, "kl_target": 0.01}
+    yield {"kl_penalty": 1.7, "kl": 0.9, "kl_target": 0.02}
+
+
+@cases("objectives.value_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"value": normal(g, T, B), "value_target": normal(g, T, B)}
+
+
+@cases("objectives.clipped_value_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for clip_range in (0.2, 1.0):
+        yield {
+            "value": normal(g, T, B),
+            "value_old": normal(g, T, B),
+            "value_target": normal(g, T, B),
+            "clip_range": clip_range,
+        }
+
+
+@cases("objectives.normalize_advantage")
+def _(g: Generator) -> Iterator[Any]:
+    yield {"advantage": 3.0 + normal(g, T, B)}
+    yield {"advantage": 1e-3 * normal(g, T, B), "eps": 0.1}
+
+
+@cases("diagnostics.explained_variance")
+def _(g: Generator) -> Iterator[Any]:
+    yield {"value": normal(g, T, B), "returns": 2.0 + normal(g, T, B)}
+    returns = normal(g, T, B)
+    yield {"value": returns + 0.1 * normal(g, T, B), "returns": returns}

@@ -1,0 +1,147 @@
+r"""The tables of symbols: the only hand-written part of the formula checks. table.py says how to read them.
+
+To add a function: give it a table here and cases in inputs.py; `python -m tests.formulas` says what is missing.
+"""
+
+from __future__ import annotations
+
+from .table import Table
+
+# The law of notation for on-policy data, [T, B]; a function's table takes what it has as parameters.
+DATA = {
+    r"r_t": "reward [t b]",
+    r"V(s_t)": "value [t b]",
+    r"V(s_{t+1})": "next_value [t b]",
+    r"d_t": "terminated [t b]",
+    r"z_t": "truncated [t b]",
+    r"A_t": "advantage [t b]",
+    r"\log \rho_t": "log_ratio [t b]",
+    r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t b]",
+    r"\varepsilon_{\mathrm{clip}}": "clip_eps",
+    r"\gamma": "gamma",
+    r"\lambda": "lam",
+}
+SAMPLES = {"t": "t b"}  # mean_t runs over all samples
+
+
+def data(*names: str, **_: str) -> dict[str, str]:
+    """These symbols of the notation."""
+    return {name: DATA[name] for name in names}
+
+
+GAUSSIAN = {
+    r"a_i": "action [t b i]",
+    r"\mu_i": "mean [t b i]",
+    r"\sigma_i": "std [t b i]",
+}
+LOG_PROB = {r"\log \pi(a \mid s)": "[t b]"}
+
+TABLES: dict[str, Table] = {
+    "returns.discounted_returns": Table(
+        data("r_t", "V(s_{t+1})", "d_t", "z_t", r"\gamma") | {"e_t": "[t b]", "b_t": "[t b]", "G_t": "[t b]"},
+        beyond={"G_t": "next_value[-1]"},
+    ),
+    "returns.gae": Table(
+        data("r_t", "V(s_t)", "V(s_{t+1})", "d_t", "z_t", r"\gamma", r"\lambda")
+        | {r"\delta_t": "[t b]", "w_t": "[t b]", "A_t": "[t b]"}
+    ),
+    "distributions.gaussian_log_prob": Table(GAUSSIAN | LOG_PROB | {"z_i": "[t b i]"}),
+    "distributions.gaussian_entropy": Table({r"\sigma_i": "std [t b i]", "H": "[t b]"}),
+    "distributions.gaussian_kl": Table(
+        {
+            r"\mu^{\mathrm{old}}_i": "mean_old [t b i]",
+            r"\sigma^{\mathrm{old}}_i": "std_old [t b i]",
+            r"\mu_i": "mean [t b i]",
+            r"\sigma_i": "std [t b i]",
+            r"\Delta_i": "[t b i]",
+            r"r_i": "[t b i]",
+            r"\mathrm{KL}_i": "[t b i]",
+        }
+    ),
+    "distributions.gaussian_sample": Table(
+        {r"\mu_i": "mean [t b i]", r"\sigma_i": "std [t b i]", r"\xi_i": "noise [t b i]", "a_i": "[t b i]"}
+    ),
+    "distributions.squashed_log_prob": Table(
+        LOG_PROB
+        | {
+            r"u_i": "pre_squash [t b i]",
+            r"u": "pre_squash [t b i]",
+            r"\mu": "mean [t b i]",
+            r"\sigma": "std [t b i]",
+            r"\ell_i": "[t b i]",
+        }
+    ),
+    "distributions.categorical_log_prob": Table(
+        LOG_PROB | {r"\ell_j": "logits [t b j]", r"\log p_j": "[t b j]", "a": "action [t b]"}
+    ),
+    "distributions.categorical_entropy": Table({r"\ell_j": "logits [t b j]", r"\log p_j": "[t b j]", "H": "[t b]"}),
+    "distributions.categorical_kl": Table(
+        {
+            r"\ell^{\mathrm{old}}_j": "logits_old [t b j]",
+            r"\ell_j": "logits [t b j]",
+            r"\log p^{\mathrm{old}}_j": "[t b j]",
+            r"\log p_j": "[t b j]",
+            r"\mathrm{KL}": "[t b]",
+        }
+    ),
+    "distributions.categorical_sample": Table(
+        {r"\ell_j": "logits [t b j]", r"u_j": "uniform [t b j]", r"\xi_j": "[t b j]", "a": "[t b]"}
+    ),
+    "distributions.kl_estimates": Table(
+        data(r"\log \rho_t") | {"k_1": "[t b]", "k_2": "[t b]", "k_3": "[t b]"}
+    ),
+    "objectives.policy_gradient_loss": Table(
+        data("A_t", r"\log \pi_\theta(a_t \mid s_t)") | {r"L^{\mathrm{PG}}": "[]"}, index=SAMPLES
+    ),
+    "objectives.ppo_clip_objective": Table(
+        data(r"\log \rho_t", "A_t", r"\varepsilon_{\mathrm{clip}}")
+        | {r"\rho_t": "[t b]", r"\bar{\rho}_t": "[t b]", "L_t": "[t b]"}
+    ),
+    "objectives.ppo_clip_loss": Table(
+        data(r"\log \rho_t", "A_t", r"\varepsilon_{\mathrm{clip}}") | {"L_t": "[t b]", r"L^{\mathrm{clip}}": "[]"},
+        index=SAMPLES,
+    ),
+    "objectives.ppo_clip_fraction": Table(
+        data(r"\log \rho_t", r"\varepsilon_{\mathrm{clip}}") | {"f": "[]"}, index=SAMPLES
+    ),
+    "objectives.kl_penalty_loss": Table(
+        data(r"\log \rho_t", "A_t")
+        | {
+            r"\mathrm{KL}_t": "kl [t b]",
+            r"\beta_{\mathrm{KL}}": "kl_penalty",
+            r"\rho_t": "[t b]",
+            r"L^{\mathrm{pen}}": "[]",
+        },
+        index=SAMPLES,
+    ),
+    "objectives.adapt_kl_penalty": Table(
+        {
+            r"\mathrm{KL}": "kl",
+            r"\delta_{\mathrm{KL}}": "kl_target",
+            r"\beta_{\mathrm{KL}}": "kl_penalty",
+            "n": "[]",
+            r"\beta'_{\mathrm{KL}}": "[]",
+        }
+    ),
+    "objectives.value_loss": Table(
+        data("V(s_t)") | {"R_t": "value_target [t b]", "L^V": "[]"}, index=SAMPLES
+    ),
+    "objectives.clipped_value_loss": Table(
+        data("V(s_t)")
+        | {
+            r"V_{\mathrm{old}}(s_t)": "value_old [t b]",
+            "R_t": "value_target [t b]",
+            r"\varepsilon_V": "clip_range",
+            r"\bar{V}_t": "[t b]",
+            "m_t": "[t b]",
+            "L^V": "[]",
+        },
+        index=SAMPLES,
+    ),
+    "objectives.normalize_advantage": Table(
+        data("A_t") | {r"\varepsilon": "eps", "c_t": "[t b]", r"\hat{A}_t": "[t b]"}, index=SAMPLES
+    ),
+    "diagnostics.explained_variance": Table(
+        data("V(s_t)") | {"R_t": "returns [t b]", r"\nu": "[]", r"\mathrm{EV}": "[]"}, index=SAMPLES
+    ),
+}

@@ -1,0 +1,138 @@
+r"""What a function's symbols stand for: the only hand-written part (the tables themselves are in symbols.py).
+
+A symbol is written `latex: "identifier [axes]"`:
+- `r"r_t": "reward [t b]"`   a parameter of the function, with its named axes;
+- `r"\gamma": "gamma"`       a scalar; `self.config.gamma`, `params[1]` and `next_value[-1]` are paths and work too;
+- `r"A_t": "[t b]"`          no identifier: the left side of an earlier marked line;
+- `r"N": "#[t b]"`           the number of entries along these axes.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from .latex import FormulaError, tokens_of
+
+SPEC = re.compile(r"^\s*(?P<source>[^\[\]#]*(?:\[[-\w:\"']+\][\w.]*)*?)\s*(?P<size>#?)(?:\[(?P<axes>[a-z ]*)\])?\s*$")
+INDEX_TOKENS = re.compile(r"[a-zA-Z]|\d+|\+|-")
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """One declared symbol. `pattern` is its tokens, with (axis,) where an index may stand."""
+
+    latex: str
+    source: str  # a path that starts at a parameter; "" for a left side
+    axes: tuple[str, ...]
+    is_size: bool = False
+    exp_of: str = ""  # where \log x is declared and x is not, x is the exponential of that
+
+    @classmethod
+    def declare(cls, latex: str, spec: str) -> Symbol:
+        match = SPEC.match(spec)
+        if not match:
+            raise FormulaError(f"symbol {latex}: cannot read its declaration {spec!r}")
+        return cls(latex, match["source"].strip(), tuple((match["axes"] or "").split()), bool(match["size"]))
+
+    @cached_property
+    def pattern(self) -> tuple:
+        depth, out = [], []
+        tokens = tokens_of(self.latex)
+        for i, token in enumerate(tokens):
+            if token == "{":
+                depth.append(i > 0 and tokens[i - 1] == "_")
+            elif token == "}":
+                depth.pop()
+            is_slot = token in self.axes and any(depth) and not self.is_size
+            out.append((token,) if is_slot else token)
+        return tuple(out)
+
+    @cached_property
+    def slots(self) -> tuple[str, ...]:
+        """The axes that an index can move, in the order of their first appearance."""
+        return tuple(dict.fromkeys(p[0] for p in self.pattern if isinstance(p, tuple)))
+
+    def match(self, tokens: list[str], at: int) -> tuple[int, tuple[tuple[str, ...], ...]] | None:
+        """Where the symbol ends if it stands at `at`, and the index that stands in each slot."""
+        found: dict[str, tuple[str, ...]] = {}
+        for k, wanted in enumerate(self.pattern):
+            if at >= len(tokens):
+                return None
+            if not isinstance(wanted, tuple):
+                if tokens[at] != wanted:
+                    return None
+                at += 1
+                continue
+            end = at
+            if k + 1 < len(self.pattern) and self.pattern[k + 1] in ("}", ","):
+                while end < len(tokens) and INDEX_TOKENS.fullmatch(tokens[end]):
+                    end += 1
+            elif INDEX_TOKENS.fullmatch(tokens[at]) and tokens[at].isalpha():
+                end = at + 1
+            index = tuple(tokens[at:end])
+            if not index or found.setdefault(wanted[0], index) != index:
+                return None
+            at = end
+        # `V` does not stand in `V_t` or `V'`: those are other symbols.
+        if at < len(tokens) and tokens[at] in ("_", "'"):
+            return None
+        return at, tuple(found[axis] for axis in self.slots)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The symbols of one function.
+
+    index: what a subscript of a mean, sum, ... runs over where that is not the axis of the same name.
+    inner: the axis of inner products and norms.
+    beyond: value of an array past its last or before its first row (a path, or a number); zero where not given.
+    """
+
+    symbols: Mapping[str, str] = field(default_factory=dict)
+    index: Mapping[str, str] = field(default_factory=dict)
+    inner: str = "i"
+    beyond: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def declared(self) -> dict[str, Symbol]:
+        declared = {latex: Symbol.declare(latex, spec) for latex, spec in self.symbols.items()}
+        known = {tuple(tokens_of(latex)) for latex in declared}
+        for latex, symbol in list(declared.items()):
+            tokens = tokens_of(latex)
+            if tokens[0] == r"\log" and tuple(tokens[1:]) not in known:
+                plain = " ".join(tokens[1:])
+                declared[plain] = Symbol(plain, "", symbol.axes, exp_of=latex)
+        return declared
+
+    @cached_property
+    def axes(self) -> set[str]:
+        return {axis for symbol in self.declared.values() for axis in symbol.axes}
+
+    def longest(self, tokens: list[str], at: int) -> tuple[Symbol, int, tuple] | None:
+        """The longest declared symbol at `at`; of two equally long ones, the one written out more literally."""
+        best = None
+        for symbol in self.declared.values():
+            matched = symbol.match(tokens, at)
+            if matched:
+                shifted = sum(len(index) > 1 for index in matched[1])
+                key = (matched[0], -shifted, len(symbol.pattern))
+                if best is None or key > best[0]:
+                    best = key, symbol, *matched
+        return best[1:] if best else None
+
+
+def path_root(path: str) -> str:
+    """The name at which a path starts; only attributes, items and slices with constants may follow."""
+    node = ast.parse(path, mode="eval").body
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Attribute):
+            node = node.value
+        elif isinstance(node, ast.Subscript) and not any(isinstance(n, ast.Name | ast.Call) for n in ast.walk(node.slice)):
+            node = node.value
+        else:
+            raise FormulaError(f"{path!r} is not a path: a name, then attributes, constant items or constant slices")
+    return node.id
