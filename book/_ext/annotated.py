@@ -1,0 +1,298 @@
+r"""Annotated source: code in which each ``# LaTeX:`` comment is its typeset formula.
+
+    ```{annotated} minerva_lite.objectives.ppo_clip_loss
+    ```
+    ```{annotated} minerva_lite.objectives.ppo_clip_loss
+    :form: B
+    ```
+    {src}`minerva_lite.objectives.ppo_clip_loss:ratio`
+    {src}`clip the ratio <minerva_lite.objectives.ppo_clip_loss:ratio>`
+
+Form A is one continuous block, and its lines are the anchors that the role ``src``
+links to. Form B lists the marked lines, then the source as it stands in the file.
+A marker that cannot be placed or typeset, anywhere in the packages named by
+``annotated_packages``, is a warning, so that a build with warnings as errors fails.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from marked_source import MarkedSource, Marker, find_modules, parse_source
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+from sphinx import addnodes
+from sphinx.domains import Domain, ObjType
+from sphinx.roles import XRefRole
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.nodes import make_refnode
+from typeset import find_mathjax, typesetting_faults
+
+logger = logging.getLogger(__name__)
+HOME = Path(__file__).resolve().parents[2]  # the folder that holds book/ and the package
+STATIC = HOME / "book" / "_static"
+# The label after "eq." in a docstring; "eq. 7" of a paper is a number and stays text.
+EQUATION = re.compile(r"(?<=\beq\. )[a-z][\w:-]*\w")
+
+
+@dataclass(frozen=True)
+class Module:
+    """One file of the annotated packages."""
+
+    name: str
+    path: Path
+    location: str  # relative to the root, for messages
+    source: MarkedSource
+    html_lines: list[str]  # highlighted, without the markers
+
+    def markers_between(self, first: int, last: int) -> list[Marker]:
+        return [each for each in self.source.markers if first <= each.line <= last]
+
+    def target(self, marker: Marker) -> str:
+        return ".".join(filter(None, [self.name, marker.scope])) + f":{marker.name}"
+
+
+def load_module(name: str, path: Path, root: Path) -> Module:
+    source = parse_source(path.read_text(encoding="utf-8"))
+    lines = source.text.split("\n")
+    for marker in source.markers:
+        lines[marker.line - 1] = lines[marker.line - 1][: marker.column].rstrip()
+    # The whole file goes through the lexer at once, or a docstring's second line would be code.
+    colored = highlight("\n".join(lines), PythonLexer(stripnl=False), HtmlFormatter(nowrap=True))
+    return Module(name, path, path.relative_to(root).as_posix(), source, colored.split("\n"))
+
+
+def load_library(app) -> None:
+    """Read every file of the annotated packages and check all of their markers."""
+    root = Path(app.config.annotated_root or HOME).resolve()
+    library = {name: load_module(name, path, root)
+               for package in app.config.annotated_packages
+               for name, path in find_modules(root, package).items()}
+    app.annotated_library = library
+    for module in library.values():
+        for problem in module.source.problems:
+            logger.warning("marker: %s", problem.message, location=f"{module.location}:{problem.line}")
+    warn_of_untypesettable(app, root, library)
+
+
+def warn_of_untypesettable(app, root: Path, library: dict[str, Module]) -> None:
+    found = [(module, marker) for module in library.values() for marker in module.source.markers]
+    node_main = find_mathjax(root / app.config.annotated_mathjax)
+    if node_main is None:
+        logger.info("annotated source: no MathJax for node, formulas are checked by structure only")
+    macros = (app.config.mathjax3_config or {}).get("tex", {}).get("macros", {})
+    faults = typesetting_faults([marker.formula for _, marker in found], macros, node_main)
+    for (module, marker), fault in zip(found, faults, strict=True):
+        if fault:
+            logger.warning("formula: %s in %s", fault, marker.formula,
+                           location=f"{module.location}:{marker.line}")
+
+
+def anchor(target: str) -> str:
+    return "src-" + target.replace(":", "-")
+
+
+class Annotated(SphinxDirective):
+    """``annotated``: a function, class, method or module of an annotated package."""
+
+    required_arguments = 1
+    option_spec = {"form": lambda value: directives.choice(value, ("a", "b"))}
+
+    def run(self) -> list[nodes.Node]:
+        name = self.arguments[0]
+        if not (found := self.find(name)):
+            logger.warning("annotated: no %r in the annotated packages", name, location=self.get_location())
+            return []
+        module, first, last = found
+        self.env.note_dependency(str(module.path))
+        if self.options.get("form") == "b":
+            return [marked_list(module, first, last), plain_source(module, first, last)]
+        is_first = self.register(name, module, first, last)
+        return [continuous_block(module, first, last, anchor(module.name) if is_first else "")]
+
+    def find(self, name: str) -> tuple[Module, int, int] | None:
+        """Return the module that holds ``name``, and its first and last line there."""
+        library = self.env.app.annotated_library
+        if name in library:
+            return library[name], 1, len(library[name].source.text.splitlines())
+        for module in library.values():
+            if name.startswith(module.name + ".") and (span := module.source.objects.get(name[len(module.name) + 1:])):
+                return module, *span
+        return None
+
+    def register(self, name: str, module: Module, first: int, last: int) -> bool:
+        """Make these lines known to the role; return whether they are the first of their module."""
+        targets = {name, *(module.target(each) for each in module.markers_between(first, last))}
+        targets |= {f"{module.name}.{inner}" for inner, span in module.source.objects.items()
+                    if first <= span[0] <= last}
+        domain = self.env.get_domain("annotated")
+        if is_first := module.name not in domain.objects:
+            targets.add(module.name)
+        for target in sorted(targets):
+            if known := domain.objects.get(target):
+                logger.warning("annotated: %s already stands on page %s", target, known, location=self.get_location())
+            domain.objects[target] = self.env.docname
+        return is_first
+
+
+def continuous_block(module: Module, first: int, last: int, module_anchor: str) -> nodes.container:
+    """Form A. Raw HTML and real math nodes alternate, so that Sphinx itself handles the math."""
+    opening = {m.line if m.stands_above else m.first: m for m in module.markers_between(first, last)}
+    by_line = {marker.line: marker for marker in opening.values()}
+    starts = {span[0]: f"{module.name}.{inner}" for inner, span in reversed(module.source.objects.items())}
+    block = nodes.container(classes=["annotated"])
+    # MathJax enters a <pre> of this class only, and within it passes over the code.
+    raw(block, '<div class="highlight-python notranslate"><div class="highlight">'
+               '<pre class="mathjax_process tex2jax_process">')
+    if module_anchor:
+        raw(block, f'<span id="{module_anchor}"></span>')
+    closing = None
+    for line in range(first, last + 1):
+        if marker := opening.get(line):
+            raw(block, f'<span class="src-marked" id="{anchor(module.target(marker))}">')
+            closing = marker.last
+        identity = f' id="{anchor(starts[line])}"' if line in starts else ""
+        raw(block, f'<span class="src-line"{identity}>{line_number(line, opening.get(line), module)}')
+        add_code(block, module.html_lines[line - 1])
+        if marker := by_line.get(line):
+            add_formula(block, marker)
+        raw(block, "\n</span>" + ("</span>" if line == closing else ""))
+    raw(block, "</pre></div></div>")
+    return block
+
+
+def line_number(line: int, marker: Marker | None, module: Module) -> str:
+    """The gutter; ``linenos`` keeps it out of what the copy button takes. A marked line links to itself."""
+    if marker is None:
+        return f'<span class="src-number linenos">{line:4d}</span>'
+    return f'<a class="src-number linenos" href="#{anchor(module.target(marker))}">{line:4d}</a>'
+
+
+def add_code(block: nodes.container, line: str) -> None:
+    """Append one highlighted line; in a docstring, the label after "eq." becomes a link to its equation."""
+    match = EQUATION.search(line) if 'class="sd"' in line else None
+    before, label, after = (line[: match.start()], match[0], line[match.end():]) if match else (line, "", "")
+    raw(block, f'<span class="mathjax_ignore tex2jax_ignore">{before}')
+    if match:
+        reference = addnodes.pending_xref("", nodes.inline(label, label), refdomain="annotated",
+                                          reftype="equation", reftarget=label, refwarn=False)
+        block += nodes.inline("", "", reference)
+    raw(block, f"{after}</span>")
+
+
+def add_formula(block: nodes.container, marker: Marker) -> None:
+    indent = " " * (marker.column if marker.stands_above else 2)
+    # The hidden comment is for the copy button, which takes the text and leaves out `.linenos`.
+    comment = html.escape(f"# LaTeX: {marker.formula}")
+    raw(block, f'{indent}<span class="src-comment mathjax_ignore tex2jax_ignore">{comment}</span>'
+               '<span class="src-formula linenos">')
+    block += nodes.math("", rf"\displaystyle {marker.formula}")
+    raw(block, "</span>")
+
+
+def raw(block: nodes.container, text: str) -> None:
+    block += nodes.raw("", text, format="html")
+
+
+def marked_list(module: Module, first: int, last: int) -> nodes.bullet_list:
+    """Form B's list: line number (a link to form A, where there is one), statement, formula."""
+    listing = nodes.bullet_list(classes=["annotated-list"])
+    for marker in module.markers_between(first, last):
+        title = nodes.inline("", f"line {marker.first}")
+        target = module.target(marker)
+        link = addnodes.pending_xref("", title, refdomain="annotated", reftype="src", reftarget=target, refwarn=False)
+        item = nodes.list_item("", nodes.paragraph("", "", link))
+        statement = textwrap.dedent(source_lines(module, marker.first, marker.last))
+        item += nodes.literal_block(statement, statement, language="python")
+        item += nodes.math_block("", marker.formula, nowrap=False, number=None)
+        listing += item
+    return listing
+
+
+def source_lines(module: Module, first: int, last: int) -> str:
+    return "\n".join(module.source.text.split("\n")[first - 1 : last])
+
+
+def plain_source(module: Module, first: int, last: int) -> nodes.literal_block:
+    """Lines of the file as they are, with their true numbers."""
+    text = source_lines(module, first, last)
+    return nodes.literal_block(text, text, language="python", linenos=True, highlight_args={"linenostart": first})
+
+
+class SourceRole(XRefRole):
+    """``src``: code style for a bare target, ordinary text for a title given by the author."""
+
+    def create_xref_node(self):
+        self.innernodeclass = nodes.inline if self.has_explicit_title else nodes.literal
+        return super().create_xref_node()
+
+    def process_link(self, env, refnode, has_explicit_title, title, target):
+        refnode["refdomain"] = "annotated"  # the role is global; its targets are the domain's
+        short = re.sub(r"^.*\.(?=[^.:]+(:|$))", "", title)
+        return (title if has_explicit_title else short), target
+
+
+class AnnotatedDomain(Domain):
+    """Where each object and each marked line stands in form A: target -> page."""
+
+    name = "annotated"
+    label = "annotated source"
+    object_types = {"src": ObjType("annotated source", "src")}
+    roles = {"src": SourceRole(warn_dangling=True)}
+    dangling_warnings = {"src": "no annotated source shows %(target)s"}
+    initial_data = {"objects": {}}
+    data_version = 1
+
+    @property
+    def objects(self) -> dict[str, str]:
+        return self.data["objects"]
+
+    def clear_doc(self, docname):
+        for target in [key for key, page in self.objects.items() if page == docname]:
+            del self.objects[target]
+
+    def merge_domaindata(self, docnames, otherdata):
+        self.objects.update({key: page for key, page in otherdata["objects"].items() if page in docnames})
+
+    def resolve_xref(self, env, fromdocname, builder, typ, target, node, contnode):
+        if typ == "equation":
+            equations = env.get_domain("math").equations
+            label = next((each for each in (target, f"eq:{target}") if each in equations), None)
+            return label and make_refnode(builder, fromdocname, equations[label][0],
+                                          nodes.make_id(f"equation-{label}"), contnode)
+        page = self.objects.get(target)
+        return page and make_refnode(builder, fromdocname, page, anchor(target), contnode)
+
+    def resolve_any_xref(self, env, fromdocname, builder, target, node, contnode):
+        return []
+
+    def get_objects(self):
+        for target, page in self.objects.items():
+            yield target, target, "src", page, anchor(target), 1
+
+
+def provide_style(app, config) -> None:
+    """Add the folder of this extension's style sheet, unless the book has done so."""
+    if STATIC not in [Path(app.confdir, each).resolve() for each in config.html_static_path]:
+        config.html_static_path.append(str(STATIC))
+
+
+def setup(app) -> dict:
+    app.add_config_value("annotated_packages", ["minerva_lite"], "env")
+    app.add_config_value("annotated_root", "", "env", str)  # absolute; empty: the repository
+    app.add_config_value("annotated_mathjax", ".assets/node_modules/mathjax/es5/node-main.js", "env")
+    app.add_directive("annotated", Annotated)
+    app.add_domain(AnnotatedDomain)
+    app.add_role("src", SourceRole(warn_dangling=True))
+    app.add_css_file("annotated.css")
+    app.connect("config-inited", provide_style, priority=400)  # before Sphinx looks at the static folders
+    app.connect("builder-inited", load_library)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
