@@ -1,0 +1,93 @@
+"""Give the pages local copies of the scripts they load, so that they work from disk with no network.
+
+`npm ci` in `.assets` fetches MathJax, require.js and the widget manager. They go to `vendor/` beside the
+pages, outside `_static`. Without them the pages load the same versions from a CDN, and the build says so.
+Also here, since the command line of Jupyter Book has no option for them: BOOK_EXECUTE=force executes the
+chapters, and BOOK_REPOSITORY=<address> adds the buttons that lead to the repository.
+"""
+
+import base64
+import json
+import os
+import shutil
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.util import logging
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = ROOT / ".assets" / "node_modules"
+CDN = "https://cdn.jsdelivr.net/npm/"
+MATHJAX = ["tex-mml-chtml.js", "input/tex", "output/chtml", "a11y", "sre", "ui"]
+MANAGER = "@jupyter-widgets/html-manager"
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+logger = logging.getLogger(__name__)
+
+
+def configure(app, config):
+    config.nb_execution_mode = os.environ.get("BOOK_EXECUTE", config.nb_execution_mode)
+    repository = os.environ.get("BOOK_REPOSITORY")
+    if repository:
+        config.html_theme_options.update(
+            repository_url=repository, use_repository_button=True, use_issues_button=True
+        )
+    app.assets_are_local = MODULES.is_dir()
+    if app.assets_are_local:
+        mathjax, require, manager = (f"../vendor/{name}" for name in (
+            "mathjax/tex-mml-chtml.js", "require.js", "widgets/embed-amd.js"))
+    else:
+        version = json.loads((ROOT / ".assets" / "package.json").read_text("utf8"))["dependencies"]
+        logger.info("assets: .assets/node_modules is missing (no npm?); the pages load their scripts from a CDN")
+        mathjax = f"{CDN}mathjax@{version['mathjax']}/es5/tex-mml-chtml.js"
+        require = f"{CDN}requirejs@{version['requirejs']}/require.js"
+        manager = f"{CDN}{MANAGER}@{version[MANAGER]}/dist/embed-amd.js"
+    config.mathjax_path = mathjax
+    # myst-nb adds these to the pages that hold widgets, and to no other.
+    config.nb_ipywidgets_js = {require: {}, manager: {}, "../vendor/mathjax_hub.js": {"defer": "defer"}}
+
+
+def copy_vendor(app):
+    if app.builder.format != "html":
+        return
+    vendor = Path(app.outdir) / "vendor"
+    copy(Path(__file__).with_name("mathjax_hub.js"), vendor / "mathjax_hub.js")
+    if not app.assets_are_local:
+        return
+    copy(MODULES / "requirejs" / "require.js", vendor / "require.js")
+    for name in MATHJAX:
+        copy(MODULES / "mathjax" / "es5" / name, vendor / "mathjax" / name)
+    copy(MODULES / MANAGER / "dist" / "embed-amd.js", vendor / "widgets" / "embed-amd.js")
+    for font in (MODULES / MANAGER / "dist").glob("*.woff2"):  # the manager looks for them beside the page
+        copy(font, Path(app.outdir) / "book" / MANAGER / "dist" / font.name)
+
+
+def copy(source, target):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    else:
+        shutil.copy2(source, target)
+
+
+def add_fallbacks(app, doctree):
+    """Show a widget's stored picture to readers without JavaScript (and on paper)."""
+    source = Path(app.env.doc2path(app.env.docname))
+    if source.suffix != ".ipynb":
+        return
+    cells = json.loads(source.read_text("utf8"))["cells"]
+    bundles = [out.get("data", {}) for cell in cells for out in cell.get("outputs", [])]
+    bundles = [data for data in bundles if WIDGET_VIEW in data]
+    views = [node for node in doctree.findall(nodes.raw) if WIDGET_VIEW in node.astext()]
+    for node, data in zip(views, bundles, strict=False):
+        if "image/png" in data:
+            png = base64.b64encode(base64.b64decode("".join(data["image/png"]))).decode()
+            alt = nodes.unescape("".join(data.get("text/plain", ""))).replace('"', "&quot;")
+            image = f'<noscript><img alt="{alt}" src="data:image/png;base64,{png}"></noscript>'
+            node.parent.insert(node.parent.index(node) + 1, nodes.raw("", image, format="html"))
+
+
+def setup(app):
+    app.connect("config-inited", configure)
+    app.connect("builder-inited", copy_vendor)
+    app.connect("doctree-read", add_fallbacks)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
