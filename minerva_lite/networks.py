@@ -32,7 +32,8 @@ LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0
 
 def _orthogonal(rows: int, cols: int, gain: float, generator: Generator) -> Tensor:
     """A [rows, cols] matrix with orthonormal rows or columns, times `gain`, from `generator` alone."""
-    wide = torch.randn(max(rows, cols), min(rows, cols), generator=generator)
+    # In float64 whatever the agent's dtype, so that a seed names the same network everywhere.
+    wide = torch.randn(max(rows, cols), min(rows, cols), generator=generator, dtype=torch.float64)
     q, r = torch.linalg.qr(wide)
     # The sign of r's diagonal is a convention of the factorization; without it q is not uniformly distributed.
     q = q * r.diagonal().sign()

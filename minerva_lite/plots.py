@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 import matplotlib as mpl
 import torch
 from matplotlib.axes import Axes
+from torch import Tensor
 
 from .objectives import ppo_clip_objective
+
+if TYPE_CHECKING:
+    from .training import History
 
 # Okabe and Ito's colors: told apart by color-blind readers, dark enough on white.
 BLUE, ORANGE, GREEN, RED, GRAY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#6E6E6E"
@@ -70,3 +77,87 @@ def plot_clip_objective(ax: Axes, *, advantage: float, clip_eps: float, max_rati
         title=rf"$A = {advantage:+.0f}$,  $\varepsilon = {clip_eps:.2f}$",
     )
     ax.legend(loc="upper left" if advantage > 0 else "lower left")
+
+
+def plot_surrogate(ax: Axes, step: Tensor, surrogate: Tensor, gain: Tensor) -> None:
+    """What the surrogate promises and what the return does, [N] each, along a step of growing size, [N]."""
+    ax.plot(step, surrogate, color=BLUE, label=r"surrogate $L(\pi)$")
+    ax.plot(step, gain, color=RED, linestyle="--", label=r"truth $J(\pi) - J(\pi_b)$")
+    best = int(gain.argmax())
+    ax.plot(step[best], gain[best], "o", color=RED, markersize=6)
+    ax.annotate("the return is highest here", (step[best], gain[best]), (0, -22), textcoords="offset points")
+    ax.set(xlabel="step along the gradient (logit units)", ylabel="improvement (return units)")
+    ax.legend()
+
+
+def plot_drift(axes: Sequence[Axes], largest_ratio: Tensor, kl: Tensor, clip_eps: float) -> None:
+    """Largest ratio and KL of a batch, [N] each, over N gradient steps on the clipped objective, on two axes."""
+    axes[0].semilogy(largest_ratio, color=BLUE)
+    axes[0].axhline(1.0 + clip_eps, color=GRAY, linestyle="--", label=r"end of the interval, $1 + \varepsilon$")
+    axes[0].set(xlabel="gradient steps", ylabel="largest ratio (dimensionless)")
+    axes[0].legend()
+    axes[1].plot(kl, color=RED)
+    axes[1].set(xlabel="gradient steps", ylabel="KL(old || new) (nats)")
+
+
+def plot_kl_estimators(ax: Axes, shift: Tensor) -> None:
+    """Noise of one sample of k1, k2, k3 relative to the KL, for N(0, 1) against N(m, 1), m = shift [N]."""
+    m2, kl = shift.square(), 0.5 * shift.square()
+    noise = {"k_1": m2, "k_2": 0.5 * m2.square() + 0.25 * m2.pow(3), "k_3": m2.expm1() - m2}
+    for (name, variance), style, color in zip(noise.items(), ("-", ":", "--"), (RED, GREEN, BLUE), strict=True):
+        ax.loglog(kl, variance.sqrt() / kl, linestyle=style, color=color, label=f"${name}$")
+    ax.set(xlabel="KL(old || new) (nats)", ylabel="standard deviation of one sample / KL")
+    ax.legend()
+
+
+def plot_learning_curves(ax: Axes, histories: Mapping[str, History], title: str, *, solved: float) -> None:
+    """Mean evaluation return of several runs against environment steps."""
+    styles = ("-", "--", ":", "-.")
+    for i, (name, history) in enumerate(histories.items()):
+        ax.plot(history.steps("eval/mean"), history.column("eval/mean"), styles[i % 4], label=name)
+    ax.axhline(solved, color=GRAY, linewidth=1.0)
+    ax.annotate("solved", (1.0, solved), (-2, 2), ("axes fraction", "data"), "offset points", ha="right", color=GRAY)
+    ax.set(xlabel="environment steps", ylabel="mean return of 10 episodes", title=title)
+    if len(histories) > 1:
+        ax.legend(loc="lower right")
+
+
+def plot_learning_curve(ax: Axes, history: History, title: str, *, solved: float) -> None:
+    """Mean evaluation return of one run against environment steps; its training time in the title."""
+    seconds = history.updates[-1]["seconds"]
+    plot_learning_curves(ax, {"": history}, f"{title}, {seconds:.1f} s of training", solved=solved)
+    mean, std = history.column("eval/mean"), history.column("eval/std")
+    ax.fill_between(history.steps("eval/mean"), mean - std, mean + std, alpha=0.2, linewidth=0)
+
+
+LABELS = {
+    "kl/k3": "KL(old || new), k3 (nats)",
+    "kl/exact": "KL(old || new) (nats)",
+    "train/clip_fraction": "clip fraction",
+    "train/max_ratio": "largest ratio",
+    "train/std": "std of the policy (action units)",
+    "train/entropy": "entropy (nats)",
+    "value/explained_variance": "explained variance",
+}
+
+
+def plot_diagnostics(axes: Any, history: History, names: Sequence[str]) -> None:
+    """One diagnostic an axis, against environment steps."""
+    for ax, name in zip(axes.flat, names, strict=True):
+        ax.plot(history.steps(name), history.column(name), color=BLUE, linewidth=1.5)
+        ax.set(ylabel=LABELS.get(name, name))
+    for ax in axes[-1]:
+        ax.set(xlabel="environment steps")
+
+
+def plot_ablations(ax: Axes, rows: Sequence[Mapping[str, Any]], *, solved: float) -> None:
+    """Final return of every seed of every variant: a dot a seed, a bar at the median, `rows` from `read_study`."""
+    variants = list(dict.fromkeys(row["variant"] for row in rows))
+    for y, variant in enumerate(variants):
+        means = sorted(row["mean"] for row in rows if row["variant"] == variant)
+        ax.plot(means, [y] * len(means), "o", color=BLUE, alpha=0.6, markersize=5)
+        ax.plot([means[len(means) // 2]], [y], "|", color="black", markersize=14, markeredgewidth=2)
+    ax.axvline(solved, color=GRAY, linewidth=1.0)
+    ax.set(xlabel="mean return of 100 episodes", title=rows[0]["env_id"], yticks=range(len(variants)))
+    ax.set_yticklabels(variants)
+    ax.set_ylim(len(variants) - 0.5, -0.5)
