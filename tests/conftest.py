@@ -1,0 +1,102 @@
+"""What the tests share: one thread, repeatable random examples, and toy environments that tell what they were asked."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)
+settings.register_profile("book", max_examples=50, deadline=None, derandomize=True, database=None)
+settings.load_profile("book")
+
+
+class CountEnv(gym.Env):
+    """Observation (episode, step in it). Every episode lasts 3 steps; even ones terminate, odd ones are truncated."""
+
+    observation_space = gym.spaces.Box(-1000.0, 1000.0, (2,), np.float64)
+    action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float64)
+    episode = -1
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode, self.t = self.episode + 1, 0
+        return self._obs(), {}
+
+    def step(self, action):
+        self.t += 1
+        over = self.t == 3
+        even = self.episode % 2 == 0
+        return self._obs(), float(10 * self.episode + self.t), over and even, over and not even, {}
+
+    def _obs(self):
+        return np.array([self.episode, self.t], dtype=np.float64)
+
+
+class EchoEnv(gym.Env):
+    """The observation is the action that arrived; bounds differ from dimension to dimension."""
+
+    observation_space = gym.spaces.Box(-1000.0, 1000.0, (2,), np.float64)
+    action_space = gym.spaces.Box(np.array([-3.0, 10.0]), np.array([1.0, 30.0]), dtype=np.float64)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2), {}
+
+    def step(self, action):
+        return np.asarray(action, dtype=np.float64), 0.0, False, False, {}
+
+
+class EchoDiscreteEnv(EchoEnv):
+    """Actions 5, 6 and 7. The third step both terminates and runs out of time."""
+
+    action_space = gym.spaces.Discrete(3, start=5)
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        self.t += 1
+        return np.array([float(action), self.t]), 0.0, self.t == 3, self.t == 3, {}
+
+
+class NoBoundsEnv(EchoEnv):
+    action_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float64)
+
+
+class LotteryEnv(gym.Env):
+    """Episode lengths 1, 2, …, 6 by the seed, reward 1 a step: whoever counts second episodes is found out."""
+
+    observation_space = gym.spaces.Box(-1000.0, 1000.0, (1,), np.float64)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.length = seed % 6 + 1
+        self.t = 0
+        return np.zeros(1), {}
+
+    def step(self, action):
+        self.t += 1
+        return np.full(1, self.t, dtype=np.float64), 1.0, self.t == self.length, False, {}
+
+
+TOYS = {
+    "ToyCount-v0": CountEnv,
+    "ToyEcho-v0": EchoEnv,
+    "ToyEchoDiscrete-v0": EchoDiscreteEnv,
+    "ToyNoBounds-v0": NoBoundsEnv,
+    "ToyLottery-v0": LotteryEnv,
+}
+for env_id, env in TOYS.items():
+    if env_id not in gym.registry:
+        gym.register(env_id, entry_point=env, disable_env_checker=True)
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)

@@ -1,0 +1,164 @@
+"""GAE and bootstrapped returns against direct double sums, hand-worked numbers and their identities."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minerva_lite.returns import discounted_returns, gae
+
+F64 = torch.float64
+FLAGS = {"goes on": (False, False), "terminated": (True, False), "truncated": (False, True), "both": (True, True)}
+
+
+def column(*numbers: float) -> torch.Tensor:
+    return torch.tensor(numbers, dtype=F64).unsqueeze(-1)
+
+
+def flags(*ones: int) -> torch.Tensor:
+    return torch.tensor(ones, dtype=torch.bool).unsqueeze(-1)
+
+
+@st.composite
+def episodes(draw):
+    """Random data [T, B] in float64, flags in every combination, also in the last row; gamma and lambda."""
+    steps, envs = draw(st.integers(1, 7)), draw(st.integers(1, 3))
+    number = st.floats(-10, 10, allow_subnormal=False)
+    grids = [
+        torch.tensor(draw(st.lists(number, min_size=steps * envs, max_size=steps * envs)), dtype=F64) for _ in "rvn"
+    ]
+    kinds = draw(st.lists(st.sampled_from(list(FLAGS)), min_size=steps * envs, max_size=steps * envs))
+    terminated, truncated = torch.tensor([FLAGS[k] for k in kinds]).unbind(-1)
+    unit = st.sampled_from([0.0, 1.0]) | st.floats(0, 1)
+    shaped = [x.reshape(steps, envs) for x in (*grids, terminated, truncated)]
+    return *shaped, draw(unit), draw(unit)
+
+
+def gae_by_double_sum(reward, value, next_value, terminated, truncated, gamma, lam):
+    """A_t = sum_k (gamma lam)^k delta_{t+k}, up to and including the first step that ended, or the last row."""
+    steps, envs = reward.shape
+    advantage = torch.zeros_like(reward)
+    for b in range(envs):
+        for t in range(steps):
+            for k in range(t, steps):
+                bootstrap = 0.0 if terminated[k, b] else float(next_value[k, b])
+                td_error = float(reward[k, b]) + gamma * bootstrap - float(value[k, b])
+                advantage[t, b] += (gamma * lam) ** (k - t) * td_error
+                if terminated[k, b] or truncated[k, b]:
+                    break
+    return advantage
+
+
+def returns_by_sum(reward, next_value, terminated, truncated, gamma):
+    """G_t = r_t + gamma r_{t+1} + …, closed by the successor's value where the data end but the episode does not."""
+    steps, envs = reward.shape
+    returns = torch.zeros_like(reward)
+    for b in range(envs):
+        for t in range(steps):
+            for k in range(t, steps):
+                returns[t, b] += gamma ** (k - t) * float(reward[k, b])
+                if terminated[k, b]:
+                    break
+                if truncated[k, b] or k == steps - 1:
+                    returns[t, b] += gamma ** (k - t + 1) * float(next_value[k, b])
+                    break
+    return returns
+
+
+@given(episodes())
+def test_gae_is_the_double_sum(data):
+    *tensors, gamma, lam = data
+    got = gae(*tensors, gamma=gamma, lam=lam)
+    torch.testing.assert_close(got, gae_by_double_sum(*tensors, gamma, lam), rtol=1e-12, atol=1e-12)
+
+
+@given(episodes())
+def test_returns_are_the_sum(data):
+    reward, _, next_value, terminated, truncated, gamma, _ = data
+    got = discounted_returns(reward, next_value, terminated, truncated, gamma=gamma)
+    wanted = returns_by_sum(reward, next_value, terminated, truncated, gamma)
+    torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
+
+
+@given(episodes())
+def test_lambda_zero_is_the_td_error_and_lambda_one_the_return(data):
+    reward, value, next_value, terminated, truncated, gamma, _ = data
+    tensors = reward, value, next_value, terminated, truncated
+    td_error = reward + gamma * torch.where(terminated, 0.0, next_value) - value
+    torch.testing.assert_close(gae(*tensors, gamma=gamma, lam=0.0), td_error, rtol=1e-12, atol=1e-12)
+    # At lambda 1 the values cancel only where next_value is the value of the next row.
+    next_value = torch.where((terminated | truncated)[:-1], next_value[:-1], value[1:])
+    next_value = torch.cat([next_value, data[2][-1:]])
+    returns = discounted_returns(reward, next_value, terminated, truncated, gamma=gamma)
+    monte_carlo = gae(reward, value, next_value, terminated, truncated, gamma=gamma, lam=1.0) + value
+    torch.testing.assert_close(monte_carlo, returns, rtol=1e-12, atol=1e-11)
+
+
+def test_gae_worked_by_hand_to_the_end_of_the_rollout():
+    """gamma = lam = 1/2. delta = (1 + .5*4 - 2, 2 + .5*6 - 4, 3 + .5*8 - 6) = (1, 1, 1); weights 1, 1/4, 1/16."""
+    got = gae(column(1, 2, 3), column(2, 4, 6), column(4, 6, 8), flags(0, 0, 0), flags(0, 0, 0), gamma=0.5, lam=0.5)
+    assert got.flatten().tolist() == [1 + 1 / 4 + 1 / 16, 1 + 1 / 4, 1.0]
+
+
+def test_gae_worked_by_hand_where_the_middle_step_terminates():
+    """The terminal step has no successor: delta_1 = 2 - 4 = -2, and nothing of step 2 reaches steps 0 and 1."""
+    got = gae(column(1, 2, 3), column(2, 4, 6), column(4, 9, 8), flags(0, 1, 0), flags(0, 0, 0), gamma=0.5, lam=0.5)
+    assert got.flatten().tolist() == [1 - 2 / 4, -2.0, 1.0]
+
+
+def test_gae_worked_by_hand_where_the_middle_step_is_truncated():
+    """The successor's value 9 counts: delta_1 = 2 + .5*9 - 4 = 2.5; still nothing of step 2 reaches it."""
+    got = gae(column(1, 2, 3), column(2, 4, 6), column(4, 9, 8), flags(0, 0, 0), flags(0, 1, 0), gamma=0.5, lam=0.5)
+    assert got.flatten().tolist() == [1 + 2.5 / 4, 2.5, 1.0]
+
+
+def test_gae_worked_by_hand_where_the_rollout_ends_on_a_terminal_step():
+    got = gae(column(1, 2), column(2, 4), column(4, 100), flags(0, 1), flags(0, 0), gamma=0.5, lam=0.5)
+    assert got.flatten().tolist() == [1 - 2 / 4, -2.0]
+
+
+def test_returns_worked_by_hand():
+    reward, next_value = column(1, 2, 4, 8), column(100, 100, 20, 40)
+    got = discounted_returns(reward, next_value, flags(0, 1, 0, 0), flags(0, 0, 1, 0), gamma=0.5)
+    assert got.flatten().tolist() == [1 + 0.5 * 2, 2.0, 4 + 0.5 * 20, 8 + 0.5 * 40]
+
+
+@pytest.mark.parametrize(("terminated", "wanted"), [(0, 1 + 0.5 * 6 - 2), (1, 1 - 2)])
+def test_one_single_step(terminated, wanted):
+    tensors = column(1), column(2), column(6), flags(terminated), flags(0)
+    assert gae(*tensors, gamma=0.5, lam=0.9).item() == wanted
+    assert discounted_returns(column(1), *tensors[2:], gamma=0.5).item() == wanted + 2
+
+
+def test_outputs_carry_no_gradient_and_inputs_stay_as_they_were():
+    value = column(1, 2).requires_grad_()
+    reward, next_value, no = column(1, 1), column(2, 3), flags(0, 0)
+    assert not gae(reward, value, next_value, no, no, gamma=0.9, lam=0.9).requires_grad
+    assert not discounted_returns(reward, value, no, no, gamma=0.9).requires_grad
+    assert reward.flatten().tolist() == [1, 1] and next_value.flatten().tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"value": torch.zeros(2)}, r"value: wanted shape \(2, 1\), the shape of reward; got \(2,\)"),
+        ({"next_value": torch.zeros(3, 1)}, r"next_value: wanted shape \(2, 1\).*got \(3, 1\)"),
+        ({"terminated": torch.zeros(2, 1)}, r"terminated: wanted dtype torch.bool; got torch.float32"),
+        ({"truncated": torch.zeros(2, 1)}, r"truncated: wanted dtype torch.bool; got torch.float32"),
+        ({"gamma": 1.5}, r"gamma: wanted a number in \[0, 1\]; got 1.5"),
+        ({"lam": -0.5}, r"lam: wanted a number in \[0, 1\]; got -0.5"),
+    ],
+)
+def test_wrong_arguments_are_named(change, message):
+    no = torch.zeros(2, 1, dtype=torch.bool)
+    x = torch.zeros(2, 1)
+    good = {"reward": x, "value": x, "next_value": x, "terminated": no, "truncated": no, "gamma": 0.9, "lam": 0.9}
+    gae(**good)
+    with pytest.raises(ValueError, match=message):
+        gae(**good | change)
+    if next(iter(change)) not in ("value", "lam"):
+        arguments = {k: v for k, v in (good | change).items() if k not in ("value", "lam")}
+        with pytest.raises(ValueError, match=message):
+            discounted_returns(**arguments)
