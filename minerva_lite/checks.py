@@ -24,7 +24,8 @@ def require_shape(wanted: tuple[int | None, ...], **tensors: Tensor) -> None:
     for name, tensor in tensors.items():
         fits = len(tensor.shape) == len(wanted)
         if not fits or any(w is not None and w != n for w, n in zip(wanted, tensor.shape, strict=True)):
-            shape = "(" + ", ".join("any" if w is None else str(w) for w in wanted) + ")"
+            shape = ", ".join("any" if w is None else str(w) for w in wanted)
+            shape = f"({shape},)" if len(wanted) == 1 else f"({shape})"
             raise ValueError(f"{name}: wanted shape {shape}; got {tuple(tensor.shape)}")
 
 

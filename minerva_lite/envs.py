@@ -62,6 +62,9 @@ class TorchEnv:
 
     def step(self, action: Tensor) -> Step:
         """Advance by `action` ([B, D] in [-1, 1], clipped, or [B] int64)."""
+        # Without this a [B] torque would broadcast: one action for all environments, and no error.
+        per_env = (self.spec.action_dim,) if self.spec.action_dim else ()
+        require_shape((self.num_envs, *per_env), action=action)
         successor, reward, terminated = self.advance(self.state, action)
         self.elapsed += 1
         truncated = (self.elapsed >= self.max_steps) & ~terminated
@@ -220,5 +223,7 @@ def make_env(
         return TORCH_ENVS[env_id](num_envs, seed=seed, device=device, dtype=dtype)
     try:
         return GymEnv(env_id, num_envs, seed=seed, device=device, dtype=dtype)
-    except gym.error.UnregisteredEnv as error:
+    except gym.error.DependencyNotInstalled:
+        raise  # a known id; the message says what to install
+    except gym.error.Error as error:
         raise ValueError(f"env_id: wanted a registered Gymnasium id; got {env_id!r} ({error})") from error
