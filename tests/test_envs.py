@@ -1,0 +1,294 @@
+"""The torch-native twins equal Gymnasium's own environments; every back end tells successors from first states."""
+
+from __future__ import annotations
+
+import math
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+
+from minerva_lite.envs import TORCH_ENVS, GymEnv, make_env
+
+F64 = torch.float64
+TRANSITIONS = 10_000
+X_LIMIT, ANGLE_LIMIT = 2.4, 12 * 2 * math.pi / 360
+
+
+def random_states_and_actions(env_id: str, n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """States that float32 holds exactly, in and a little beyond what an episode visits; float64 actions."""
+    rng = np.random.default_rng(0)
+    if env_id == "Pendulum-v1":
+        high, action = np.array([4 * np.pi, 8.0]), rng.uniform(-1.3, 1.3, (n, 1))  # beyond ±1 is clipped
+    else:
+        high, action = np.array([2.45, 3.0, 0.215, 3.5]), rng.integers(2, size=n)
+    state = rng.uniform(-high, high, (n, len(high))).astype(np.float32).astype(np.float64)
+    return torch.from_numpy(state), torch.from_numpy(action)
+
+
+def official_step(env: gym.Env, env_id: str, state: np.ndarray, action) -> tuple[np.ndarray, float, bool]:
+    env.state, env.steps_beyond_terminated = state.copy(), None
+    _, reward, terminated, truncated, _ = env.step(2.0 * action if env_id == "Pendulum-v1" else int(action))
+    assert not truncated
+    return env.state, float(reward), terminated
+
+
+def near_threshold(state: torch.Tensor) -> torch.Tensor:
+    return ((state[:, 0].abs() - X_LIMIT).abs() < 1e-6) | ((state[:, 2].abs() - ANGLE_LIMIT).abs() < 1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
+def test_transitions_equal_gymnasiums(env_id, dtype, tolerance):
+    state, action = random_states_and_actions(env_id, TRANSITIONS)
+    official = gym.make(env_id).unwrapped
+    official.reset(seed=0)
+    rows = [official_step(official, env_id, s, a) for s, a in zip(state.numpy(), action.numpy(), strict=True)]
+    successor, reward, terminated = (torch.tensor(np.array(column)) for column in zip(*rows, strict=True))
+
+    env = make_env(env_id, TRANSITIONS, backend="torch", dtype=dtype)
+    env.reset()
+    env.state = state.to(dtype)
+    advanced, *_ = env.advance(env.state, action.to(dtype) if env_id == "Pendulum-v1" else action)
+    step = env.step(action.to(dtype) if env_id == "Pendulum-v1" else action)
+
+    assert (advanced.double() - successor).abs().max() <= tolerance
+    assert (step.next_obs.double() - env.observe(successor)).abs().max() <= tolerance
+    assert (step.reward.double() - reward).abs().max() <= tolerance
+    assert step.reward.dtype == step.next_obs.dtype == dtype
+    if env_id == "CartPole-v1":
+        clear = ~near_threshold(successor)
+        assert clear.sum() > 0.99 * TRANSITIONS and 100 < terminated.sum() < 9000
+        assert torch.equal(step.terminated[clear], terminated[clear])
+    else:
+        assert not step.terminated.any() and not terminated.any()
+
+
+def balance(state: np.ndarray) -> int:
+    """Good enough to live to the time limit of CartPole."""
+    return int(np.dot(state, [0.5, 1.0, 10.0, 2.0]) > 0)
+
+
+@pytest.mark.parametrize(("env_id", "player"), [("Pendulum-v1", "random"), ("CartPole-v1", "random"), ("CartPole-v1", "balance")])  # fmt: skip
+def test_whole_episodes_equal_gymnasiums(env_id, player):
+    rng = np.random.default_rng(1)
+    lengths = []
+    for seed in range(8):
+        official, env = gym.make(env_id), make_env(env_id, 1, backend="torch", dtype=F64)
+        official.reset(seed=seed)
+        env.reset()
+        env.state = torch.from_numpy(official.unwrapped.state.copy()).unsqueeze(0)
+        for t in range(1, 1000):
+            if env_id == "Pendulum-v1":
+                unit = rng.uniform(-1, 1, 1)
+                action, given = 2.0 * unit, torch.from_numpy(unit).unsqueeze(0)
+            else:
+                action = balance(official.unwrapped.state) if player == "balance" else int(rng.integers(2))
+                given = torch.tensor([action])
+            _, reward, terminated, truncated, _ = official.step(action)
+            step = env.step(given)
+            wanted = env.observe(torch.from_numpy(official.unwrapped.state.copy()))
+            assert (step.next_obs[0] - wanted).abs().max() <= 1e-8
+            assert abs(step.reward.item() - reward) <= 1e-8
+            assert step.terminated.item() == terminated
+            assert step.truncated.item() == (truncated and not terminated)
+            if terminated or truncated:
+                break
+        lengths.append(t)
+    limit = {"Pendulum-v1": 200, "CartPole-v1": 500}[env_id]
+    assert set(lengths) == {limit} if (env_id, player) != ("CartPole-v1", "random") else max(lengths) < limit
+
+
+def test_terminating_on_the_last_allowed_step_is_no_truncation():
+    env = make_env("CartPole-v1", 2)
+    env.reset()
+    env.elapsed[:] = 499
+    env.state = torch.tensor([[2.39, 5.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    step = env.step(torch.tensor([1, 1]))
+    assert step.terminated.tolist() == [True, False]
+    assert step.truncated.tolist() == [False, True]
+    assert env.elapsed.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(("env_id", "backend"), [(i, b) for i in TORCH_ENVS for b in ("torch", "gymnasium")])
+def test_autoreset_in_the_same_step(env_id, backend):
+    """next_obs follows from obs and action by the dynamics, always; obs is a new episode's where one ended."""
+    env = make_env(env_id, 4, backend=backend, dtype=F64)
+    laws = TORCH_ENVS[env_id](4, dtype=F64)
+    generator = torch.Generator().manual_seed(0)
+    obs, ends, age = env.reset(), 0, torch.zeros(4, dtype=torch.int64)
+    for _ in range(450):
+        if env_id == "Pendulum-v1":
+            action = torch.rand(4, 1, generator=generator, dtype=F64) * 2 - 1
+            state = torch.stack([torch.atan2(obs[:, 1], obs[:, 0]), obs[:, 2]], -1)
+        else:
+            action, state = torch.randint(2, (4,), generator=generator), obs
+        step = env.step(action)
+        successor, reward, _ = laws.advance(state, action)
+        age += 1
+        torch.testing.assert_close(step.next_obs, laws.observe(successor), rtol=0, atol=1e-5)
+        torch.testing.assert_close(step.reward, reward, rtol=0, atol=1e-5)
+        ended = step.terminated | step.truncated
+        assert not (step.terminated & step.truncated).any()
+        assert torch.equal(step.obs[~ended], step.next_obs[~ended])
+        assert (
+            torch.equal(step.truncated, age == laws.max_steps) if env_id == "Pendulum-v1" else not step.truncated.any()
+        )
+        if env_id == "CartPole-v1" and ended.any():
+            assert step.obs[ended].abs().max() <= 0.05 and step.next_obs[ended].abs().max() > 0.2
+        if env_id == "Pendulum-v1" and ended.any():
+            assert (step.obs[ended] != step.next_obs[ended]).any(-1).all() and step.obs[ended][:, 2].abs().max() <= 1
+        ends += int(ended.sum())
+        age[ended] = 0
+        obs = step.obs
+    assert ends == 8 if env_id == "Pendulum-v1" else ends > 20
+
+
+def test_gymnasium_back_end_has_no_phantom_transitions():
+    """Episode e counts 1, 2, 3 and no other row exists; rewards say which step each row was."""
+    env = make_env("ToyCount-v0", 2, dtype=F64)
+    obs, rows = env.reset(), []
+    for _ in range(7):
+        step = env.step(torch.zeros(2, 1))
+        rows.append((obs[0].tolist(), step.next_obs[0].tolist(), step.reward[0].item(), step.terminated[0].item(), step.truncated[0].item()))  # fmt: skip
+        obs = step.obs
+    assert rows == [
+        ([0, 0], [0, 1], 1, False, False),
+        ([0, 1], [0, 2], 2, False, False),
+        ([0, 2], [0, 3], 3, True, False),
+        ([1, 0], [1, 1], 11, False, False),
+        ([1, 1], [1, 2], 12, False, False),
+        ([1, 2], [1, 3], 13, False, True),
+        ([2, 0], [2, 1], 21, False, False),
+    ]
+
+
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1", "Acrobot-v1", "MountainCarContinuous-v0"])
+def test_gymnasium_back_end_is_gymnasiums_single_environments(env_id):
+    env = make_env(env_id, 3, backend="gymnasium", seed=7, dtype=F64)
+    singles = [gym.make(env_id) for _ in range(3)]
+    obs = env.reset()
+    for i, single in enumerate(singles):
+        assert obs[i].tolist() == single.reset(seed=7 + i)[0].tolist()
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(230):
+        if env.spec.num_actions:
+            action = torch.randint(env.spec.num_actions, (3,), generator=generator)
+            theirs = action.numpy()
+        else:
+            action = torch.rand(3, 1, generator=generator) * 2 - 1
+            theirs = (action.numpy() * singles[0].action_space.high).astype(np.float32)
+        step = env.step(action)
+        for i, single in enumerate(singles):
+            one_obs, reward, terminated, truncated, _ = single.step(theirs[i])
+            np.testing.assert_allclose(step.next_obs[i].numpy(), one_obs, rtol=0, atol=1e-6)
+            assert step.reward[i].item() == pytest.approx(reward, abs=1e-6)
+            assert (step.terminated[i].item(), step.truncated[i].item()) == (terminated, truncated and not terminated)
+            if terminated or truncated:
+                one_obs, _ = single.reset()
+            np.testing.assert_allclose(step.obs[i].numpy(), one_obs, rtol=0, atol=1e-6)
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("unit", "wanted"),
+    [
+        ((-1.0, -1.0), (-3.0, 10.0)),
+        ((1.0, 1.0), (1.0, 30.0)),
+        ((0.0, 0.0), (-1.0, 20.0)),
+        ((0.5, -0.5), (0.0, 15.0)),
+        ((-7.0, 9.0), (-3.0, 30.0)),  # clipped at the door
+    ],
+)
+def test_unequal_bounds_are_rescaled_dimension_by_dimension(unit, wanted):
+    env = make_env("ToyEcho-v0", 2, dtype=F64)
+    env.reset()
+    step = env.step(torch.tensor([unit, (0.0, 0.0)], dtype=F64))
+    assert step.next_obs.tolist() == [list(wanted), [-1.0, 20.0]]
+
+
+def test_discrete_actions_that_do_not_start_at_zero():
+    env = make_env("ToyEchoDiscrete-v0", 3)
+    assert env.spec.num_actions == 3 and env.spec.action_dim == 0
+    env.reset()
+    assert env.step(torch.tensor([0, 1, 2])).next_obs[:, 0].tolist() == [5.0, 6.0, 7.0]
+
+
+def test_termination_beats_truncation_in_gymnasium_too():
+    env = make_env("ToyEchoDiscrete-v0", 1)
+    env.reset()
+    steps = [env.step(torch.tensor([0])) for _ in range(3)]
+    assert [s.terminated.item() for s in steps] == [False, False, True]
+    assert not any(s.truncated.item() for s in steps)
+
+
+def test_only_the_first_reset_is_seeded():
+    """Or every episode after a reset would repeat the first."""
+    env = make_env("CartPole-v1", 2, backend="gymnasium", seed=3)
+    first, second = env.reset(), env.reset()
+    assert not torch.equal(first, second)
+    assert torch.equal(first, make_env("CartPole-v1", 2, backend="gymnasium", seed=3).reset())
+
+
+@pytest.mark.parametrize("env_id", list(TORCH_ENVS))
+def test_torch_native_starts_are_uniform_and_from_their_own_generator(env_id):
+    env = make_env(env_id, 20_000, seed=1)
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    env.reset()
+    assert torch.equal(torch.get_rng_state(), before)
+    high = [math.pi, 1.0] if env_id == "Pendulum-v1" else [0.05] * 4
+    for column, bound in zip(env.state.T, high, strict=True):
+        assert scipy.stats.kstest(column.numpy(), "uniform", (-bound, 2 * bound)).pvalue > 0.001
+    assert torch.equal(env.reset(), env.observe(env.state))
+    same, other = make_env(env_id, 4, seed=1), make_env(env_id, 4, seed=2)
+    assert torch.equal(same.reset(), make_env(env_id, 4, seed=1).reset())
+    assert not torch.equal(make_env(env_id, 4, seed=1).reset(), other.reset())
+
+
+def test_auto_picks_the_twin_and_falls_back_to_gymnasium():
+    assert type(make_env("Pendulum-v1")) is TORCH_ENVS["Pendulum-v1"]
+    assert type(make_env("Pendulum-v1", backend="gymnasium")) is GymEnv
+    assert type(make_env("Acrobot-v1")) is GymEnv
+    assert make_env("Pendulum-v1", backend="gymnasium").spec == make_env("Pendulum-v1").spec
+    assert make_env("CartPole-v1", backend="gymnasium").spec == make_env("CartPole-v1").spec
+
+
+@pytest.mark.filterwarnings("ignore:.*Pendulum-v0 is out of date")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"env_id": "Nope-v0"}, r"^env_id: wanted a registered Gymnasium id; got 'Nope-v0'"),
+        ({"env_id": "Pendulum-v0"}, r"^env_id: wanted a registered Gymnasium id; got 'Pendulum-v0'"),
+        ({"env_id": "nowhere/Nope-v0"}, r"^env_id: wanted a registered Gymnasium id; got 'nowhere/Nope-v0'"),
+        ({"env_id": "not an id!"}, r"^env_id: wanted a registered Gymnasium id; got 'not an id!'"),
+        ({"env_id": "Acrobot-v1", "backend": "torch"}, r"^env_id: wanted one of Pendulum-v1, CartPole-v1 .*got 'Acrobot-v1'"),
+        ({"env_id": "Pendulum-v1", "backend": "numpy"}, r"^backend: wanted one of auto, torch, gymnasium; got 'numpy'"),
+        ({"env_id": "Pendulum-v1", "num_envs": 0}, r"^num_envs: wanted a whole number of at least 1; got 0"),
+        ({"env_id": "Acrobot-v1", "num_envs": -2}, r"^num_envs: .*got -2"),
+        ({"env_id": "FrozenLake-v1"}, r"^env_id: wanted Box observations; FrozenLake-v1 has Discrete"),
+        ({"env_id": "ToyNoBounds-v0"}, r"^env_id: wanted Discrete or bounded Box actions; ToyNoBounds-v0 has Box"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make_env(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "backend", "action"),
+    [
+        ("Pendulum-v1", "torch", torch.zeros(2)),
+        ("Pendulum-v1", "torch", torch.zeros(1, 1)),
+        ("Pendulum-v1", "gymnasium", torch.zeros(2)),
+        ("CartPole-v1", "torch", torch.zeros(2, 1, dtype=torch.int64)),
+        ("CartPole-v1", "gymnasium", torch.zeros(2, 1, dtype=torch.int64)),
+    ],
+)
+def test_a_wrong_action_shape_is_refused_not_broadcast(env_id, backend, action):
+    env = make_env(env_id, 2, backend=backend)
+    env.reset()
+    with pytest.raises(ValueError, match=r"^action: wanted shape \(2,.*; got"):
+        env.step(action)
