@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import io
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
@@ -62,7 +61,7 @@ def frames_figure(
         frames *= len(choices)
     if not options or not 1 <= frames <= MAX_FRAMES:
         raise ValueError(f"grids: wanted 1 to {MAX_FRAMES} pictures in all, got {frames if options else 0}")
-    at = {name: 0 for name in options}
+    at = dict.fromkeys(options, 0)
     for name, value in (start or {}).items():
         values = [v for _, v in options.get(name, [])]
         if value not in values:
@@ -82,14 +81,18 @@ def frames_figure(
 
     def picture(values: dict) -> widgets.HTML:
         data = base64.b64encode(render(values, dpi=150, format="webp", lossless=True, quality=100)).decode()
-        return widgets.HTML(f'<img alt="{escape(alt(**values))}" src="data:image/webp;base64,{data}">')
+        tag = f'<img style="width: 100%" alt="{escape(alt(**values))}" src="data:image/webp;base64,{data}">'
+        return widgets.HTML(tag, layout=wide)
+
+    wide = widgets.Layout(width="100%", max_width="45em")
 
     def nest(names: list[str], values: dict) -> widgets.Widget:
         """A stack per grid, each inside the one before; the innermost holds the pictures."""
         if not names:
             return picture(values)
         name, rest = names[0], names[1:]
-        stack = widgets.Stack([nest(rest, {**values, name: v}) for _, v in options[name]], selected_index=at[name])
+        pages = [nest(rest, {**values, name: v}) for _, v in options[name]]
+        stack = widgets.Stack(pages, selected_index=at[name], layout=wide)
         widgets.jslink((controls[name], "index"), (stack, "selected_index"))
         return stack
 

@@ -13,7 +13,6 @@ import shutil
 from pathlib import Path
 
 from docutils import nodes
-from sphinx.util import logging
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ROOT / ".assets" / "node_modules"
@@ -21,7 +20,6 @@ CDN = "https://cdn.jsdelivr.net/npm/"
 MATHJAX = ["tex-mml-chtml.js", "input/tex", "output/chtml", "a11y", "sre", "ui"]
 MANAGER = "@jupyter-widgets/html-manager"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-logger = logging.getLogger(__name__)
 
 
 def configure(app, config):
@@ -37,7 +35,7 @@ def configure(app, config):
             "mathjax/tex-mml-chtml.js", "require.js", "widgets/embed-amd.js"))
     else:
         version = json.loads((ROOT / ".assets" / "package.json").read_text("utf8"))["dependencies"]
-        logger.info("assets: .assets/node_modules is missing (no npm?); the pages load their scripts from a CDN")
+        print("assets: .assets/node_modules is missing (no npm?): the pages load their scripts from a CDN")
         mathjax = f"{CDN}mathjax@{version['mathjax']}/es5/tex-mml-chtml.js"
         require = f"{CDN}requirejs@{version['requirejs']}/require.js"
         manager = f"{CDN}{MANAGER}@{version[MANAGER]}/dist/embed-amd.js"

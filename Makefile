@@ -1,0 +1,67 @@
+# make book    execute every chapter and render the pages      make test       the quick checks
+# make lab     open JupyterLab                                 make test-full  every check
+# make chapter N=05   execute one chapter in place, render     make formulas   formulas against code, alone
+# make bench   speed against Stable-Baselines3                 make clean      forget everything built
+PYTHON ?= python3
+BIN := .venv/bin
+PY := $(BIN)/python
+READY := .venv/.ready
+RENDER := $(BIN)/jupyter-book build . --path-output .build -W --keep-going -q
+NBVAL := $(BIN)/pytest --nbval --nbval-current-env --nbval-kernel-name python3 --nbval-cell-timeout 300
+CHAPTERS := $(sort $(wildcard book/[0-9]*.ipynb))
+QUICK := not slow and not page and not gpu
+
+.PHONY: setup book chapter lab test test-full pages bench formulas clean
+
+setup: $(READY) .assets/node_modules/.package-lock.json
+
+$(READY): requirements.txt pyproject.toml
+	test -x $(PY) || $(PYTHON) -m venv .venv
+	$(PY) -m pip install -q -r requirements.txt
+	$(PY) -m pip install -q --no-deps --no-build-isolation -e .
+	touch $@
+
+# The scripts of the pages. Without npm the pages take them from a CDN.
+.assets/node_modules/.package-lock.json: .assets/package-lock.json
+	@if command -v npm >/dev/null; then cd .assets && npm ci --ignore-scripts --loglevel=error && touch node_modules/.package-lock.json; \
+	else echo "npm is missing: the pages will load their scripts from a CDN"; fi
+
+book: setup
+	BOOK_EXECUTE=force $(RENDER) --all
+	@echo "The book is rendered. Open $(CURDIR)/.build/_build/html/index.html"
+
+chapter: setup
+	$(if $(N),,$(error Say which chapter: make chapter N=05))
+	$(PY) book/_ext/execute.py book/$(N)_*.ipynb
+	$(RENDER)
+	@echo "Open $(CURDIR)/.build/_build/html/$(basename $(firstword $(wildcard book/$(N)_*.ipynb))).html"
+
+lab: setup
+	$(BIN)/jupyter lab book
+
+# One thread a process: two processes share two cores.
+test: setup
+	$(BIN)/ruff check .
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m "$(QUICK)"
+	$(NBVAL) -q $(CHAPTERS)
+	$(MAKE) pages
+
+test-full: setup
+	$(BIN)/ruff check .
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m "not page"
+	$(NBVAL) -q $(CHAPTERS)
+	$(MAKE) pages
+
+# Renders the stored outputs (no execution) and opens them in a headless Chromium.
+pages: setup
+	$(BIN)/pytest -q -m page tests/pages
+
+formulas: setup
+	$(BIN)/pytest -q tests/formulas tests/test_formulas.py
+
+bench: setup
+	$(PY) -m tests.peers.bench
+
+clean:
+	rm -rf .build .venv .assets/node_modules .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

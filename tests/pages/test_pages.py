@@ -1,0 +1,178 @@
+"""The rendered pages in a real browser, opened from disk with the network off."""
+
+import gzip
+import json
+import re
+from base64 import b64decode
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted(path.relative_to(ROOT) for pattern in ("*.md", "[0-9]*.ipynb", "annotated/*.md")
+                 for path in (ROOT / "book").glob(pattern))
+CHAPTERS = [path for path in SOURCES if path.suffix == ".ipynb"]
+WITH_FIGURE = [path for path in CHAPTERS if "widget-view+json" in (ROOT / path).read_text("utf8")]
+MEGABYTE = 1_000_000
+pytestmark = pytest.mark.page
+
+# Formulas that MathJax was meant to typeset and did not, and formulas it could not typeset.
+BAD_MATH = """() => {
+  const bad = [...document.querySelectorAll('mjx-merror, .math:not(:has(mjx-container))')].map(e => e.textContent);
+  const walker = document.createTreeWalker(document.querySelector('article, body'), NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode;
+    if (/\\\\\\(|\\\\\\[|\\$\\$/.test(node.data) && !node.parentElement.closest('script, style, pre, code, noscript'))
+      bad.push(node.data);
+  }
+  return bad.map(text => 'math: ' + text.trim().slice(0, 200));
+}"""
+
+
+def rendered(site: Path, source: Path) -> Path:
+    return site / source.with_suffix(".html")
+
+
+def by_name(paths):
+    return pytest.mark.parametrize("source", paths, ids=str)
+
+
+def figures(page):
+    """The figures of a page and the still of each picture now shown."""
+    return page.locator(".widget-stack img")
+
+
+def test_every_page_is_looked_at(site):
+    pages = {path.relative_to(site).with_suffix("") for path in (site / "book").rglob("*.html")}
+    assert pages == {source.with_suffix("") for source in SOURCES}
+
+
+@by_name(SOURCES)
+def test_page_is_sound(site, open_page, source):
+    page, faults, files = open_page(rendered(site, source))
+    assert faults + page.evaluate(BAD_MATH) == []
+    loads_require = any("require.js" in url for url in files)
+    assert loads_require == (source in WITH_FIGURE), "require.js belongs to the pages that hold a figure"
+
+
+@pytest.mark.parametrize("name", ["index.html", "search.html?q=ratio", "genindex.html"])
+def test_other_pages_are_sound(site, open_page, name):
+    path, _, query = name.partition("?")
+    page, faults, _ = open_page(site / path)
+    if query:
+        page.goto((site / path).as_uri() + "?" + query)
+        page.locator("#search-results li").first.wait_for()
+    assert faults == []
+
+
+@by_name(CHAPTERS)
+def test_chapter_has_math_typeset(site, open_page, source):
+    page, _, _ = open_page(rendered(site, source))
+    assert page.locator("mjx-container").count() >= 1
+
+
+@by_name(CHAPTERS)
+def test_dark_theme_is_dark(site, open_page, source):
+    def background(scheme):
+        page, _, _ = open_page(rendered(site, source), color_scheme=scheme)
+        red = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0]")
+        return red
+
+    assert background("dark") < 60 < 200 < background("light")
+
+
+def test_some_chapter_holds_a_figure():
+    assert WITH_FIGURE
+
+
+@by_name(WITH_FIGURE)
+def test_figures_move_without_a_kernel(site, open_page, source):
+    page, faults, _ = open_page(rendered(site, source))
+    views = page.locator("script[type='application/vnd.jupyter.widget-view+json']").count()
+    assert figures(page).count() == views, "each figure is drawn once"
+    for box in page.locator(".widget-vbox:has(.widget-stack)").all():
+        picture = box.locator(".widget-stack img")
+        seen = {}
+
+        def look(what, picture=picture, seen=seen):
+            page.wait_for_timeout(250)
+            picture.evaluate("image => image.decode()")
+            seen[what] = (picture.screenshot(), picture.get_attribute("alt"))
+
+        look("start")
+        handle = box.locator(".noUi-handle").first
+        handle.focus()
+        page.keyboard.press("ArrowRight")
+        look("slider moved")
+        page.keyboard.press("ArrowLeft")
+        look("slider back")
+        assert seen["slider moved"][0] != seen["start"][0], "the slider does not move the picture"
+        assert seen["slider moved"][1] != seen["start"][1], "the description does not follow the slider"
+        assert seen["slider back"] == seen["start"]
+        for button in box.locator(".widget-toggle-button:not(.mod-active)").all()[:1]:
+            button.click()
+            look("toggled")
+            assert seen["toggled"][0] != seen["start"][0], "the toggle does not move the picture"
+            handle.focus()
+            page.keyboard.press("ArrowRight")
+            look("toggled and moved")
+            assert len({picture for picture, _ in seen.values()}) == 4
+    assert faults == []
+
+
+@by_name(WITH_FIGURE)
+def test_a_still_stands_in_without_javascript(site, open_page, source):
+    page, _, _ = open_page(rendered(site, source), java_script_enabled=False)
+    for still in page.locator("noscript img").all():
+        assert still.is_visible() and still.bounding_box()["width"] > 300 and len(still.get_attribute("alt")) > 40
+    assert page.locator("noscript img").count() >= 1
+
+
+@by_name(CHAPTERS)
+def test_sizes(site, open_page, source):
+    path = rendered(site, source)
+    _, _, urls = open_page(path)
+    files = [Path(unquote(urlsplit(url).path)) for url in urls if url.startswith("file:")]
+    frames = re.findall(r"data:image/\w+;base64,([A-Za-z0-9+/=]+)", path.read_text("utf8"))
+    pictures = sum(file.stat().st_size for file in files if "_images" in file.parts)
+    pictures += sum(len(b64decode(frame)) for frame in frames)
+    transfer = sum(len(gzip.compress(file.read_bytes(), 6)) for file in files)
+    frames_in_state = path.read_text("utf8").count("data:image/webp")
+    assert path in files
+    assert (ROOT / source).stat().st_size <= MEGABYTE
+    assert pictures <= MEGABYTE
+    assert frames_in_state <= 24
+    assert transfer <= 2.5 * MEGABYTE
+
+
+def test_images_have_a_description(site):
+    """Every picture of a chapter says in words what it shows."""
+    silent = []
+    for source in CHAPTERS:
+        for tag in re.findall(r"<img\b[^>]*>", rendered(site, source).read_text("utf8")):
+            alt = re.search(r'alt="([^"]*)"', tag)
+            if "_images/" in tag and (not alt or len(alt.group(1)) < 20 or "_images" in alt.group(1)):
+                silent.append(f"{source}: {tag[:160]}")
+    assert silent == []
+
+
+@pytest.mark.parametrize(("body", "word"), [
+    ("<script>console.error('oh')</script>", "console: oh"),
+    ("<script>null.x</script>", "error: "),
+    ("<script src='missing.js'></script>", "request failed"),
+    ("<img src='https://example.org/x.png'>", "request failed"),
+    ("<span class='math'>\\(x\\)</span>", "math: "),
+    ("<p>left over: $$x$$</p>", "math: "),
+    ("<mjx-merror>bad</mjx-merror>", "math: bad"),
+])  # fmt: skip
+def test_the_checks_can_fail(tmp_path, open_page, body, word):
+    (tmp_path / "page.html").write_text(f"<!doctype html><body><p>fine</p>{body}</body>", "utf8")
+    page, faults, _ = open_page(tmp_path / "page.html")
+    assert any(word in fault for fault in faults + page.evaluate(BAD_MATH))
+
+
+def test_notebooks_store_no_more_than_the_page_needs():
+    for source in CHAPTERS:
+        notebook = json.loads((ROOT / source).read_text("utf8"))
+        assert all("execution" not in cell["metadata"] for cell in notebook["cells"]), f"{source} stores timestamps"
