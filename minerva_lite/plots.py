@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib as mpl
 import torch
@@ -11,9 +11,6 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from .objectives import ppo_clip_objective
-
-if TYPE_CHECKING:
-    from .training import History
 
 # Okabe and Ito's colors: told apart by color-blind readers, dark enough on white.
 BLUE, ORANGE, GREEN, RED, GRAY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#6E6E6E"
@@ -110,7 +107,7 @@ def plot_kl_estimators(ax: Axes, shift: Tensor) -> None:
     ax.legend()
 
 
-def plot_learning_curves(ax: Axes, histories: Mapping[str, History], title: str, *, solved: float) -> None:
+def plot_learning_curves(ax: Axes, histories: Mapping[str, Any], title: str, *, solved: float) -> None:
     """Mean evaluation return of several runs against environment steps."""
     styles = ("-", "--", ":", "-.")
     for i, (name, history) in enumerate(histories.items()):
@@ -122,7 +119,7 @@ def plot_learning_curves(ax: Axes, histories: Mapping[str, History], title: str,
         ax.legend(loc="lower right")
 
 
-def plot_learning_curve(ax: Axes, history: History, title: str, *, solved: float) -> None:
+def plot_learning_curve(ax: Axes, history: Any, title: str, *, solved: float) -> None:
     """Mean evaluation return of one run against environment steps; its training time in the title."""
     seconds = history.updates[-1]["seconds"]
     plot_learning_curves(ax, {"": history}, f"{title}, {seconds:.1f} s of training", solved=solved)
@@ -141,7 +138,7 @@ LABELS = {
 }
 
 
-def plot_diagnostics(axes: Any, history: History, names: Sequence[str]) -> None:
+def plot_diagnostics(axes: Any, history: Any, names: Sequence[str]) -> None:
     """One diagnostic an axis, against environment steps."""
     for ax, name in zip(axes.flat, names, strict=True):
         ax.plot(history.steps(name), history.column(name), color=BLUE, linewidth=1.5)
