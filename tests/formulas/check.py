@@ -41,7 +41,7 @@ class Equation:
     def read(cls, latex: str, table: Table) -> Equation:
         first, *rest = split_equation(latex)
         symbol = next((s for s in table.declared.values() if tokens_of(s.latex) == first), None)
-        if symbol is not None and symbol.exp_of:
+        if symbol is not None and symbol.definition:
             symbol = None
         sides = rest if symbol else [first, *rest]
         return cls(symbol.latex if symbol else None, tuple(parse(side, table) for side in sides))
@@ -54,7 +54,6 @@ class Function:
     key: str  # as in symbols.py, such as "returns.gae" or "agents.ppo.PPOAgent.policy_loss"
     module: Any
     markers: list[Marker]
-    package: str = PACKAGE
     tables: dict[str, Table] = field(default_factory=lambda: TABLES, repr=False)
     cases: dict[str, Callable] = field(default_factory=lambda: CASES, repr=False)
 
@@ -119,18 +118,19 @@ class Function:
     def _comes_from_outside(self, name: str) -> bool:
         """Is every binding of a local a random draw, a network's output, or a function that is checked itself?"""
         checked = {key.rsplit(".", 1)[-1] for key in self.tables}
-        bindings = []
+        bindings: list[ast.AST] = []
         for node in ast.walk(self.tree):
+            pairs = []
             if isinstance(node, ast.Assign):
                 for target in node.targets:
-                    pairs = [(target, node.value)]
                     if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-                        pairs = list(zip(target.elts, node.value.elts, strict=True))
-                    bindings += [v for t, v in pairs if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(t))]
+                        pairs += zip(target.elts, node.value.elts, strict=True)
+                    else:
+                        pairs.append((target, node.value))
             elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For | ast.NamedExpr):
-                if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node.target)):
-                    bindings.append(node)
-        return bool(bindings) and all(_is_outside_call(value, checked) for value in bindings)
+                pairs = [(node.target, node)]
+            bindings += [value for target, value in pairs if name in _names(target)]
+        return bool(bindings) and all(_is_outside_call(v, checked, self.holder()[0]) for v in bindings)
 
     def run(self) -> list[Call]:
         """Every call of the function in its cases, traced. The cases are the same each time."""
@@ -151,15 +151,20 @@ class Function:
         return lambda: getattr(holder, name)(**case)
 
 
-def _is_outside_call(value: ast.AST, checked: set[str]) -> bool:
+def _names(target: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+
+
+def _is_outside_call(value: ast.AST, checked: set[str], owner: Any) -> bool:
+    """torch.rand(...), gae(...), self.critic(...), self.policy.log_prob(...), but no unchecked method of the class."""
     if not isinstance(value, ast.Call):
         return False
-    if isinstance(value.func, ast.Name):
-        return value.func.id in checked
-    if isinstance(value.func, ast.Attribute) and isinstance(value.func.value, ast.Name):
-        owner, name = value.func.value.id, value.func.attr
-        return (owner == "torch" and name in DRAWS) or owner == "self"
-    return False
+    path = ast.unparse(value.func).split(".")
+    if len(path) == 1:
+        return path[0] in checked
+    if path[0] == "torch":
+        return len(path) == 2 and path[1] in DRAWS
+    return path[0] == "self" and (not hasattr(owner, path[1]) or (len(path) == 2 and path[1] in checked))
 
 
 # ------------------------------------------------------------------------------------------------------ comparing
@@ -208,7 +213,9 @@ def _compare_pass(scope: Scope, equation: Equation, done: Pass) -> None:
             Named(value, axes)  # the value has as many axes as the left side
             wanted = tuple(scope.sizes.get(a, n) for a, n in zip(axes, value.shape, strict=True))
             if tuple(value.shape) != wanted:
-                raise Mismatch(f"the left side has axes {' '.join(axes)} of sizes {wanted}; the code has {tuple(value.shape)}")
+                raise Mismatch(
+                    f"the left side has axes {' '.join(axes)} of sizes {wanted}; the code has {tuple(value.shape)}"
+                )
         data = result.to(axes, {**scope.sizes, **dict(zip(axes, value.shape, strict=False))})
         problem = difference(data.detach(), value)
         if problem:
@@ -311,5 +318,3 @@ def check_module(name: str) -> Report:
     for function in functions_of(name):
         report += check_function(function)
     return report
-
-

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .latex import FormulaError
+from .latex import FormulaError, tokens_of
 from .named import Named, as_tensor, combine, scalar
-from .parse import Node
+from .parse import Node, parse
 from .table import Table
 
 UNARY: dict[str, Callable[[Tensor], Tensor]] = {
@@ -68,10 +68,14 @@ class Scope:
         if latex in self.left:
             return self.left[latex]
         symbol = self.table.declared[latex]
-        if symbol.exp_of:
-            return combine(torch.exp, self.array(symbol.exp_of))
+        if symbol.definition:
+            whole = self.inside(*self.fixed, *self.bound)
+            return whole.value(parse(tokens_of(symbol.definition), self.table))
         if symbol.is_size:
             return scalar(math.prod(self.size(axis) for axis in symbol.axes))
+        if not symbol.source and set(symbol.axes) & set(self.fixed):
+            # A recursion before its first row: all rows are unknown, only what stands beyond the edge is not.
+            return Named(torch.full([self.size(a) for a in symbol.axes], torch.nan, dtype=torch.float64), symbol.axes)
         if not symbol.source:
             raise FormulaError(f"{latex} is neither an input nor the left side of an earlier marked line")
         if latex not in self.sources:
@@ -100,9 +104,11 @@ class Scope:
         return scope
 
     def beyond(self, latex: str, axis: str) -> Named:
-        value = self.sources.get(f"beyond {latex}", 0.0)
-        if value == 0.0 if isinstance(value, float) else False:
+        if latex not in self.table.beyond:
             return scalar(0.0)
+        if f"beyond {latex}" not in self.sources:
+            raise FormulaError(f"beyond {latex}: the call has no {self.table.beyond[latex]}")
+        value = self.sources[f"beyond {latex}"]
         axes = tuple(a for a in self.table.declared[latex].axes if a != axis)
         tensor = as_tensor(value)
         return Named(tensor, axes if tensor.dim() else ())
@@ -184,7 +190,7 @@ class Scope:
         rest = tuple(a for a in x.axes if a not in axes)
         data = x.to(rest + tuple(axes), self.sizes)
         flat = data.reshape(*data.shape[: len(rest)], -1)
-        rank = flat.argsort(-1, descending=True, stable=True).argsort(-1)
+        rank = flat.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
         mask = (rank < self.value(count).data.round()).double().reshape(data.shape)
         return Named(mask, rest + tuple(axes))
 

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-T, B, I, K = 5, 3, 2, 4
+T, B, D, K, S = 5, 3, 2, 4, 6  # steps, environments, action dimensions, discrete actions, observation entries
+N = T * B  # rows of a minibatch
 CASES: dict[str, Callable[[Generator], Iterator[Any]]] = {}
 
 
@@ -73,36 +74,36 @@ def _(g: Generator) -> Iterator[Any]:
 @cases("distributions.gaussian_log_prob")
 def _(g: Generator) -> Iterator[Any]:
     for scale in (1.0, 8.0):
-        yield {"action": scale * normal(g, T, B, I), "mean": normal(g, T, B, I), "std": positive(g, T, B, I)}
+        yield {"action": scale * normal(g, T, B, D), "mean": normal(g, T, B, D), "std": positive(g, T, B, D)}
 
 
 @cases("distributions.gaussian_entropy")
 def _(g: Generator) -> Iterator[Any]:
     for scale in (1.0, 0.05):
-        yield {"std": scale * positive(g, T, B, I)}
+        yield {"std": scale * positive(g, T, B, D)}
 
 
 @cases("distributions.gaussian_kl")
 def _(g: Generator) -> Iterator[Any]:
     for _ in range(2):
         yield {
-            "mean_old": normal(g, T, B, I),
-            "std_old": positive(g, T, B, I),
-            "mean": normal(g, T, B, I),
-            "std": positive(g, T, B, I),
+            "mean_old": normal(g, T, B, D),
+            "std_old": positive(g, T, B, D),
+            "mean": normal(g, T, B, D),
+            "std": positive(g, T, B, D),
         }
 
 
 @cases("distributions.gaussian_sample")
 def _(g: Generator) -> Iterator[Any]:
     for _ in range(2):
-        yield {"mean": normal(g, T, B, I), "std": positive(g, T, B, I), "generator": Generator().manual_seed(3)}
+        yield {"mean": normal(g, T, B, D), "std": positive(g, T, B, D), "generator": Generator().manual_seed(3)}
 
 
 @cases("distributions.squashed_log_prob")
 def _(g: Generator) -> Iterator[Any]:
     for scale in (1.0, 12.0):
-        yield {"pre_squash": scale * normal(g, T, B, I), "mean": normal(g, T, B, I), "std": positive(g, T, B, I)}
+        yield {"pre_squash": scale * normal(g, T, B, D), "mean": normal(g, T, B, D), "std": positive(g, T, B, D)}
 
 
 def logits(g: Generator) -> Tensor:
@@ -219,3 +220,123 @@ def _(g: Generator) -> Iterator[Any]:
     yield {"value": normal(g, T, B), "returns": 2.0 + normal(g, T, B)}
     returns = normal(g, T, B)
     yield {"value": returns + 0.1 * normal(g, T, B), "returns": returns}
+
+
+def normalizer(g: Generator, count: float, clip: float) -> Any:
+    """A normalizer that has seen `count` rows of width S."""
+    from minerva_lite.normalizer import Normalizer
+
+    module = Normalizer((S,), clip=clip, eps=0.05).double()
+    module.mean.copy_(normal(g, S)), module.var.copy_(positive(g, S)), module.count.fill_(count)
+    return module
+
+
+@cases("normalizer.Normalizer.normalize")
+def _(g: Generator) -> Iterator[Any]:
+    for clip in (10.0, 0.7):
+        yield {"self": normalizer(g, 9.0, clip), "x": normal(g, T, B, S)}
+
+
+@cases("normalizer.Normalizer.absorb")
+def _(g: Generator) -> Iterator[Any]:
+    # A fresh one per run: absorbing moves it.
+    for count in (0.0, 9.0):
+        yield {"self": normalizer(g, count, 10.0), "x": normal(g, T, B, S)}
+
+
+def reward_scaler(g: Generator, clip: float) -> Any:
+    """A reward scaler in the middle of B episodes."""
+    from minerva_lite.normalizer import RewardScaler
+
+    module = RewardScaler(0.9, clip=clip).double()
+    module.stats.eps = 0.05
+    module.stats.var.fill_(1.7)
+    module.running = normal(g, B)
+    return module
+
+
+@cases("normalizer.RewardScaler.scale")
+def _(g: Generator) -> Iterator[Any]:
+    for clip in (10.0, 0.7):
+        yield {"self": reward_scaler(g, clip), "reward": normal(g, T, B)}
+
+
+@cases("normalizer.RewardScaler.absorb")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"self": reward_scaler(g, 10.0), "reward": normal(g, T, B), "ended": flag(g, T, B)}
+
+
+def ppo(**config: Any) -> Any:
+    """A small PPO agent in float64, whose options are not the values that hide a mistake."""
+    from minerva_lite.agents.ppo import PPOAgent, PPOConfig
+    from minerva_lite.envs import EnvSpec
+
+    settings = {"num_envs": B, "rollout_steps": T, "minibatch_size": T, "hidden": (4,), "clip_eps": 0.3} | config
+    agent = PPOAgent(
+        PPOConfig(**settings), EnvSpec("test", obs_dim=S, action_dim=D), seed=0, device="cpu", dtype=torch.float64
+    )
+    agent.kl_penalty = 0.7
+    return agent
+
+
+def rollout(g: Generator) -> Any:
+    from minerva_lite.rollout import Rollout
+
+    terminated, truncated = flags(g)
+    return Rollout(
+        obs=normal(g, T, B, S),
+        action=normal(g, T, B, D),
+        behavior_log_prob=normal(g, T, B),
+        behavior_params=(normal(g, T, B, D), positive(g, T, B, D)),
+        reward=normal(g, T, B),
+        next_obs=normal(g, T, B, S),
+        terminated=terminated,
+        truncated=truncated & ~terminated,
+    )
+
+
+@cases("agents.ppo.PPOAgent.prepare")
+def _(g: Generator) -> Iterator[Any]:
+    yield {"self": ppo(), "rollout": rollout(g)}
+    yield {"self": ppo(normalize_obs=True, normalize_reward=True, estimator="td"), "rollout": rollout(g)}
+
+
+@cases("agents.ppo.PPOAgent.log_ratio")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"self": ppo(), "log_prob": normal(g, N), "behavior_log_prob": normal(g, N)}
+
+
+@cases("agents.ppo.PPOAgent.policy_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for objective in ("clip", "kl_penalty"):
+        for normalize in (True, False):
+            yield {
+                "self": ppo(objective=objective, normalize_advantage=normalize),
+                "log_ratio": log_ratio(g).flatten(),
+                "advantage": 0.5 + advantage(g).flatten(),
+                "kl": positive(g, N),
+            }
+
+
+@cases("agents.ppo.PPOAgent.critic_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for clip_value in (False, True):
+        yield {
+            "self": ppo(clip_value=clip_value),
+            "value": normal(g, N),
+            "value_old": normal(g, N),
+            "value_target": normal(g, N),
+        }
+
+
+@cases("agents.ppo.PPOAgent.total_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for entropy in (None, normal(g, N)):
+        yield {
+            "self": ppo(vf_coef=0.4, entropy_coef=0.3),
+            "policy_loss": normal(g),
+            "critic_loss": normal(g).abs(),
+            "entropy": entropy,
+        }

@@ -12,7 +12,10 @@ TOKEN = re.compile(
     r"\\(?:mathrm|operatorname\*?|text|textrm)\s*\{\s*([A-Za-z0-9\- ]+?)\s*\}|\\[A-Za-z]+|\\.|\d+(?:\.\d+)?|\S"
 )
 SIZES = r"\big \Big \bigg \Bigg \bigl \bigr \Bigl \Bigr \biggl \biggr \Biggl \Biggr"
-DECORATION = set(rf"\left \right \, \; \! \: \> \quad \qquad \displaystyle \limits \nolimits {SIZES}".split()) | {"\\ ", "~"}
+DECORATION = set(rf"\left \right \, \; \! \: \> \quad \qquad \displaystyle \limits \nolimits {SIZES}".split()) | {
+    "\\ ",
+    "~",
+}
 SYNONYM = {
     r"\tfrac": r"\frac", r"\dfrac": r"\frac", r"\leq": r"\le", r"\geq": r"\ge", r"\neq": r"\ne", r"\land": r"\wedge",
     r"\lor": r"\vee", r"\lnot": r"\neg", r"\times": r"\cdot", "*": r"\cdot", r"\ln": r"\log", r"\vert": "|",

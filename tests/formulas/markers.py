@@ -48,7 +48,7 @@ def find_markers(path: Path | str, source: str | None = None) -> list[Marker]:
     """All markers of a file in order. Raises MarkerError: one that is misplaced, with its line."""
     path = Path(path)
     source = path.read_text(encoding="utf-8") if source is None else source
-    if PREFIX.replace(" ", "") not in source.replace(" ", ""):
+    if "latex" not in source.lower():
         return []
     tree = ast.parse(source)
     lines = source.splitlines()
@@ -65,7 +65,7 @@ def find_markers(path: Path | str, source: str | None = None) -> list[Marker]:
         if any(s.lineno < line <= s.end_lineno for s, _, _ in statements) and alone:
             raise MarkerError(f"{where}: the marker stands inside a statement")
         if not found:
-            raise MarkerError(f"{where}: no statement directly below; a blank line, a comment or a compound statement is")
+            raise MarkerError(f"{where}: no simple statement directly below")
         if len(found) > 1:
             raise MarkerError(f"{where}: several statements share the marked line")
         statement, owner, loops = found[0]

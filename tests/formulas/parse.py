@@ -87,7 +87,7 @@ def parse(tokens: list[str], table: Table, bound: frozenset[str] = frozenset()) 
 
 def _terminals(tokens: list[str], table: Table, bound: frozenset[str]):
     """Cut tokens into terminals: symbols first, then operators whose subscript belongs to them, then the rest."""
-    bound = bound | _bound_letters(tokens)
+    bound = bound | _bound_letters(tokens, table)
     i, stack, last = 0, [], None
 
     def emit(kind: str, value: Any = None) -> Token:
@@ -184,7 +184,7 @@ def _terminals(tokens: list[str], table: Table, bound: frozenset[str]):
             raise FormulaError(f"undeclared symbol {token}{script} in {' '.join(tokens)}")
 
 
-def _bound_letters(tokens: list[str]) -> frozenset[str]:
+def _bound_letters(tokens: list[str], table: Table) -> frozenset[str]:
     """Letters that some reduction of this formula runs over."""
     letters = set()
     for i, token in enumerate(tokens[:-2]):
@@ -194,6 +194,8 @@ def _bound_letters(tokens: list[str]) -> frozenset[str]:
             inside = inside[: inside.index("=")] if "=" in inside else inside
             if before_script in REDUCTIONS:
                 letters |= {t for t in inside if len(t) == 1 and t.isalpha()}
+    if letters & set(table.symbols):
+        raise FormulaError(f"two readings: {', '.join(letters & set(table.symbols))} is an index here and a symbol too")
     return frozenset(letters)
 
 
@@ -357,6 +359,8 @@ def _lark() -> Lark:
 
 def is_plain(node: Node, symbol: Symbol) -> bool:
     """Does the node stand for the whole symbol, with no index moved?"""
-    return node.kind == "symbol" and node.value == symbol.latex and all(
-        a.kind == "index" and a.value == axis for a, axis in zip(node.args, symbol.slots, strict=True)
+    return (
+        node.kind == "symbol"
+        and node.value == symbol.latex
+        and all(a.kind == "index" and a.value == axis for a, axis in zip(node.args, symbol.slots, strict=True))
     )

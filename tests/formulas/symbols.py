@@ -87,9 +87,7 @@ TABLES: dict[str, Table] = {
     "distributions.categorical_sample": Table(
         {r"\ell_j": "logits [t b j]", r"u_j": "uniform [t b j]", r"\xi_j": "[t b j]", "a": "[t b]"}
     ),
-    "distributions.kl_estimates": Table(
-        data(r"\log \rho_t") | {"k_1": "[t b]", "k_2": "[t b]", "k_3": "[t b]"}
-    ),
+    "distributions.kl_estimates": Table(data(r"\log \rho_t") | {"k_1": "[t b]", "k_2": "[t b]", "k_3": "[t b]"}),
     "objectives.policy_gradient_loss": Table(
         data("A_t", r"\log \pi_\theta(a_t \mid s_t)") | {r"L^{\mathrm{PG}}": "[]"}, index=SAMPLES
     ),
@@ -123,9 +121,7 @@ TABLES: dict[str, Table] = {
             r"\beta'_{\mathrm{KL}}": "[]",
         }
     ),
-    "objectives.value_loss": Table(
-        data("V(s_t)") | {"R_t": "value_target [t b]", "L^V": "[]"}, index=SAMPLES
-    ),
+    "objectives.value_loss": Table(data("V(s_t)") | {"R_t": "value_target [t b]", "L^V": "[]"}, index=SAMPLES),
     "objectives.clipped_value_loss": Table(
         data("V(s_t)")
         | {
@@ -143,5 +139,82 @@ TABLES: dict[str, Table] = {
     ),
     "diagnostics.explained_variance": Table(
         data("V(s_t)") | {"R_t": "returns [t b]", r"\nu": "[]", r"\mathrm{EV}": "[]"}, index=SAMPLES
+    ),
+    "normalizer.Normalizer.normalize": Table(
+        {
+            r"\hat{x}": "[t b o]",
+            "x": "x [t b o]",
+            r"\mu": "self.mean [o]",
+            r"\nu": "self.var [o]",
+            r"\varepsilon": "self.eps",
+            "c": "self.clip",
+        }
+    ),
+    "normalizer.Normalizer.absorb": Table(
+        {
+            "x_t": "x [t b o]",
+            "n": "self.count",
+            "m": "#[t b]",
+            r"\mu": "self.mean [o]",
+            r"\nu": "self.var [o]",
+            r"\Delta": "[o]",
+            r"\mu'": "[o]",
+            r"\nu'": "[o]",
+        },
+        index=SAMPLES,
+    ),
+    "normalizer.RewardScaler.scale": Table(
+        {
+            r"\hat{r}": "[t b]",
+            "r": "reward [t b]",
+            r"\nu": "self.stats.var",
+            r"\varepsilon": "self.stats.eps",
+            "c": "self.stats.clip",
+        }
+    ),
+    "normalizer.RewardScaler.absorb": Table(
+        {r"\gamma": "self.gamma", "r_t": "reward [t b]", "e_t": "ended [t b]", "g_t": "[t b]", "g'_t": "[t b]"},
+        beyond={"g'_t": "self.running"},
+    ),
+    "agents.ppo.PPOAgent.prepare": Table({"A_t": "advantage [t b]", "V(s_t)": "value [t b]", "R_t": "[t b]"}),
+    "agents.ppo.PPOAgent.log_ratio": Table(
+        {
+            r"\log \rho_t": "[t]",
+            r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
+            r"\log \pi_b(a_t \mid s_t)": "behavior_log_prob [t]",
+        }
+    ),
+    "agents.ppo.PPOAgent.policy_loss": Table(
+        {
+            r"\log \rho_t": "log_ratio [t]",
+            "A_t": "advantage [t]",
+            "A_t'": "advantage [t]",  # where normalization is off, A' is A
+            r"\mathrm{KL}_t": "kl [t]",
+            r"\beta_{\mathrm{KL}}": "self.kl_penalty",
+            r"\varepsilon": "self.config.clip_eps",
+            r"\varepsilon_{\mathrm{clip}}": "self.config.clip_eps",
+            r"L^\pi": "[]",
+        }
+    ),
+    "agents.ppo.PPOAgent.critic_loss": Table(
+        {
+            "V(s_t)": "value [t]",
+            r"V_{\mathrm{old}}(s_t)": "value_old [t]",
+            "R_t": "value_target [t]",
+            r"\varepsilon_{\mathrm{clip}}": "self.config.clip_eps",
+            r"\varepsilon": "self.config.clip_eps",
+            "L^V": "[]",
+        }
+    ),
+    "agents.ppo.PPOAgent.total_loss": Table(
+        {
+            r"L^\pi": "policy_loss",
+            "L^V": "critic_loss",
+            "H_t": "entropy [t]",
+            "c_V": "self.config.vf_coef",
+            "c_H": "self.config.entropy_coef",
+            "L": "[]",
+            "L'": "[]",
+        }
     ),
 }

@@ -18,6 +18,8 @@ from functools import cached_property
 from .latex import FormulaError, tokens_of
 
 SPEC = re.compile(r"^\s*(?P<source>[^\[\]#]*(?:\[[-\w:\"']+\][\w.]*)*?)\s*(?P<size>#?)(?:\[(?P<axes>[a-z ]*)\])?\s*$")
+# Symbols of the notation that mean the same everywhere: a table that has the parts need not declare them.
+IDENTITIES = {"e_t": r"d_t \vee z_t"}
 INDEX_TOKENS = re.compile(r"[a-zA-Z]|\d+|\+|-")
 
 
@@ -29,7 +31,7 @@ class Symbol:
     source: str  # a path that starts at a parameter; "" for a left side
     axes: tuple[str, ...]
     is_size: bool = False
-    exp_of: str = ""  # where \log x is declared and x is not, x is the exponential of that
+    definition: str = ""  # of a symbol that follows from declared ones: x from \log x, and the IDENTITIES
 
     @classmethod
     def declare(cls, latex: str, spec: str) -> Symbol:
@@ -105,7 +107,11 @@ class Table:
             tokens = tokens_of(latex)
             if tokens[0] == r"\log" and tuple(tokens[1:]) not in known:
                 plain = " ".join(tokens[1:])
-                declared[plain] = Symbol(plain, "", symbol.axes, exp_of=latex)
+                declared[plain] = Symbol(plain, "", symbol.axes, definition=rf"\exp({latex})")
+        for latex, definition in IDENTITIES.items():
+            parts = [part.strip() for part in definition.split(r"\vee")]
+            if latex not in declared and all(part in declared for part in parts):
+                declared[latex] = Symbol(latex, "", declared[parts[0]].axes, definition=definition)
         return declared
 
     @cached_property
@@ -128,11 +134,12 @@ class Table:
 def path_root(path: str) -> str:
     """The name at which a path starts; only attributes, items and slices with constants may follow."""
     node = ast.parse(path, mode="eval").body
-    while not isinstance(node, ast.Name):
-        if isinstance(node, ast.Attribute):
-            node = node.value
-        elif isinstance(node, ast.Subscript) and not any(isinstance(n, ast.Name | ast.Call) for n in ast.walk(node.slice)):
-            node = node.value
-        else:
-            raise FormulaError(f"{path!r} is not a path: a name, then attributes, constant items or constant slices")
+    while isinstance(node, ast.Attribute) or (isinstance(node, ast.Subscript) and _is_constant(node.slice)):
+        node = node.value
+    if not isinstance(node, ast.Name):
+        raise FormulaError(f"{path!r} is not a path: a name, then attributes, constant items or constant slices")
     return node.id
+
+
+def _is_constant(index: ast.expr) -> bool:
+    return not any(isinstance(node, ast.Name | ast.Call) for node in ast.walk(index))

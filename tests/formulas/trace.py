@@ -61,7 +61,9 @@ def trace(
         if event != "call" or frame.f_code is not code:
             return None
         call = Call({name: _read(path, frame.f_locals) for name, path in sources.items()})
-        call.inputs = {name: value for name, value in call.inputs.items() if value is not _MISSING}
+        call.inputs = {
+            name: value for name, value in call.inputs.items() if value is not _MISSING and value is not None
+        }
         calls.append(call)
         open_pass: list[Pass] = []
 

@@ -1,0 +1,116 @@
+"""The mutation engine: can the comparison fail? Every generated lie, in formula or code, is tried on it."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import mutate_code, mutate_formula
+from .check import Function, Mismatch, compare
+from .render import render
+
+SURVIVORS = Path(__file__).parent / "survivors.txt"
+REQUIRED = 0.95
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One lie: `what` is "formula" or "code", `changed` the equation or the statement that replaces marker k."""
+
+    function: Function = field(repr=False)
+    marker: int
+    what: str
+    before: str
+    after: str
+    changed: Any = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The same from run to run, and free of line numbers."""
+        return f"{self.function.key} | {self.what} | {self.before} -> {self.after}"
+
+
+@dataclass
+class Tally:
+    """What became of the mutants. `raised` counts those caught by an error rather than by a difference."""
+
+    generated: int = 0
+    caught: int = 0
+    raised: int = 0
+    survivors: list[str] = field(default_factory=list)
+
+    def __iadd__(self, other: Tally) -> Tally:
+        self.generated += other.generated
+        self.caught += other.caught
+        self.raised += other.raised
+        self.survivors += other.survivors
+        return self
+
+    @property
+    def rate(self) -> float:
+        return self.caught / self.generated if self.generated else 1.0
+
+
+def mutants_of(function: Function) -> Iterator[Mutant]:
+    """All mutants of the markers of one function."""
+    for k, (marker, equation) in enumerate(zip(function.markers, function.equations, strict=True)):
+        for changed in mutate_formula.mutants(equation, function.table):
+            after = " = ".join(map(render, changed.sides))
+            yield Mutant(function, k, "formula", marker.latex, after, changed)
+        for statement in mutate_code.mutants(function, marker):
+            yield Mutant(function, k, "code", marker.code, mutate_code.ast.unparse(statement), statement)
+
+
+def sampled(mutants: Iterable[Mutant], one_in: int) -> list[Mutant]:
+    """A sample that is the same on every run and machine, and does not shift when other mutants come or go."""
+    return [m for m in mutants if zlib.crc32(m.name.encode()) % one_in == 0]
+
+
+def try_mutants(function: Function, mutants: list[Mutant]) -> Tally:
+    """Does the comparison notice them? The unmutated function must hold, or being caught would mean nothing."""
+    tally = Tally()
+    calls = function.run()
+    compare(function, calls)
+    for mutant in mutants:
+        tally.generated += 1
+        verdict = _verdict(function, mutant, calls)
+        tally.caught += verdict != "survived"
+        tally.raised += verdict == "raised"
+        if verdict == "survived":
+            tally.survivors.append(mutant.name)
+    return tally
+
+
+def _verdict(function: Function, mutant: Mutant, calls: list) -> str:
+    equations = list(function.equations)
+    is_code = mutant.what == "code"
+    if not is_code:
+        equations[mutant.marker] = mutant.changed
+    with mutate_code.installed(function, function.markers[mutant.marker], mutant.changed) if is_code else nullcontext():
+        try:
+            # A mutated line is judged by its own formula alone, not by what it does to later lines.
+            counts = compare(function, function.run() if is_code else calls, equations, only=mutant.marker)
+        except Mismatch:
+            return "differs"
+        except Exception:  # noqa: BLE001 - whatever a mistake raises, it was noticed
+            return "raised"
+    return "survived" if counts.get(mutant.marker) else "differs"
+
+
+def listed_survivors() -> dict[str, str]:
+    """name -> reason, from survivors.txt: a name on a line of its own, the reason indented below it."""
+    listed: dict[str, str] = {}
+    name = ""
+    for line in SURVIVORS.read_text(encoding="utf-8").splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        if line.startswith(" "):
+            listed[name] = f"{listed[name]} {line.strip()}".strip()
+        else:
+            name = line.strip()
+            listed[name] = ""
+    return listed

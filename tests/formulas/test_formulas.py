@@ -1,0 +1,124 @@
+"""Every marker of the package is evaluated and true, and the comparison notices when one is not."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+import pytest
+
+from .check import Function, all_functions, check_function, package_root
+from .inputs import CASES
+from .latex import tokens_of
+from .mutate import REQUIRED, Tally, listed_survivors, mutants_of, sampled, try_mutants
+from .parse import split_equation
+from .symbols import TABLES
+from .table import path_root
+
+FLOOR_ONE = ("returns", "distributions", "objectives", "trust_region", "duals", "diagnostics")
+FUNCTIONS = all_functions()
+ONE_IN = 4  # the quick tier tries a fixed quarter of the mutants
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.key)
+def test_every_marker_is_evaluated_and_true(function: Function):
+    report = check_function(function)
+    assert report.problems == []
+    assert len(report.evaluated) == len(function.markers)
+
+
+def test_every_marker_of_the_package_was_found():
+    """By a second, cruder way: lines that look like markers, counted as text."""
+    crude = sum(
+        line.count("# LaTeX:") for path in package_root().rglob("*.py") for line in path.read_text("utf-8").splitlines()
+    )
+    assert sum(len(f.markers) for f in FUNCTIONS) == crude > 0
+
+
+def test_every_function_of_floor_one_has_a_formula():
+    marked = {f.key for f in FUNCTIONS}
+    missing = []
+    for name in FLOOR_ONE:
+        path = package_root() / f"{name}.py"
+        if path.exists():
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            public = [n.name for n in tree.body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")]
+            missing += [f"{name}.{p}" for p in public if f"{name}.{p}" not in marked]
+    assert missing == []
+
+
+def test_every_loss_line_of_an_agent_has_a_formula():
+    """A method `..._loss` returns a loss: the returned value is marked, or is the name a marked line assigns."""
+    bare = []
+    for path in sorted((package_root() / "agents").glob("*.py")):
+        marked = {id_ for f in FUNCTIONS if f.module.__file__ == str(path) for m in f.markers for id_ in _lines(m)}
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name.endswith("_loss"):
+                names = {n for n, _ in marked if n}
+                for line in ast.walk(node):
+                    if not isinstance(line, ast.Return) or line.lineno in {k for _, k in marked}:
+                        continue
+                    if not (isinstance(line.value, ast.Name) and line.value.id in names):
+                        bare.append(f"{path.name}:{line.lineno} {ast.unparse(line)}")
+    assert bare == []
+
+
+def _lines(marker):
+    yield (ast.unparse(marker.target) if marker.target else None, marker.statement.lineno)
+
+
+def test_tables_hold_nothing_that_is_not_used():
+    """No table or case without its function; no symbol that is neither an input nor a left side."""
+    by_key = {f.key: f for f in FUNCTIONS}
+    assert set(TABLES) - set(by_key) == set(), "tables of functions that have no marker"
+    assert set(CASES) - set(by_key) == set(), "cases of functions that have no marker"
+    stray = []
+    for function in FUNCTIONS:
+        lefts = [split_equation(m.latex)[0] for m in function.markers]
+        for symbol in function.table.declared.values():
+            known = symbol.source or symbol.is_size or symbol.definition or tokens_of(symbol.latex) in lefts
+            if not known:
+                stray.append(f"{function.key}: {symbol.latex}")
+    assert stray == []
+
+
+def test_symbols_start_at_parameters():
+    for function in FUNCTIONS:
+        parameters = set(inspect.signature(function.raw()).parameters)
+        for symbol in function.table.declared.values():
+            if symbol.source and symbol.latex not in function.local_sources:
+                assert path_root(symbol.source) in parameters
+
+
+def tried(one_in: int) -> tuple[Tally, set[str]]:
+    """All functions that hold, with this share of their mutants; the names of the mutants that were tried."""
+    total, names = Tally(), set()
+    for function in FUNCTIONS:
+        if check_function(function).problems:
+            continue  # its own test is red; what a mutant of it proves is nothing
+        chosen = sampled(mutants_of(function), one_in)
+        names |= {m.name for m in chosen}
+        total += try_mutants(function, chosen)
+    return total, names
+
+
+def judge(total: Tally, names: set[str]) -> None:
+    listed = listed_survivors()
+    assert [name for name in total.survivors if name not in listed] == [], "survivors that are not in survivors.txt"
+    assert [n for n in listed if n in names and n not in total.survivors] == [], "listed as survivors, but caught"
+    assert all(listed.values()), "a survivor is listed without a reason"
+    assert total.rate >= REQUIRED
+    assert total.raised <= 0.1 * total.generated, "most must be caught by their numbers, not by an error"
+
+
+def test_a_sample_of_mutations_is_caught():
+    total, names = tried(ONE_IN)
+    assert total.generated >= 200
+    judge(total, names)
+
+
+@pytest.mark.slow
+def test_all_mutations_are_caught():
+    total, names = tried(1)
+    judge(total, names)
+    assert set(listed_survivors()) - names == set(), "survivors.txt names mutants that no longer exist"
