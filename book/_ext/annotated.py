@@ -73,9 +73,11 @@ def load_module(name: str, path: Path, root: Path) -> Module:
 def load_library(app) -> None:
     """Read every file of the annotated packages and check all of their markers."""
     root = Path(app.config.annotated_root or HOME).resolve()
-    library = {name: load_module(name, path, root)
-               for package in app.config.annotated_packages
-               for name, path in find_modules(root, package).items()}
+    library = {
+        name: load_module(name, path, root)
+        for package in app.config.annotated_packages
+        for name, path in find_modules(root, package).items()
+    }
     app.annotated_library = library
     for module in library.values():
         for problem in module.source.problems:
@@ -92,8 +94,7 @@ def warn_of_untypesettable(app, root: Path, library: dict[str, Module]) -> None:
     faults = typesetting_faults([marker.formula for _, marker in found], macros, node_main)
     for (module, marker), fault in zip(found, faults, strict=True):
         if fault:
-            logger.warning("formula: %s in %s", fault, marker.formula,
-                           location=f"{module.location}:{marker.line}")
+            logger.warning("formula: %s in %s", fault, marker.formula, location=f"{module.location}:{marker.line}")
 
 
 def anchor(target: str) -> str:
@@ -124,15 +125,16 @@ class Annotated(SphinxDirective):
         if name in library:
             return library[name], 1, len(library[name].source.text.splitlines())
         for module in library.values():
-            if name.startswith(module.name + ".") and (span := module.source.objects.get(name[len(module.name) + 1:])):
+            if name.startswith(module.name + ".") and (span := module.source.objects.get(name[len(module.name) + 1 :])):
                 return module, *span
         return None
 
     def register(self, name: str, module: Module, first: int, last: int) -> bool:
         """Make these lines known to the role; return whether they are the first of their module."""
         targets = {name, *(module.target(each) for each in module.markers_between(first, last))}
-        targets |= {f"{module.name}.{inner}" for inner, span in module.source.objects.items()
-                    if first <= span[0] <= last}
+        targets |= {
+            f"{module.name}.{inner}" for inner, span in module.source.objects.items() if first <= span[0] <= last
+        }
         domain = self.env.get_domain("annotated")
         if is_first := module.name not in domain.objects:
             targets.add(module.name)
@@ -150,8 +152,11 @@ def continuous_block(module: Module, first: int, last: int, module_anchor: str) 
     starts = {span[0]: f"{module.name}.{inner}" for inner, span in reversed(module.source.objects.items())}
     block = nodes.container(classes=["annotated"])
     # MathJax enters a <pre> of this class only, and within it passes over the code.
-    raw(block, '<div class="highlight-python notranslate"><div class="highlight">'
-               '<pre class="mathjax_process tex2jax_process">')
+    raw(
+        block,
+        '<div class="highlight-python notranslate"><div class="highlight">'
+        '<pre class="mathjax_process tex2jax_process">',
+    )
     if module_anchor:
         raw(block, f'<span id="{module_anchor}"></span>')
     closing = None
@@ -179,11 +184,12 @@ def line_number(line: int, marker: Marker | None, module: Module) -> str:
 def add_code(block: nodes.container, line: str) -> None:
     """Append one highlighted line; in a docstring, the label after "eq." becomes a link to its equation."""
     match = EQUATION.search(line) if 'class="sd"' in line else None
-    before, label, after = (line[: match.start()], match[0], line[match.end():]) if match else (line, "", "")
+    before, label, after = (line[: match.start()], match[0], line[match.end() :]) if match else (line, "", "")
     raw(block, f'<span class="mathjax_ignore tex2jax_ignore">{before}')
     if match:
-        reference = addnodes.pending_xref("", nodes.inline(label, label), refdomain="annotated",
-                                          reftype="equation", reftarget=label, refwarn=False)
+        reference = addnodes.pending_xref(
+            "", nodes.inline(label, label), refdomain="annotated", reftype="equation", reftarget=label, refwarn=False
+        )
         block += nodes.inline("", "", reference)
     raw(block, f"{after}</span>")
 
@@ -192,8 +198,11 @@ def add_formula(block: nodes.container, marker: Marker) -> None:
     indent = " " * (marker.column if marker.stands_above else 2)
     # The hidden comment is for the copy button, which takes the text and leaves out `.linenos`.
     comment = html.escape(f"# LaTeX: {marker.formula}")
-    raw(block, f'{indent}<span class="src-comment mathjax_ignore tex2jax_ignore">{comment}</span>'
-               '<span class="src-formula linenos">')
+    raw(
+        block,
+        f'{indent}<span class="src-comment mathjax_ignore tex2jax_ignore">{comment}</span>'
+        '<span class="src-formula linenos">',
+    )
     block += nodes.math("", rf"\displaystyle {marker.formula}")
     raw(block, "</span>")
 
@@ -224,7 +233,8 @@ def source_lines(module: Module, first: int, last: int) -> str:
 def plain_source(module: Module, first: int, last: int) -> nodes.literal_block:
     """Lines of the file as they are, with their true numbers."""
     text = source_lines(module, first, last)
-    return nodes.literal_block(text, text, language="python", linenos=True, highlight_args={"linenostart": first})
+    options = {"language": "python", "linenos": True, "highlight_args": {"linenostart": first}}
+    return nodes.literal_block(text, text, classes=["annotated-source"], **options)
 
 
 class SourceRole(XRefRole):
@@ -266,8 +276,9 @@ class AnnotatedDomain(Domain):
         if typ == "equation":
             equations = env.get_domain("math").equations
             label = next((each for each in (target, f"eq:{target}") if each in equations), None)
-            return label and make_refnode(builder, fromdocname, equations[label][0],
-                                          nodes.make_id(f"equation-{label}"), contnode)
+            return label and make_refnode(
+                builder, fromdocname, equations[label][0], nodes.make_id(f"equation-{label}"), contnode
+            )
         page = self.objects.get(target)
         return page and make_refnode(builder, fromdocname, page, anchor(target), contnode)
 

@@ -136,8 +136,7 @@ def _place(token: tokenize.TokenInfo, statements: list[_Statement]) -> Marker | 
     if not _has_top_level_equals(match[1]):
         return Problem(line, "the formula has no '=': its left side is what the statement gives")
     if token.line[:column].strip():
-        candidates = [each for each in statements
-                      if each.node.end_lineno == line and not _is_compound(each.node)]
+        candidates = [each for each in statements if each.node.end_lineno == line and not _is_compound(each.node)]
         where = "at the end of"
     else:
         candidates = [each for each in statements if each.node.lineno == line + 1]
@@ -149,8 +148,7 @@ def _place(token: tokenize.TokenInfo, statements: list[_Statement]) -> Marker | 
         return Problem(line, "the marked statement neither assigns nor returns a value")
     if statement.is_dead:
         return Problem(line, "the marked statement is never reached")
-    return Marker(line, column, match[1], statement.node.lineno, statement.node.end_lineno,
-                  statement.scope, name)
+    return Marker(line, column, match[1], statement.node.lineno, statement.node.end_lineno, statement.scope, name)
 
 
 def _is_compound(node: ast.stmt) -> bool:

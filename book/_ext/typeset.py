@@ -10,7 +10,10 @@ from pathlib import Path
 
 CHECKER = Path(__file__).with_name("typeset_check.js")
 # What the structural check knows; node, where there is one, knows all that MathJax does.
-COMMANDS = frozenset("""
+COMMANDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
     alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta kappa lambda mu nu xi pi rho sigma tau
     phi varphi chi psi omega ell Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega
     frac tfrac dfrac sqrt sum prod int partial nabla infty log exp min max sup inf tanh arg det Pr
@@ -20,7 +23,9 @@ COMMANDS = frozenset("""
     vee wedge neg cup cap setminus subset forall exists quad qquad
     mathrm mathbf mathcal mathbb mathsf mathit mathop boldsymbol operatorname text underbrace overline
     limits nolimits displaystyle textstyle
-""".split())
+""",
+    )
+)
 
 
 def typesetting_faults(formulas: list[str], macros: dict, node_main: Path | None) -> list[str]:
@@ -28,8 +33,9 @@ def typesetting_faults(formulas: list[str], macros: dict, node_main: Path | None
     if node_main is None:
         return [structural_fault(formula, macros) for formula in formulas]
     request = json.dumps({"formulas": formulas, "macros": macros})
-    answer = subprocess.run(["node", str(CHECKER), str(node_main)], input=request, text=True,
-                            capture_output=True, timeout=120, check=False)
+    answer = subprocess.run(
+        ["node", str(CHECKER), str(node_main)], input=request, text=True, capture_output=True, timeout=120, check=False
+    )
     if answer.returncode:
         raise RuntimeError(f"MathJax did not run in node: {answer.stderr.strip()}")
     return json.loads(answer.stdout)
