@@ -36,6 +36,13 @@ def require_bool(**tensors: Tensor) -> None:
             raise ValueError(f"{name}: wanted dtype torch.bool; got {tensor.dtype}")
 
 
+def require_dtype(wanted: torch.dtype, **tensors: Tensor) -> None:
+    """Raise ValueError unless every tensor has the dtype `wanted`."""
+    for name, tensor in tensors.items():
+        if tensor.dtype != wanted:
+            raise ValueError(f"{name}: wanted dtype {wanted}; got {tensor.dtype}")
+
+
 def require_unit_interval(**values: float) -> None:
     """Raise ValueError unless every number lies in [0, 1]; NaN does not."""
     for name, value in values.items():

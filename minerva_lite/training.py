@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +51,15 @@ def evaluate(agent: Any, env_id: str | None = None, *, episodes: int = 10, seed:
     """Returns of `episodes` whole episodes on the official Gymnasium environment, acting by the policy's mode.
 
     One environment an episode, seeded `seed`, `seed` + 1, …; raw rewards; observation statistics are read, never
-    moved; the agent's random numbers are not touched. Raises ValueError: fewer than one episode.
+    moved; the agent's random numbers are not touched.
+    Raises ValueError: fewer than one episode, or an environment that does not fit the agent.
     """
     require_count(episodes=episodes)
     env = make_env(
         env_id or agent.spec.env_id, episodes, backend="gymnasium", seed=seed, device=agent.device, dtype=agent.dtype
     )
+    if replace(env.spec, env_id=agent.spec.env_id) != agent.spec:
+        raise ValueError(f"env_id: wanted one with the spaces of {agent.spec}; got {env.spec}")
     obs = env.reset()
     total = torch.zeros(episodes, dtype=torch.float64, device=obs.device)
     length, alive = torch.zeros_like(total), torch.ones_like(total, dtype=torch.bool)
@@ -71,7 +74,7 @@ def evaluate(agent: Any, env_id: str | None = None, *, episodes: int = 10, seed:
     env.close()
     return {
         "eval/mean": float(total.mean()),
-        "eval/median": float(total.median()),
+        "eval/median": float(total.quantile(0.5)),  # Tensor.median would take the lower of the two in the middle
         "eval/std": float(total.std(correction=0)),
         "eval/min": float(total.min()),
         "eval/max": float(total.max()),
@@ -109,6 +112,10 @@ def train(
         raise ValueError(
             f"env: wanted {config.num_envs} of {agent.spec}, what the agent was made for; "
             f"got {env.num_envs} of {env.spec}"
+        )
+    if env.dtype != agent.dtype or env.device.type != agent.device.type:
+        raise ValueError(
+            f"env: wanted {agent.dtype} on {agent.device.type}, like the agent; got {env.dtype} on {env.device.type}"
         )
     eval_every = eval_every or max(1, total_steps // 20)
     history, steps, seconds, next_eval = History(), 0, 0.0, eval_every

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,7 +10,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ..checks import (
+    require_bool,
     require_count,
+    require_dtype,
     require_non_negative,
     require_one_of,
     require_positive,
@@ -20,7 +23,15 @@ from ..diagnostics import explained_variance
 from ..distributions import kl_estimates
 from ..envs import EnvSpec
 from ..learning import NonFiniteGuard, make_optimizer, pick_device
-from ..networks import CategoricalPolicy, GaussianPolicy, Params, SquashedGaussianPolicy, ValueNet
+from ..networks import (
+    LOG_STD_MAX,
+    LOG_STD_MIN,
+    CategoricalPolicy,
+    GaussianPolicy,
+    Params,
+    SquashedGaussianPolicy,
+    ValueNet,
+)
 from ..normalizer import Normalizer, RewardScaler
 from ..objectives import (
     adapt_kl_penalty,
@@ -73,6 +84,7 @@ class PPOConfig:
             rollout_steps=self.rollout_steps,
             minibatch_size=self.minibatch_size,
             epochs=self.epochs,
+            **{f"hidden[{i}]": width for i, width in enumerate(self.hidden)},
         )
         require_unit_interval(gamma=self.gamma, lam=self.lam)
         require_one_of(("gae", "returns", "td"), estimator=self.estimator)
@@ -87,6 +99,13 @@ class PPOConfig:
             max_grad_norm=self.max_grad_norm,
         )
         require_non_negative(vf_coef=self.vf_coef, entropy_coef=self.entropy_coef, momentum=self.momentum)
+        if not LOG_STD_MIN <= self.log_std_init <= LOG_STD_MAX:
+            raise ValueError(
+                f"log_std_init: wanted a number in [{LOG_STD_MIN}, {LOG_STD_MAX}], where the policy clamps it; "
+                f"got {self.log_std_init}"
+            )
+        if self.target_kl is not None and not math.isfinite(self.target_kl):
+            raise ValueError(f"target_kl: wanted None or a finite number; got {self.target_kl}")
         if self.optimizer == "adam" and self.momentum:
             raise ValueError(f"momentum: wanted 0 with adam, which has its own; got {self.momentum}")
         if self.minibatch_size > self.batch_size:
@@ -125,6 +144,8 @@ class PPOAgent:
         device: str | torch.device = "auto",
         dtype: torch.dtype = torch.float32,
     ):
+        if spec.num_actions and config.squash:
+            raise ValueError(f"squash: wanted False for {spec.env_id}, whose actions are discrete; got True")
         self.config, self.spec, self.dtype = config, spec, dtype
         self.device = pick_device(device)
         weights = Generator().manual_seed(seed)  # on the CPU, so that every device starts from the same weights
@@ -168,10 +189,10 @@ class PPOAgent:
         """Improve on one rollout; `progress` in [0, 1] is the share of training done, for the learning rate.
 
         Returns diagnostics as 0-d tensors. A rollout with a non-finite number changes nothing and is counted.
-        Raises ValueError: the rollout is not [rollout_steps, num_envs].
+        Raises ValueError: a tensor of the rollout has the wrong shape or dtype, or progress lies outside [0, 1].
         """
         c = self.config
-        require_shape((c.rollout_steps, c.num_envs), reward=rollout.reward)
+        self.check(rollout)
         require_unit_interval(progress=progress)
         if self.guard.refuses(**rollout.tensors()):
             return {"train/skipped_batches": torch.tensor(float(sum(self.guard.skipped.values())))}
@@ -198,6 +219,21 @@ class PPOAgent:
         if c.normalize_obs:
             self.obs_normalizer.absorb(rollout.obs)
         return diagnostics
+
+    def check(self, rollout: Rollout) -> None:
+        """Raise ValueError unless every tensor of the rollout has the shape and dtype that this agent learns from."""
+        rows = (self.config.rollout_steps, self.config.num_envs)
+        features, spec = rollout.tensors(), self.spec
+        flags = {name: features.pop(name) for name in ("terminated", "truncated")}
+        action = features.pop("action")
+        require_bool(**flags)
+        require_dtype(torch.int64 if self.policy.discrete else self.dtype, action=action)
+        require_dtype(self.dtype, **features)
+        require_shape(rows, reward=rollout.reward, behavior_log_prob=rollout.behavior_log_prob, **flags)
+        require_shape((*rows, spec.obs_dim), obs=rollout.obs, next_obs=rollout.next_obs)
+        require_shape(rows if self.policy.discrete else (*rows, spec.action_dim), action=action)
+        params = {name: tensor for name, tensor in features.items() if name.startswith("behavior_params")}
+        require_shape((*rows, spec.num_actions or spec.action_dim), **params)
 
     @torch.no_grad()
     def prepare(self, rollout: Rollout) -> dict[str, Any]:
