@@ -132,9 +132,8 @@ class Annotated(SphinxDirective):
     def register(self, name: str, module: Module, first: int, last: int) -> bool:
         """Make these lines known to the role; return whether they are the first of their module."""
         targets = {name, *(module.target(each) for each in module.markers_between(first, last))}
-        targets |= {
-            f"{module.name}.{inner}" for inner, span in module.source.objects.items() if first <= span[0] <= last
-        }
+        inside = [inner for inner, span in module.source.objects.items() if first <= span[0] <= last]
+        targets.update(f"{module.name}.{inner}" for inner in inside)
         domain = self.env.get_domain("annotated")
         if is_first := module.name not in domain.objects:
             targets.add(module.name)
@@ -152,11 +151,8 @@ def continuous_block(module: Module, first: int, last: int, module_anchor: str) 
     starts = {span[0]: f"{module.name}.{inner}" for inner, span in reversed(module.source.objects.items())}
     block = nodes.container(classes=["annotated"])
     # MathJax enters a <pre> of this class only, and within it passes over the code.
-    raw(
-        block,
-        '<div class="highlight-python notranslate"><div class="highlight">'
-        '<pre class="mathjax_process tex2jax_process">',
-    )
+    raw(block, '<div class="highlight-python notranslate"><div class="highlight">')
+    raw(block, '<pre class="mathjax_process tex2jax_process">')
     if module_anchor:
         raw(block, f'<span id="{module_anchor}"></span>')
     closing = None
@@ -198,11 +194,8 @@ def add_formula(block: nodes.container, marker: Marker) -> None:
     indent = " " * (marker.column if marker.stands_above else 2)
     # The hidden comment is for the copy button, which takes the text and leaves out `.linenos`.
     comment = html.escape(f"# LaTeX: {marker.formula}")
-    raw(
-        block,
-        f'{indent}<span class="src-comment mathjax_ignore tex2jax_ignore">{comment}</span>'
-        '<span class="src-formula linenos">',
-    )
+    raw(block, f'{indent}<span class="src-comment mathjax_ignore tex2jax_ignore">{comment}</span>')
+    raw(block, '<span class="src-formula linenos">')
     block += nodes.math("", rf"\displaystyle {marker.formula}")
     raw(block, "</span>")
 
