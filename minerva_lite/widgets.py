@@ -25,7 +25,7 @@ class FramesFigure(widgets.VBox):
     """Controls above a picture; `frames` says how many pictures. Shown as a still where no widget can be."""
 
     def __init__(self, children, *, alt: str, still: bytes, frames: int):
-        super().__init__(children)
+        super().__init__(children, _dom_classes=("frames-figure",))
         self.alt, self.still, self.frames = alt, still, frames
 
     def _repr_mimebundle_(self, **kwargs):

@@ -41,22 +41,30 @@ def configure(app, config):
         manager = f"{CDN}{MANAGER}@{version[MANAGER]}/dist/embed-amd.js"
     config.mathjax_path = mathjax
     # myst-nb adds these to the pages that hold widgets, and to no other.
-    config.nb_ipywidgets_js = {require: {}, manager: {}, "../vendor/mathjax_hub.js": {"defer": "defer"}}
+    config.nb_ipywidgets_js = {require: {}, "../vendor/widgets_page.js": {}, manager: {}}
 
 
 def copy_vendor(app):
     if app.builder.format != "html":
         return
     vendor = Path(app.outdir) / "vendor"
-    copy(Path(__file__).with_name("mathjax_hub.js"), vendor / "mathjax_hub.js")
+    copy(Path(__file__).with_name("widgets_page.js"), vendor / "widgets_page.js")
     if not app.assets_are_local:
         return
     copy(MODULES / "requirejs" / "require.js", vendor / "require.js")
     for name in MATHJAX:
         copy(MODULES / "mathjax" / "es5" / name, vendor / "mathjax" / name)
     copy(MODULES / MANAGER / "dist" / "embed-amd.js", vendor / "widgets" / "embed-amd.js")
-    for font in (MODULES / MANAGER / "dist").glob("*.woff2"):  # the manager looks for them beside the page
-        copy(font, Path(app.outdir) / "book" / MANAGER / "dist" / font.name)
+    for font in (MODULES / MANAGER / "dist").glob("*.woff2"):  # its parts look for them in one folder or the other
+        copy(font, vendor / "@jupyter-widgets" / font.name)
+        copy(font, vendor / MANAGER / "dist" / font.name)
+
+
+def drop_second_icons(app, exception):
+    """The theme's style sheet draws every icon; its script of 540 kB (gzipped) would draw them again."""
+    script = Path(app.outdir) / "_static" / "scripts" / "fontawesome.js"
+    if exception is None and script.exists():
+        script.write_text("// The style sheet draws the icons.\n", "utf8")
 
 
 def copy(source, target):
@@ -88,4 +96,5 @@ def setup(app):
     app.connect("config-inited", configure)
     app.connect("builder-inited", copy_vendor)
     app.connect("doctree-read", add_fallbacks)
+    app.connect("build-finished", drop_second_icons)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
