@@ -88,7 +88,7 @@ class Function:
     def raw(self) -> Callable:
         holder, name = self.holder()
         found = inspect.getattr_static(holder, name)
-        return inspect.unwrap(getattr(found, "__func__", found))
+        return inspect.unwrap(getattr(found, "__func__", None) or getattr(found, "fget", None) or found)
 
     @cached_property
     def tree(self) -> ast.FunctionDef:
@@ -148,7 +148,13 @@ class Function:
         if callable(case):
             return case
         holder, name = self.holder()
+        if any(side.stops_gradients() for equation in self.equations for side in equation.sides):
+            case = {k: v.requires_grad_() if _is_float(v) else v for k, v in case.items()}
         return lambda: getattr(holder, name)(**case)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def _names(target: ast.AST) -> set[str]:
@@ -193,7 +199,8 @@ def compare(
             scope.fixed = done.fixed
             try:
                 if only is None or only == done.marker:
-                    _compare_pass(scope, equation, done)
+                    stops = any(s.stops_gradients() for s in function.equations[done.marker].sides)
+                    _compare_pass(scope, equation, done, call.leaves if stops else [])
                     counts[done.marker] = counts.get(done.marker, 0) + 1
                 if equation.left is not None:
                     remember(scope, equation.left, done)
@@ -203,8 +210,9 @@ def compare(
     return counts
 
 
-def _compare_pass(scope: Scope, equation: Equation, done: Pass) -> None:
-    value = as_tensor(done.value).detach()
+def _compare_pass(scope: Scope, equation: Equation, done: Pass, leaves: list[Tensor]) -> None:
+    live = as_tensor(done.value)
+    value = live.detach()
     for side in equation.sides:
         result = scope.value(side)
         axes = result.axes
@@ -220,6 +228,27 @@ def _compare_pass(scope: Scope, equation: Equation, done: Pass) -> None:
         problem = difference(data.detach(), value)
         if problem:
             raise Mismatch(problem)
+        if leaves and not done.fixed:
+            problem = _gradient_difference(data, live, leaves)
+            if problem:
+                raise Mismatch(f"by its gradients: {problem}")
+
+
+def _gradient_difference(formula: Tensor, value: Tensor, leaves: list[Tensor]) -> str | None:
+    """A stop-gradient changes no value, so formulas that have one are held to the gradients too."""
+    weights = torch.randn(value.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    for leaf in leaves:
+        slopes = []
+        for tensor in (formula, value):
+            slope = None
+            if tensor.requires_grad:
+                total = (weights * tensor).sum()
+                (slope,) = torch.autograd.grad(total, leaf, retain_graph=True, allow_unused=True)
+            slopes.append(torch.zeros_like(leaf) if slope is None else slope)
+        problem = difference(*slopes)
+        if problem:
+            return problem
+    return None
 
 
 def difference(formula: Tensor, value: Tensor) -> str | None:
@@ -239,7 +268,7 @@ def difference(formula: Tensor, value: Tensor) -> str | None:
 
 def remember(scope: Scope, latex: str, done: Pass) -> None:
     """Keep a left side for later lines; inside a loop, as one row of the array. Rows not yet computed are NaN."""
-    symbol, value = scope.table.declared[latex], as_tensor(done.value).detach()
+    symbol, value = scope.table.declared[latex], as_tensor(done.value)
     looped = [a for a in symbol.axes if a in done.fixed]
     if not looped:
         scope.left[latex] = Named(value, symbol.axes)
@@ -249,7 +278,7 @@ def remember(scope: Scope, latex: str, done: Pass) -> None:
     if latex not in scope.left:
         shape = [scope.size(a) if a in looped else row.sizes()[a] for a in symbol.axes]
         scope.left[latex] = Named(torch.full(shape, torch.nan, dtype=torch.float64), symbol.axes)
-    scope.left[latex].data[tuple(done.fixed[a] if a in looped else slice(None) for a in symbol.axes)] = value
+    scope.left[latex].data[tuple(done.fixed[a] if a in looped else slice(None) for a in symbol.axes)] = value.detach()
 
 
 # --------------------------------------------------------------------------------------------------------- reports

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PREFIX = "# LaTeX:"
+NESTED = "<locals>"
 STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return)
 
 
@@ -73,6 +74,8 @@ def find_markers(path: Path | str, source: str | None = None) -> list[Marker]:
             raise MarkerError(f"{where}: the marked statement neither assigns nor returns a value")
         if not owner:
             raise MarkerError(f"{where}: the marked statement is outside any function")
+        if NESTED in owner:
+            raise MarkerError(f"{where}: the marked statement is in a nested function, which no case can call")
         latex = comment[len(PREFIX) :].strip()
         if not latex:
             raise MarkerError(f"{where}: the marker is empty")
@@ -90,13 +93,14 @@ def _comments(source: str) -> Iterator[tuple[int, str]]:
 def _simple_statements(
     node: ast.AST, owner: str, loops: frozenset[str]
 ) -> Iterator[tuple[ast.stmt, str, frozenset[str]]]:
-    """Every statement without a body, with its function and the loop names around it."""
+    """Every statement without a body, with its function ("" outside of one) and the loop names around it."""
+    inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            inner = f"{owner}.{child.name}" if owner else child.name
-            is_class = isinstance(child, ast.ClassDef)
-            for statement, name, names in _simple_statements(child, inner, frozenset()):
-                yield statement, ("" if is_class and name == inner else name), names
+            prefix = f"{owner}.{NESTED}." if inside else f"{owner}." if owner else ""
+            for statement, name, names in _simple_statements(child, prefix + child.name, frozenset()):
+                outside = isinstance(child, ast.ClassDef) and name == prefix + child.name
+                yield statement, "" if outside else name, names
         elif isinstance(child, ast.For):
             names = {n.id for n in ast.walk(child.target) if isinstance(n, ast.Name)}
             yield from _simple_statements(child, owner, loops | names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
@@ -57,12 +58,14 @@ class Tally:
 
 def mutants_of(function: Function) -> Iterator[Mutant]:
     """All mutants of the markers of one function."""
+    earlier: set[str] = set()
     for k, (marker, equation) in enumerate(zip(function.markers, function.equations, strict=True)):
-        for changed in mutate_formula.mutants(equation, function.table):
+        for changed in mutate_formula.mutants(equation, function.table, earlier):
             after = " = ".join(map(render, changed.sides))
             yield Mutant(function, k, "formula", marker.latex, after, changed)
         for statement in mutate_code.mutants(function, marker):
-            yield Mutant(function, k, "code", marker.code, mutate_code.ast.unparse(statement), statement)
+            yield Mutant(function, k, "code", marker.code, ast.unparse(statement), statement)
+        earlier.add(equation.left)
 
 
 def sampled(mutants: Iterable[Mutant], one_in: int) -> list[Mutant]:

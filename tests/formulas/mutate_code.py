@@ -36,8 +36,9 @@ def mutants(function: Function, marker: Marker) -> Iterator[ast.stmt]:
     """Every mutated form of one marked statement, each once."""
     original = marker.statement
     seen = {ast.unparse(original)}
-    swaps = _interchangeable(function)
-    for mutated in _everywhere(original, swaps):
+    swaps = _interchangeable(function, marker)
+    gradients = any(s.stops_gradients() for s in function.equations[function.markers.index(marker)].sides)
+    for mutated in _everywhere(original, swaps, gradients):
         text = ast.unparse(mutated)
         if text not in seen:
             seen.add(text)
@@ -67,6 +68,13 @@ def installed(function: Function, marker: Marker, statement: ast.stmt) -> Iterat
         setattr(holder, name, original)
 
 
+def same_value(statement: ast.stmt) -> ast.stmt:
+    """The statement with its value written `(value,)[0]`: other code, the same result."""
+    changed = copy.deepcopy(statement)
+    changed.value = ast.Subscript(ast.Tuple([changed.value], ast.Load()), ast.Constant(0), ast.Load())
+    return ast.fix_missing_locations(changed)
+
+
 def _same_place(a: ast.stmt, b: ast.stmt) -> bool:
     return type(a) is type(b) and (a.lineno, a.col_offset) == (b.lineno, b.col_offset)
 
@@ -79,18 +87,24 @@ class _Replace(ast.NodeTransformer):
         return ast.copy_location(copy.deepcopy(self.new), node) if node is self.old else self.generic_visit(node)
 
 
-def _interchangeable(function: Function) -> dict[str, str]:
-    """Parameter -> the next parameter with the same axes, from the table of symbols."""
+def _interchangeable(function: Function, marker: Marker) -> dict[str, str]:
+    """Name -> the next name with the same axes, among parameters and what the marked lines above assign."""
     groups: dict[tuple, list[str]] = {}
     for symbol in function.table.declared.values():
         if symbol.source.isidentifier() and symbol.latex not in function.local_sources:
-            group = groups.setdefault(symbol.axes, [])
-            if symbol.source not in group:
-                group.append(symbol.source)
-    return {a: b for g in groups.values() if len(g) > 1 for a, b in zip(g, g[1:] + g[:1], strict=True)}
+            groups.setdefault(symbol.axes, []).append(symbol.source)
+    for equation, above in zip(function.equations, function.markers[: function.markers.index(marker)], strict=False):
+        if equation.left and isinstance(above.target, ast.Name) and not above.loop_names:
+            groups.setdefault(function.table.declared[equation.left].axes, []).append(above.target.id)
+    pairs = {}
+    for group in groups.values():
+        names = list(dict.fromkeys(group))
+        if len(names) > 1:
+            pairs |= dict(zip(names, names[1:] + names[:1], strict=True))
+    return pairs
 
 
-def _everywhere(statement: ast.stmt, swaps: dict[str, str]) -> Iterator[ast.stmt]:
+def _everywhere(statement: ast.stmt, swaps: dict[str, str], gradients: bool) -> Iterator[ast.stmt]:
     if isinstance(statement, ast.AugAssign) and type(statement.op) in OPERATOR:
         yield ast.copy_location(
             ast.AugAssign(statement.target, OPERATOR[type(statement.op)](), statement.value), statement
@@ -98,7 +112,8 @@ def _everywhere(statement: ast.stmt, swaps: dict[str, str]) -> Iterator[ast.stmt
     # The dtype of another tensor is the same dtype: no mistake there.
     carriers = {id(n.value) for n in ast.walk(statement.value) if isinstance(n, ast.Attribute) and n.attr in SAME}
     for node in [n for n in ast.walk(statement.value) if isinstance(n, ast.expr) and id(n) not in carriers]:
-        for mutated in _here(node, swaps):
+        detached = gradients and isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "detach"
+        for mutated in [*_here(node, swaps), *([node.func.value] if detached else [])]:
             mutated = ast.copy_location(mutated, node)
             changed = copy.copy(statement)
             changed.value = _Replace(node, mutated).visit(_shallow(statement.value, node))

@@ -20,24 +20,24 @@ COUNTERPART = {
 OPPOSITE = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "!=", "!=": "="}
 
 
-def mutants(equation: Equation, table: Table) -> Iterator[Equation]:
-    """Every mutated equation, each once."""
+def mutants(equation: Equation, table: Table, earlier: set[str]) -> Iterator[Equation]:
+    """Every mutated equation, each once. `earlier` are the left sides of the lines above."""
     seen = {equation.sides}
     for k, side in enumerate(equation.sides):
-        for mutated in _everywhere(side, table):
+        for mutated in _everywhere(side, table, earlier):
             sides = equation.sides[:k] + (mutated,) + equation.sides[k + 1 :]
             if sides not in seen:
                 seen.add(sides)
                 yield replace(equation, sides=sides)
 
 
-def _everywhere(node: Node, table: Table) -> Iterator[Node]:
+def _everywhere(node: Node, table: Table, earlier: set[str]) -> Iterator[Node]:
     """All trees that differ from this one by one mutation at one place."""
-    yield from _here(node, table)
+    yield from _here(node, table, earlier)
     if node.kind == "symbol":
         return  # its index is moved by _here
     for k, part in enumerate(node.args):
-        for mutated in _everywhere(part, table):
+        for mutated in _everywhere(part, table, earlier):
             if not _same_by_evenness(node, part, mutated):
                 yield Node(node.kind, node.args[:k] + (mutated,) + node.args[k + 1 :], node.value)
 
@@ -49,7 +49,7 @@ def _same_by_evenness(node: Node, part: Node, mutated: Node) -> bool:
     return even and part.kind == "neg" and mutated == part.args[0]
 
 
-def _here(node: Node, table: Table) -> Iterator[Node]:
+def _here(node: Node, table: Table, earlier: set[str]) -> Iterator[Node]:
     args = node.args
     match node.kind:
         case "add":
@@ -76,8 +76,7 @@ def _here(node: Node, table: Table) -> Iterator[Node]:
         case "index":
             yield Node("add", (node, ONE))
         case "call":
-            if node.value != r"\mathrm{sg}":  # the value is the same without it; gradients are compared apart
-                yield args[0]
+            yield args[0]
         case "nary" if node.value == "clip":
             x, low, high = args
             yield from (x, Node("nary", (x, high), "min"), Node("nary", (x, low), "max"))
@@ -99,7 +98,7 @@ def _here(node: Node, table: Table) -> Iterator[Node]:
             yield args[0]
         case "symbol":
             yield from _moved(node, table)
-            yield from _other(node, table)
+            yield from _other(node, table, earlier)
 
 
 def _moved(node: Node, table: Table) -> Iterator[Node]:
@@ -114,12 +113,11 @@ def _moved(node: Node, table: Table) -> Iterator[Node]:
             yield Node("symbol", node.args[:k] + (moved,) + node.args[k + 1 :], node.value)
 
 
-def _other(node: Node, table: Table) -> Iterator[Node]:
-    """The next input of the function with the same axes, in place of this symbol."""
+def _other(node: Node, table: Table, earlier: set[str]) -> Iterator[Node]:
+    """The next symbol with the same axes that is known here, in place of this one."""
     this = table.declared[node.value]
-    alike = [s for s in table.declared.values() if s.source and s.axes == this.axes and len(s.slots) == len(this.slots)]
-    names = [s.latex for s in alike if s is this or s.source != this.source]
+    known = [s for s in table.declared.values() if s.source or s.latex in earlier]
+    alike = [s for s in known if s.axes == this.axes and len(s.slots) == len(this.slots)]
+    names = [s.latex for s in alike if s is this or not s.source or s.source != this.source]
     if len(names) > 1 and node.value in names:
-        other = names[(names.index(node.value) + 1) % len(names)]
-        if other != node.value:
-            yield Node("symbol", node.args, other)
+        yield Node("symbol", node.args, names[(names.index(node.value) + 1) % len(names)])

@@ -23,6 +23,13 @@ class Node:
     args: tuple[Node, ...] = ()
     value: Any = None
 
+    def stops_gradients(self) -> bool:
+        """Does a stop-gradient stand anywhere in this tree?"""
+        return self.value == STOP or any(part.stops_gradients() for part in self.args)
+
+
+STOP = r"\mathrm{sg}"
+
 
 @dataclass(frozen=True)
 class Bare(Node):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import copy
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +15,7 @@ from .inputs import log_ratio, normal, trajectory
 from .latex import FormulaError
 from .markers import find_markers
 from .mutate import mutants_of, try_mutants
-from .mutate_code import installed
+from .mutate_code import installed, same_value
 from .table import Table
 from .trace import trace
 
@@ -171,13 +169,6 @@ def test_every_mutant_of_the_example_is_caught():
     assert tally.raised <= 0.1 * tally.generated, "most must be caught by their numbers, not by an error"
 
 
-def same_value(statement: ast.stmt) -> ast.stmt:
-    """The statement with its value written `(value,)[0]`: other code, the same result."""
-    changed = copy.deepcopy(statement)
-    changed.value = ast.Subscript(ast.Tuple([changed.value], ast.Load()), ast.Constant(0), ast.Load())
-    return ast.fix_missing_locations(changed)
-
-
 def test_being_caught_is_no_accident():
     """The control: statements that compute the same, put in the way a mutant is, are not caught."""
     function = function_at(EXAMPLE)
@@ -292,3 +283,32 @@ def test_what_stands_beyond_the_edge_may_be_an_input(tmp_path):
     symbols = {"x_t": "x [t b]", "y_t": "[t b]"}
     assert check_function(function_at(path, Table(symbols), cases)).problems
     assert check_function(function_at(path, Table(symbols, beyond={"y_t": "first"}), cases)).problems == []
+
+
+STOPPED = """
+def f(x, y):
+    # LaTeX: L = \\mathrm{mean}_t \\left[ \\mathrm{sg}(x_t) y_t \\right]
+    return (x.detach() * y).mean()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "holds"),
+    [
+        ("", "", True),
+        ("x.detach()", "x", False),
+        ("* y)", "* y.detach())", False),
+        ("\\mathrm{sg}(x_t) y_t", "x_t \\mathrm{sg}(y_t)", False),
+    ],
+)
+def test_a_stop_gradient_is_held_to_the_gradients(tmp_path, old, new, holds):
+    path = tmp_path / "stopped.py"
+    path.write_text(STOPPED.replace(old, new) if old else STOPPED, encoding="utf-8")
+    table = Table({"x_t": "x [t]", "y_t": "y [t]", "L": "[]"})
+    function = function_at(path, table, lambda g: iter([{"x": normal(g, 5), "y": normal(g, 5)}]))
+    problems = check_function(function).problems
+    assert (problems == []) is holds
+    assert holds or "gradients" in problems[0]
+    if holds:
+        tally = try_mutants(function, list(mutants_of(function)))
+        assert tally.survivors == []

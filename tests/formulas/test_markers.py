@@ -69,3 +69,8 @@ def test_a_misplaced_marker_is_refused(case):
 def test_a_marker_outside_a_function_is_refused():
     with pytest.raises(MarkerError, match="outside any function"):
         find_markers("f.py", "# LaTeX: y = 1\ny = 1\n")
+
+
+def test_a_marker_in_a_nested_function_is_refused():
+    with pytest.raises(MarkerError, match="nested function"):
+        find_markers("f.py", "def f(x):\n    def g(x):\n        # LaTeX: y = x\n        return x\n    return g(x)\n")

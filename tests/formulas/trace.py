@@ -30,6 +30,7 @@ class Call:
     """One call of the watched function."""
 
     inputs: dict[str, Any]
+    leaves: list[Tensor] = field(default_factory=list)  # arguments that gradients are taken by
     passes: list[Pass] = field(default_factory=list)
 
 
@@ -64,6 +65,8 @@ def trace(
         call.inputs = {
             name: value for name, value in call.inputs.items() if value is not _MISSING and value is not None
         }
+        arguments = [v for v in frame.f_locals.values() if isinstance(v, Tensor)]
+        call.leaves = [v for v in arguments if v.is_leaf and v.requires_grad]
         calls.append(call)
         open_pass: list[Pass] = []
 
