@@ -1,0 +1,28 @@
+"""Presets: found by name, refused by name, and fit to be trained."""
+
+from __future__ import annotations
+
+import pytest
+
+from minerva_lite import PPOAgent, PPOConfig, make_env, preset
+from minerva_lite.presets import PRESETS
+
+
+@pytest.mark.parametrize("key", sorted(PRESETS), ids="-".join)
+def test_each_preset_fits_its_environment(key):
+    settings = preset(*key)
+    assert settings is PRESETS[key] and isinstance(settings.config, PPOConfig)
+    assert settings.total_steps >= settings.config.batch_size
+    assert settings.total_steps % settings.config.batch_size == 0, "the budget is whole rollouts"
+    env = make_env(key[1], settings.config.num_envs)
+    assert PPOAgent(settings.config, env.spec, device="cpu").act(env.reset())[0].shape[0] == settings.config.num_envs
+
+
+def test_the_two_tasks_of_the_book_are_kept():
+    assert {("ppo", "Pendulum-v1"), ("ppo", "CartPole-v1")} <= set(PRESETS)
+
+
+@pytest.mark.parametrize("key", [("ppo", "Pong-v0"), ("sac", "Pendulum-v1")])
+def test_a_missing_preset_lists_those_kept(key):
+    with pytest.raises(ValueError, match=rf"^preset: wanted one of: .*ppo on Pendulum-v1.*; got {key[0]} on {key[1]}$"):
+        preset(*key)
