@@ -7,7 +7,7 @@ BIN := .venv/bin
 PY := $(BIN)/python
 READY := .venv/.ready
 RENDER := $(BIN)/jupyter-book build . --path-output .build -W --keep-going -q
-NBVAL := $(BIN)/pytest --nbval --nbval-current-env --nbval-kernel-name python3 --nbval-cell-timeout 300
+NBVAL := $(BIN)/pytest --nbval --nbval-current-env --nbval-cell-timeout 300
 CHAPTERS := $(sort $(wildcard book/[0-9]*.ipynb))
 QUICK := not slow and not page and not gpu
 
