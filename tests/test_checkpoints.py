@@ -1,5 +1,7 @@
 """Checkpoints: everything comes back to the bit, nothing half-written stays, and a foreign file is refused."""
 
+# ruff: noqa: E501 - a table keeps one row a line
+
 from __future__ import annotations
 
 import copy

@@ -1,5 +1,7 @@
 """The distribution functions against torch.distributions, exact enumeration, and asymptotics; sampling by frequency."""
 
+# ruff: noqa: E501 - a table keeps one row a line
+
 from __future__ import annotations
 
 import math

@@ -1,5 +1,7 @@
 """The torch-native twins equal Gymnasium's own environments; every back end tells successors from first states."""
 
+# ruff: noqa: E501 - a table keeps one row a line
+
 from __future__ import annotations
 
 import math

@@ -67,7 +67,10 @@ def test_clipped_objective_is_a_lower_bound_tight_at_ratio_one(log_ratio, advant
     assert o.ppo_clip_objective(x, a, eps).item() <= advantage + eps * abs(advantage) + 1e-12
 
 
-@given(st.lists(st.tuples(st.floats(-3, 3), st.floats(-5, 5)), min_size=1, max_size=6))
+EDGES = [math.log(ratio) for ratio in (0.79, 0.81, 1.19, 1.21)]  # where an interval in log-ratios would differ
+
+
+@given(st.lists(st.tuples(st.floats(-3, 3) | st.sampled_from(EDGES), st.floats(-5, 5)), min_size=1, max_size=6))
 def test_clip_gradient_is_zero_exactly_past_the_favored_edge(pairs):
     log_ratio, advantage = vector(*(p[0] for p in pairs)), vector(*(p[1] for p in pairs))
     grad = gradient(lambda x: o.ppo_clip_loss(x, advantage, EPS), log_ratio)

@@ -1,5 +1,7 @@
 """PPO: every option matters, every contradiction is refused, and an update starts where the data were collected."""
 
+# ruff: noqa: E501 - a table keeps one row a line
+
 from __future__ import annotations
 
 import copy

@@ -1,5 +1,7 @@
 """Collected data: who follows whom, whose log-probability it is, and minibatches that miss no row."""
 
+# ruff: noqa: E501 - a table keeps one row a line
+
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,7 @@
 """The exact worlds against power series, hand-worked chains and finite differences."""
 
+# ruff: noqa: E501 - a table keeps one row a line
+
 from __future__ import annotations
 
 import pytest

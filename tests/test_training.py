@@ -1,5 +1,7 @@
 """The loop and the evaluation: what is refused before anything starts, what is counted, and what is left alone."""
 
+# ruff: noqa: E501 - a table keeps one row a line
+
 from __future__ import annotations
 
 import copy
