@@ -1,0 +1,173 @@
+"""Every chapter against the design's anatomy: sizes, labeled and accounted equations, alt text, exercises that work."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.equations import CHAPTERS, ROOT, markdown, table_rows
+
+IGNORED = {"nbval-ignore-output", "nbval-skip"}
+KINDS = ("Predict", "Derive", "Implement", "Find the bug")
+chapters = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+
+
+def cells_of(path: Path, kind: str = "") -> list[dict]:
+    cells = json.loads(path.read_text())["cells"]
+    return [c | {"source": "".join(c["source"])} for c in cells if not kind or c["cell_type"] == kind]
+
+
+def tags(cell: dict) -> set[str]:
+    return set(cell["metadata"].get("tags", []))
+
+
+def display_equations(text: str) -> list[str | None]:
+    """The label of each displayed equation, None where it has none."""
+    return [m[1] for m in re.finditer(r"\$\$[^$]+\$\$(?: \(([\w-]+)\))?", text)]
+
+
+def test_there_is_a_chapter():
+    assert CHAPTERS
+
+
+@chapters
+def test_the_size_of_a_chapter(path):
+    lengths = [len(cell["source"].splitlines()) for cell in cells_of(path, "code")]
+    assert len(lengths) <= 30 and max(lengths) <= 25 and statistics.median(lengths) <= 6
+
+
+@chapters
+def test_at_least_sixty_percent_of_the_code_cells_are_compared(path):
+    code = cells_of(path, "code")
+    assert sum(not tags(cell) & IGNORED for cell in code) >= 0.6 * len(code)
+    # Only pictures may be left out: a number or a word that a cell prints is always compared.
+    for cell in code:
+        if tags(cell) & IGNORED:
+            assert all(o["output_type"] == "display_data" or "widget-view" in str(o) for o in cell["outputs"])
+
+
+@chapters
+def test_every_figure_says_what_it_shows(path):
+    for cell in cells_of(path, "code"):
+        if "plt.show()" in cell["source"]:
+            assert len(cell["metadata"].get("mystnb", {}).get("image", {}).get("alt", "")) > 40, cell["source"]
+
+
+@chapters
+def test_every_displayed_equation_is_labeled_and_stands_in_the_table(path):
+    text = markdown(path)
+    labels = display_equations(text)
+    assert None not in labels and len(set(labels)) == len(labels)
+    assert sorted(labels) == sorted(row.label for row in table_rows(text))
+
+
+@chapters
+def test_every_derivation_is_checked_by_a_later_cell(path):
+    cells, rows = cells_of(path), table_rows(markdown(path))
+    for row in rows:
+        if row.kind == "derivation":
+            assert row.check == f"checks:{row.label}"
+            stands = next(i for i, c in enumerate(cells) if f"({row.label})" in c["source"])
+            checks = [i for i, c in enumerate(cells) if row.check in tags(c)]
+            assert len(checks) == 1 and checks[0] > stands, row
+            assert re.search(r"\b(assert|print)\b", cells[checks[0]]["source"]) or "def " in cells[checks[0]]["source"]
+
+
+@chapters
+def test_every_computed_equation_names_a_function_and_a_test(path):
+    computed = [row for row in table_rows(markdown(path)) if row.kind == "computed"]
+    assert computed
+    for row in computed:
+        module, name = row.function.rsplit(".", 1)
+        assert callable(getattr(importlib.import_module(module), name)), row
+        file, test = row.check.split("::")
+        assert f"def {test}(" in (ROOT / file).read_text(), row
+
+
+@pytest.fixture(scope="module")
+def mutated():
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.equations", "--json"], cwd=ROOT, capture_output=True, text=True, timeout=600
+    )
+    assert done.stdout.startswith("["), done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def test_every_named_test_is_green_and_turns_red_when_its_equation_is_mutated(mutated):
+    assert mutated[0]["green"], mutated[0]
+    assert len(mutated) > 1
+    assert [row["story"] for row in mutated[1:] if not row["caught"]] == []
+
+
+@chapters
+def test_exercises_of_all_four_kinds_each_with_a_solution(path):
+    text = markdown(path)
+    exercises = re.findall(r"```\{exercise\} (.*?): .*\n:label: ([\w-]+)", text)
+    assert len(exercises) >= 6 and {kind for kind, _ in exercises} == set(KINDS)
+    assert sorted(label for _, label in exercises) == sorted(re.findall(r"```\{solution\} ([\w-]+)", text))
+
+
+@chapters
+def test_every_solution_runs_and_checks_something(path):
+    setup = next(cell["source"] for cell in cells_of(path, "code"))
+    solutions = re.findall(r"```\{solution\} ([\w-]+)\n.*?~~~python\n(.*?)~~~", markdown(path), re.S)
+    assert len(solutions) == markdown(path).count("```{solution}")
+    script = [setup.replace('set_matplotlib_formats("svg")', "")]
+    for label, source in solutions:
+        assert re.search(r"\b(assert|check_\w+)\b", source), label
+        # Each in a scope of its own: a solution may lean on the setup cell, not on its neighbors.
+        script.append(f"exec(compile({source!r}, {label!r}, 'exec'), dict(globals()))")
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(script)], capture_output=True, text=True, cwd=ROOT, env={"MPLBACKEND": "agg"}
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def nbval(folder: Path, cells: list[dict], package: Path) -> subprocess.CompletedProcess:
+    """Run nbval over a notebook of these cells, with the copy of the package in `package` first on the path."""
+    notebook = {
+        "cells": cells,
+        "metadata": {"kernelspec": {"name": "python3", "display_name": "", "language": "python"}},
+    }
+    (folder / "part.ipynb").write_text(json.dumps(notebook | {"nbformat": 4, "nbformat_minor": 5}))
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--nbval",
+            "--nbval-current-env",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "part.ipynb",
+        ],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(package)},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_flipped_sign_in_the_main_function_turns_nbval_red(tmp_path):
+    path = ROOT / "book" / "05_ppo.ipynb"
+    cells = json.loads(path.read_text())["cells"]
+    last = next(i for i, cell in enumerate(cells) if "checks:ppo-slope" in tags(cell))
+    shutil.copytree(ROOT / "minerva_lite", tmp_path / "minerva_lite", ignore=shutil.ignore_patterns("__pycache__"))
+    whole = nbval(tmp_path, cells[: last + 1], tmp_path)
+    assert whole.returncode == 0, whole.stdout[-2000:]
+    source = tmp_path / "minerva_lite" / "objectives.py"
+    line = "return torch.minimum(ratio * advantage, clipped_ratio * advantage)"
+    assert source.read_text().count(line) == 1
+    source.write_text(source.read_text().replace(line, line.replace("minimum(", "minimum(-")))
+    flipped = nbval(tmp_path, cells[: last + 1], tmp_path)
+    assert flipped.returncode == 1 and "failed" in flipped.stdout, flipped.stdout[-2000:]
