@@ -273,11 +273,8 @@ def remember(scope: Scope, latex: str, done: Pass) -> None:
     if not looped:
         scope.left[latex] = Named(value, symbol.axes)
         return
-    rest = tuple(a for a in symbol.axes if a not in looped)
-    row = Named(value, rest)
     if latex not in scope.left:
-        shape = [scope.size(a) if a in looped else row.sizes()[a] for a in symbol.axes]
-        scope.left[latex] = Named(torch.full(shape, torch.nan, dtype=torch.float64), symbol.axes)
+        scope.left[latex] = scope.array(latex)
     scope.left[latex].data[tuple(done.fixed[a] if a in looped else slice(None) for a in symbol.axes)] = value.detach()
 
 

@@ -172,10 +172,11 @@ def test_every_mutant_of_the_example_is_caught():
 def test_being_caught_is_no_accident():
     """The control: statements that compute the same, put in the way a mutant is, are not caught."""
     function = function_at(EXAMPLE)
+    original = function.raw()
     for marker in function.markers:
         with installed(function, marker, same_value(marker.statement)):
             assert len(compare(function, function.run())) == 5
-    assert function.run()[0].passes, "the original is back in place"
+        assert function.raw() is original, "the original is back in place"
 
 
 def test_a_mutant_of_a_function_that_does_not_hold_is_refused(tmp_path):
@@ -272,6 +273,14 @@ def test_a_recursion_is_held_to_its_rows(tmp_path, old, new, holds):
     table = Table({"x_t": "x [t b]", "y_t": "[t b]"})
     function = function_at(path, table, lambda g: iter([{"x": normal(g, 4, 3)}]))
     assert (check_function(function).problems == []) is holds
+
+
+def test_a_row_that_no_pass_has_computed_is_not_zero(tmp_path):
+    path = tmp_path / "recursion.py"
+    path.write_text(RECURSION.replace("y_{t-1}", "y_{t+1}").replace("0.5", "0.0"), encoding="utf-8")
+    function = function_at(path, Table({"x_t": "x [t b]", "y_t": "[t b]"}), lambda g: iter([{"x": normal(g, 4, 3)}]))
+    (problem,) = check_function(function).problems
+    assert "the formula gives nan" in problem
 
 
 def test_what_stands_beyond_the_edge_may_be_an_input(tmp_path):

@@ -113,6 +113,7 @@ MEANING = [
     (r"\hat A_t'", A),
     (r"\sum_j q_{jb} - \sum_i q_{ib}", torch.zeros(3, dtype=torch.float64)),
     (r"\sum_{l=t}^{T-1} c^{l-t} x_l", sum(0.7**k * later(X, k) if k else X for k in range(4))),
+    (r"\sum_{l=t}^{t+1} x_l", X + later(X)),
     (r"\sum_{l=0}^{2} x_{t+l}", X + later(X) + later(X, 2)),
     (r"\begin{cases} x_t & \text{if } x_t > 0 \\ -c & \text{otherwise} \end{cases}", torch.where(X > 0, X, -0.7)),
     (r"\nabla_\theta \left( \sum_i \theta^2 \right)", 2 * THETA),
