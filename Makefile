@@ -16,6 +16,7 @@ QUICK := not slow and not page and not gpu
 setup: $(READY) .assets/node_modules/.package-lock.json
 
 $(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed; name one with PYTHON=…')"
 	test -x $(PY) || $(PYTHON) -m venv .venv
 	$(PY) -m pip install -q -r requirements.txt
 	$(PY) -m pip install -q --no-deps --no-build-isolation -e .
@@ -57,7 +58,7 @@ pages: setup
 	$(BIN)/pytest -q -m page tests/pages
 
 formulas: setup
-	$(BIN)/pytest -q tests/formulas tests/test_formulas.py
+	$(PY) -m tests.formulas
 
 bench: setup
 	$(PY) -m tests.peers.bench

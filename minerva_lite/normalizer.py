@@ -33,8 +33,9 @@ class Normalizer(nn.Module):
             return
         rows = x.reshape(-1, *self.mean.shape)
         count = self.count + len(rows)
+        # LaTeX: \Delta = \mathrm{mean}_t x_t - \mu
         shift = rows.mean(0) - self.mean
-        # LaTeX: \nu' = \frac{n \nu + m \nu_x + \frac{n m}{n + m} \Delta^2}{n + m}
+        # LaTeX: \nu' = \frac{n \nu + m \mathrm{Var}_t[x_t] + \frac{n m}{n + m} \Delta^2}{n + m}
         var = (
             self.count * self.var
             + len(rows) * rows.var(0, correction=0)
@@ -72,10 +73,10 @@ class RewardScaler(nn.Module):
         returns = torch.empty_like(reward)
         running = self.running
         for t in range(len(reward)):
-            # LaTeX: g_t = \gamma g_{t-1} + r_t
+            # LaTeX: g_t = \gamma g'_{t-1} + r_t
             running = self.gamma * running + reward[t]
             returns[t] = running
-            # LaTeX: g_t' = (1 - e_t) g_t
+            # LaTeX: g'_t = (1 - e_t) g_t
             running = running.masked_fill(ended[t], 0.0)
         self.running = running
         self.stats.absorb(returns)

@@ -14,7 +14,7 @@ def policy_gradient_loss(log_prob: Tensor, advantage: Tensor) -> Tensor:
     Source: Williams 1992. Raises ValueError: shapes differ.
     """
     require_same_shape(log_prob=log_prob, advantage=advantage)
-    # LaTeX: L^{\mathrm{PG}} = -\mathrm{mean}_t \left[ A_t \log \pi_\theta(a_t \mid s_t) \right]
+    # LaTeX: L^{\mathrm{PG}} = -\mathrm{mean}_t \left[ \mathrm{sg}(A_t) \log \pi_\theta(a_t \mid s_t) \right]
     return -(advantage.detach() * log_prob).mean()
 
 

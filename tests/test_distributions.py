@@ -64,10 +64,12 @@ def test_squashed_log_prob_far_out_in_float32(u):
     assert got.item() == pytest.approx(gaussian - 2 * math.log(2) + 2 * abs(u), rel=3e-7)
 
 
-def test_squashed_gradient_is_finite_far_out():
-    mean = torch.tensor([299.0], requires_grad=True)
-    d.squashed_log_prob(torch.tensor([300.0]), mean, torch.ones(1)).backward()
+def test_squashed_gradient_is_right_far_out():
+    """At u = mean + 1: -1 from the Gaussian and +2 from the slope of tanh; log(1 - tanh(u)^2) would give NaN."""
+    mean, pre_squash = torch.tensor([299.0], requires_grad=True), torch.tensor([300.0], requires_grad=True)
+    d.squashed_log_prob(pre_squash, mean, torch.ones(1)).backward()
     assert mean.grad.item() == pytest.approx(1.0)
+    assert pre_squash.grad.item() == pytest.approx(-1.0 + 2.0)
 
 
 def test_squashed_density_integrates_to_one():

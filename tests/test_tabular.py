@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+import scipy.stats
 import torch
 
 from minerva_lite.tabular import TabularMDP
@@ -40,6 +41,12 @@ def test_random_worlds_are_worlds(world):
     assert (world.transition >= 0).all() and world.start.sum().item() == pytest.approx(1)
     again = TabularMDP.random(5, 3, 0.8, torch.Generator().manual_seed(0))
     assert torch.equal(again.transition, world.transition) and torch.equal(again.reward, world.reward)
+
+
+def test_random_transitions_are_uniform_on_the_simplex(generator):
+    """With two successors, the first probability is uniform on [0, 1]."""
+    world = TabularMDP.random(2, 2000, 0.8, generator)
+    assert scipy.stats.kstest(world.transition[0, :, 0].numpy(), "uniform").pvalue > 0.001
 
 
 def test_values_and_visitation_are_their_power_series(world, policy):

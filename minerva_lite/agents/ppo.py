@@ -286,6 +286,7 @@ class PPOAgent:
 
     def critic_loss(self, value: Tensor, value_old: Tensor, value_target: Tensor) -> Tensor:
         if self.config.clip_value:
+            # LaTeX: L^V = \tfrac{1}{2} \mathrm{mean}_t \max\left( (V(s_t) - R_t)^2, (V_{\mathrm{old}}(s_t) + \mathrm{clip}(V(s_t) - V_{\mathrm{old}}(s_t), -\varepsilon, \varepsilon) - R_t)^2 \right)
             return clipped_value_loss(value, value_old, value_target, self.config.clip_eps)
         # LaTeX: L^V = \tfrac{1}{2} \mathrm{mean}_t (V(s_t) - R_t)^2
         return value_loss(value, value_target)
