@@ -1,0 +1,1 @@
+"""Speed beside other libraries: run by `make bench`, not by the tests."""

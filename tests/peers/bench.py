@@ -1,0 +1,200 @@
+"""`python -m tests.peers.bench`: this package and Stable-Baselines3's PPO in turn, seed by seed, one thread each.
+
+Every run is a process of its own; Stable-Baselines3 lives in `.venv-peers`, made on first use. Both sides are
+evaluated every 4096 environment steps on the same 20 episodes of the official environment, off the clock. The clock
+starts after torch's first optimizer step and holds everything else, the building of the environments too. The table
+written has a row an evaluation, the last of a run over 100 episodes; `--read` prints the summary of one written
+before. Nothing else should run on the machine meanwhile: where wall seconds exceed CPU seconds (the summary shows
+the worst run), something did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGETS = {"Pendulum-v1": -200.0, "CartPole-v1": 475.0}
+PEER = "sb3"
+RUNNERS = {
+    PEER: ["run_sb3"],
+    "torch": ["run_minerva", "--backend=torch"],
+    "gymnasium": ["run_minerva", "--backend=gymnasium"],
+}
+THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+COLUMNS = ["env_id", "runner", "seed", "steps", "seconds", "cpu_seconds", "episodes", "mean"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one seed of one runner came to. Unsolved: solve_steps and solve_seconds are infinite."""
+
+    env_id: str
+    runner: str
+    seed: int
+    solve_steps: float  # at the first evaluation that reached the target
+    solve_seconds: float
+    relapses: int  # evaluations after it that fell below the target again
+    final: float  # mean return of the last policy, over 100 episodes
+    steps: int
+    seconds: float
+    cpu_seconds: float
+
+    @property
+    def solved(self) -> bool:
+        return self.solve_steps < inf
+
+
+def summarize_run(rows: list[dict[str, Any]], target: float) -> Run:
+    """One run from its rows in order: the evaluations of the cadence, then the final one."""
+    *curve, final = rows
+    crossing = next((i for i, row in enumerate(curve) if row["mean"] >= target), None)
+    return Run(
+        **{name: final[name] for name in ("env_id", "runner", "seed", "steps", "seconds", "cpu_seconds")},
+        solve_steps=inf if crossing is None else curve[crossing]["steps"],
+        solve_seconds=inf if crossing is None else curve[crossing]["seconds"],
+        relapses=0 if crossing is None else sum(row["mean"] < target for row in curve[crossing:]),
+        final=final["mean"],
+    )
+
+
+def runs_of(rows: Iterable[dict[str, Any]]) -> list[Run]:
+    """The runs that the table holds, in its order."""
+    grouped: dict[tuple, list[dict[str, Any]]] = {}
+    for row in rows:
+        grouped.setdefault((row["env_id"], row["runner"], row["seed"]), []).append(row)
+    return [summarize_run(group, TARGETS[group[0]["env_id"]]) for group in grouped.values()]
+
+
+def speedup(theirs: float, ours: float) -> float:
+    """How many times faster we solved; 0 if we did not."""
+    return 0.0 if ours == inf else theirs / ours
+
+
+def paired_speedup(runs: list[Run], peers: list[Run]) -> float:
+    """Median over seeds of the peer's seconds to solve over ours. A pair that neither solved says nothing."""
+    theirs = {run.seed: run for run in peers}
+    pairs = [(run, theirs[run.seed]) for run in runs if run.seed in theirs]
+    told = [(peer, run) for run, peer in pairs if run.solved or peer.solved]
+    return median([speedup(peer.solve_seconds, run.solve_seconds) for peer, run in told] or [0.0])
+
+
+def summary(runs: list[Run]) -> str:
+    """The table that the bench prints: medians over seeds, and the worst seed in parentheses."""
+    lines = []
+    for env_id in dict.fromkeys(run.env_id for run in runs):
+        of = {name: [r for r in runs if (r.env_id, r.runner) == (env_id, name)] for name in RUNNERS}
+        lines += [
+            f"{env_id}, target {TARGETS[env_id]:.0f}: median over seeds (worst)",
+            f"{'':10}{'solved':>7}{'seconds to solve':>19}{'steps to solve':>19}{'relapses':>9}{'final return':>19}"
+            f"{'steps/s':>9}{'SB3 / it':>9}{'paired':>8}{'wall/CPU':>9}",
+        ]
+        for name, group in of.items():
+            if not group:
+                continue
+            finals = [run.final for run in group]
+            seconds, steps = [run.solve_seconds for run in group], [run.solve_steps for run in group]
+            ratio = speedup(median([run.solve_seconds for run in of[PEER]] or [0.0]), median(seconds))
+            lines.append(
+                f"{name:10}{f'{sum(run.solved for run in group)}/{len(group)}':>7}"
+                f"{f'{median(seconds):.2f} ({max(seconds):.2f})':>19}"
+                f"{f'{median(steps):.0f} ({max(steps):.0f})':>19}"
+                f"{sum(run.relapses for run in group):>9}"
+                f"{f'{median(finals):.1f} ({min(finals):.1f})':>19}"
+                f"{median(run.steps / run.seconds for run in group):>9.0f}"
+                f"{ratio:>9.2f}{paired_speedup(group, of[PEER]):>8.2f}"
+                f"{max(run.seconds / run.cpu_seconds for run in group):>9.2f}"
+            )
+    return "\n".join(lines)
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]], command: str, versions: dict[str, str]) -> None:
+    """Write the rows under two comment lines: how they were made, and with what."""
+    with path.open("w", newline="") as file:
+        told = ", ".join(f"{name} {number}" for name, number in versions.items())
+        file.write(f"# command: {command}\n# versions: {told}\n")
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        rounded = ("seconds", "cpu_seconds", "mean")
+        writer.writerows(row | {name: round(row[name], 3) for name in rounded} for row in rows)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a table written by `write_rows`, numbers as numbers."""
+    kinds = {"env_id": str, "runner": str, "seconds": float, "cpu_seconds": float, "mean": float}
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return [{name: kinds.get(name, int)(value) for name, value in row.items()} for row in rows]
+
+
+def peers_python() -> Path:
+    """The interpreter of `.venv-peers`, which is made, or brought up to date with its requirements, when needed."""
+    place, requirements = ROOT / ".venv-peers", Path(__file__).with_name("requirements.txt")
+    python = place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    ready = place / ".ready"  # holds the requirements that were installed
+    if not ready.is_file() or ready.read_text() != requirements.read_text():
+        print("making .venv-peers", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", place], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", "-r", requirements], check=True)
+        ready.write_text(requirements.read_text())
+    return python
+
+
+def run(python: str | Path, env_id: str, runner: str, seed: int) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """One training in a process of its own: its rows, and the versions it ran on."""
+    module, *options = RUNNERS[runner]
+    command = [python, "-m", f"tests.peers.{module}", "--env", env_id, "--seed", str(seed), *options]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | THREADS, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{runner} on {env_id}, seed {seed}, failed:\n{done.stderr}")
+    told = json.loads(done.stdout.splitlines()[-1])
+    named = {"env_id": env_id, "runner": runner, "seed": seed}
+    return [named | dict(zip(COLUMNS[3:], row, strict=True)) for row in told["rows"]], told["versions"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--envs", nargs="+", choices=list(TARGETS), default=list(TARGETS))
+    parser.add_argument("--seeds", type=int, default=10, help="seeds 0, 1, … up to this many")
+    parser.add_argument("--out", type=Path, default=ROOT / "book/results/peers_ppo.csv")
+    parser.add_argument("--read", type=Path, metavar="CSV", help="run nothing; print the summary of this table")
+    args = parser.parse_args()
+    if args.read:
+        print(summary(runs_of(read_rows(args.read))))
+        return
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    pythons = dict.fromkeys(RUNNERS, sys.executable) | {PEER: peers_python()}
+    command = shlex.join(["python", "-m", "tests.peers.bench", *sys.argv[1:]])
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if load > 0.5:
+        print(f"The machine is busy (load {load:.1f}): the seconds will not be worth keeping.", flush=True)
+    rows, versions = [], {}
+    for env_id in args.envs:
+        for seed in range(args.seeds):
+            for runner, python in pythons.items():
+                new, used = run(python, env_id, runner, seed)
+                versions |= used
+                rows += new
+                (last,) = runs_of(new)
+                print(
+                    f"{env_id} seed {seed} {runner:10} solved at {last.solve_steps:.0f} steps, "
+                    f"{last.solve_seconds:.2f} s; final {last.final:.1f} at {last.steps} steps, {last.seconds:.2f} s",
+                    flush=True,
+                )
+                write_rows(args.out, rows, command, versions)  # every time: a long bench may be interrupted
+    print(summary(runs_of(rows)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Can the bench be believed? Its arithmetic, its table, and that both sides are watched alike."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+import torch
+
+import minerva_lite
+from minerva_lite import PPOAgent, PPOConfig, make_env
+
+from . import measure
+from .bench import COLUMNS, ROOT, paired_speedup, read_rows, runs_of, summary, write_rows
+from .run_minerva import Watch
+
+
+def rows_of(means, final, *, runner="torch", seed=0, pace=1.0):
+    """Evaluations every 100 Pendulum steps, `pace` seconds apart, then the final one."""
+    points = [(100 * i, pace * i, 0.9 * pace * i, 20, mean) for i, mean in enumerate(means, start=1)]
+    points.append((*points[-1][:3], 100, final))
+    return [dict(zip(COLUMNS, ("Pendulum-v1", runner, seed, *point), strict=True)) for point in points]
+
+
+@pytest.mark.parametrize(("means", "steps", "seconds", "relapses"), [
+    ([-900, -200, -150], 200, 2.0, 0),  # reaching the target is enough
+    ([-900, -201, -150], 300, 3.0, 0),
+    ([-150, -465, -190, -200.5], 100, 1.0, 2),
+    ([-900, -465, -200.1], inf, inf, 0),
+])  # fmt: skip
+def test_first_crossing_and_relapses(means, steps, seconds, relapses):
+    (run,) = runs_of(rows_of(means, -170.0))
+    assert (run.solve_steps, run.solve_seconds, run.relapses) == (steps, seconds, relapses)
+    assert (run.final, run.steps, run.seconds, run.solved) == (-170.0, 100 * len(means), len(means), steps < inf)
+
+
+def test_a_good_final_policy_does_not_make_up_for_evaluations_that_missed():
+    (run,) = runs_of(rows_of([-900, -300], -100.0))
+    assert not run.solved and run.final == -100.0
+
+
+def test_rows_of_many_runs_are_told_apart():
+    rows = rows_of([-900, -100], -1.0, seed=0) + rows_of([-100], -2.0, seed=1) + rows_of([-900], -3.0, runner="sb3")
+    assert [(r.runner, r.seed, r.solve_steps, r.final) for r in runs_of(rows)] == [
+        ("torch", 0, 200, -1.0),
+        ("torch", 1, 100, -2.0),
+        ("sb3", 0, inf, -3.0),
+    ]
+
+
+def pairs(ours, theirs):
+    """Runs that solve after so many seconds; None: not at all."""
+    return [
+        runs_of([row for seed, s in enumerate(times) for row in rows_of([-900 if s is None else -100], -100.0,
+                runner=runner, seed=seed, pace=s or 9.0)])
+        for runner, times in (("torch", ours), ("sb3", theirs))
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ours", "theirs", "ratio"), [
+    ([1.0, 2.0, 4.0], [4.0, 4.0, 40.0], 4.0),  # 4, 2 and 10; the ratio of the medians would be 2
+    ([1.0, None, 1.0], [4.0, 4.0, 4.0], 4.0),  # a seed of ours that fails counts as 0
+    ([None, None, 1.0], [4.0, 4.0, 4.0], 0.0),
+    ([1.0, 1.0, 1.0], [None, 5.0, 3.0], 5.0),
+    ([2.0, None], [6.0, None], 3.0),  # neither solved: left out
+])  # fmt: skip
+def test_paired_speedup(ours, theirs, ratio):
+    assert paired_speedup(*pairs(ours, theirs)) == ratio
+
+
+def test_summary_shows_medians_worst_seeds_and_failures():
+    ours, theirs = pairs([1.0, 2.0, None, 3.0, 2.5], [8.0, 10.0, 20.0, 15.0, 5.0])
+    title, head, sb3, torch_line = summary(theirs + ours).splitlines()
+    assert title.startswith("Pendulum-v1, target -200")
+    assert sb3.split()[:6] == ["sb3", "5/5", "10.00", "(20.00)", "100", "(100)"]
+    assert torch_line.split()[:6] == ["torch", "4/5", "2.50", "(inf)", "100", "(inf)"]
+    assert torch_line.split()[-3:] == ["4.00", "5.00", "1.11"]  # of medians, paired, wall over CPU
+
+
+@pytest.mark.parametrize("runners", [("sb3", "torch"), ("torch",), ("sb3",)])
+def test_summary_of_failures_and_of_a_part_of_the_runners(runners):
+    runs = [run for group in pairs([None], [None]) for run in group if run.runner in runners]
+    lines = summary(runs).splitlines()[2:]
+    assert [line.split()[:2] for line in lines] == [[name, "0/1"] for name in runners]
+    assert all(line.split()[-3:-1] == ["0.00", "0.00"] for line in lines)
+
+
+def test_table_survives_the_disk(tmp_path):
+    rows, path = rows_of([-900.1234, -100], -150.5) + rows_of([-1], -2.0, runner="sb3", seed=3), tmp_path / "t.csv"
+    write_rows(path, rows, "python -m tests.peers.bench --seeds 1", {"torch": "2.13.0", "numpy": "2.4.6"})
+    assert path.read_text().splitlines()[:3] == [
+        "# command: python -m tests.peers.bench --seeds 1",
+        "# versions: torch 2.13.0, numpy 2.4.6",
+        ",".join(COLUMNS),
+    ]
+    rows[0]["mean"] = -900.123
+    assert read_rows(path) == [pytest.approx(row) for row in rows]
+
+
+def small(env_id):
+    config = PPOConfig(num_envs=2, rollout_steps=16, minibatch_size=32, epochs=1, hidden=(4,))
+    env = make_env(env_id, 2)
+    return PPOAgent(config, env.spec, device="cpu"), env
+
+
+@pytest.mark.parametrize(("env_id", "scale"), [("Pendulum-v1", 2.0), ("CartPole-v1", 1)])
+def test_both_sides_are_evaluated_alike(env_id, scale):
+    agent, _ = small(env_id)
+
+    def policy(obs):
+        action, _ = agent.act(torch.as_tensor(obs), deterministic=True)
+        return scale * agent.policy.to_env(action).numpy()
+
+    theirs = measure.evaluate(policy, env_id, 2)
+    assert theirs == pytest.approx(minerva_lite.evaluate(agent, episodes=2)["eval/mean"], abs=1e-4)
+    assert theirs != pytest.approx(minerva_lite.evaluate(agent, episodes=2, seed=0)["eval/mean"], abs=1e-4)
+
+
+def test_both_sides_are_evaluated_at_the_same_steps_and_off_the_clock(monkeypatch):
+    agent, env = small("CartPole-v1")
+    hour = {"now": 0.0}
+    monkeypatch.setattr(measure.Clock, "now", staticmethod(lambda: (hour["now"], hour["now"])))
+
+    def slow_evaluation(*_, **__):
+        hour["now"] += 1000.0
+        return {"eval/mean": 1.0}
+
+    def slow_update(*_, **__):
+        hour["now"] += 1.0
+        return {}
+
+    monkeypatch.setattr("minerva_lite.training.evaluate", slow_evaluation)
+    monkeypatch.setattr(agent, "update", slow_update)
+    watch = Watch(measure.Clock())
+    minerva_lite.train(agent, env, 320, eval_every=50, progress=False, callback=watch)
+    cadence = measure.Cadence(50)
+    assert [row[0] for row in watch.rows] == [steps for steps in range(32, 321, 32) if cadence.due(steps)]
+    assert [row[:3] for row in watch.rows] == [(row[0], row[0] / 32, row[0] / 32) for row in watch.rows]
+    assert [row[0] for row in watch.rows] == [64, 128, 160, 224, 256, 320]
+
+
+def test_the_peers_run_on_the_versions_of_the_book():
+    ours, theirs = ((ROOT / name).read_text().split() for name in ("requirements.txt", "tests/peers/requirements.txt"))
+    assert {pin.split("==")[0] for pin in set(ours) & set(theirs) if "==" in pin} == {"torch", "numpy", "gymnasium"}
