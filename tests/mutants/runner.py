@@ -23,6 +23,7 @@ from .faults import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
+ASSERTIONS = ("AssertionError", "assert ", "Failed: DID NOT RAISE")
 
 
 def preload() -> None:
@@ -120,15 +121,14 @@ def in_a_fork(package: Path, tests: Path, names: Iterable[str]) -> dict:
                     str(tests / "pytest.ini"),
                 ]
                 exit_code = int(pytest.main([*options, *(f"tests/{name}" for name in names)], plugins=[reports]))
-            import minerva_lite
-
+            loaded = sys.modules.get("minerva_lite")
             result = {
                 "code": exit_code,
                 "outcomes": reports.outcomes,
                 "reasons": reports.reasons,
                 "broken": reports.broken,
                 "seconds": time.process_time() - start,
-                "package": str(Path(minerva_lite.__file__).parent),
+                "package": str(Path(loaded.__file__).parent) if loaded else "",
                 "said": said.getvalue()[-3000:] if exit_code > 1 else "",
             }
             with os.fdopen(write, "w") as pipe:
@@ -167,7 +167,7 @@ def run_mutants(mutants: tuple[Mutant, ...] = MUTANTS) -> list[dict]:
             copy_package(package)
             patch(package, mutant)
             result = in_a_fork(package, base, mutant.tests)
-            if Path(result["package"]).parent != package:
+            if result["package"] and Path(result["package"]).parent != package:
                 raise RuntimeError(f"the tests ran on {result['package']}, not on the patched copy")
             verdicts = {t: verdict(result, t) for t in mutant.tests}
             caught = result["code"] == 1 and not result["broken"] and set(verdicts.values()) == {"red"}
@@ -176,11 +176,17 @@ def run_mutants(mutants: tuple[Mutant, ...] = MUTANTS) -> list[dict]:
 
 
 def verdict(result: dict, test: str) -> str:
-    """`red` if any case of the test failed by an assertion or a refused number, `green` if all passed, else why not."""
+    """`red` if a case of the test failed by an assertion, `green` if all passed, else what happened instead.
+
+    A test that falls over a NameError or the like has found a broken mutant, not the fault.
+    """
     cases = {k: v for k, v in result["outcomes"].items() if k.split("[")[0] == f"tests/{test}"}
     if not cases:
         return "did not run"
-    return "red" if "failed" in cases.values() else "green" if set(cases.values()) == {"passed"} else "skipped"
+    failures = [result["reasons"][k] for k, v in cases.items() if v == "failed"]
+    if failures:
+        return "red" if any(why.startswith(ASSERTIONS) for why in failures) else f"fell over: {failures[0][:200]}"
+    return "green" if set(cases.values()) == {"passed"} else "skipped"
 
 
 def table(rows: list[dict]) -> str:
