@@ -137,7 +137,7 @@ def test_no_option_is_left_out():
         ({"max_grad_norm": 0.0}, r"^max_grad_norm: .*; got 0.0"),
         ({"vf_coef": -1.0}, r"^vf_coef: wanted a finite number of at least 0; got -1.0"),
         ({"entropy_coef": math.nan}, r"^entropy_coef: .*; got nan"),
-        ({"momentum": -0.1}, r"^momentum: .*; got -0.1"),
+        ({"optimizer": "sgd", "momentum": -0.1}, r"^momentum: wanted a finite number of at least 0; got -0.1"),
         ({"momentum": 0.9}, r"^momentum: wanted 0 with adam, which has its own; got 0.9"),
         ({"target_kl": math.nan}, r"^target_kl: wanted None or a finite number; got nan"),
         ({"log_std_init": 3.0}, r"^log_std_init: wanted a number in \[-20.0, 2.0\].*; got 3.0"),
@@ -536,8 +536,12 @@ def test_seeds_decide_everything():
     assert torch.equal(first.act(obs, deterministic=True)[0], first.policy(obs)[0])
 
 
-def test_wide_actions_and_observations():
-    agent = PPOAgent(PPOConfig(**SMALL), EnvSpec("any", obs_dim=7, action_dim=5), device="cpu")
+def test_wide_actions_and_observations_and_hidden_layers():
+    config = PPOConfig(**SMALL | {"hidden": (6, 9)})
+    agent = PPOAgent(config, EnvSpec("any", obs_dim=7, action_dim=5), device="cpu")
+    for network, outputs in ((agent.policy, 5), (agent.critic, 1)):
+        widths = [m.out_features for m in network.modules() if isinstance(m, torch.nn.Linear)]
+        assert widths == [6, 9, outputs]
     action, (mean, std) = agent.act(torch.zeros(4, 7))
     assert action.shape == mean.shape == std.shape == (4, 5)
 
