@@ -76,25 +76,24 @@ def plot_clip_objective(ax: Axes, *, advantage: float, clip_eps: float, max_rati
     ax.legend(loc="upper left" if advantage > 0 else "lower left")
 
 
-def plot_surrogate(ax: Axes, step: Tensor, surrogate: Tensor, gain: Tensor) -> None:
-    """What the surrogate promises and what the return does, [N] each, along a step of growing size, [N]."""
-    ax.plot(step, surrogate, color=BLUE, label=r"surrogate $L(\pi)$")
-    ax.plot(step, gain, color=RED, linestyle="--", label=r"truth $J(\pi) - J(\pi_b)$")
-    best = int(gain.argmax())
-    ax.plot(step[best], gain[best], "o", color=RED, markersize=6)
-    ax.annotate("the return is highest here", (step[best], gain[best]), (0, -22), textcoords="offset points")
-    ax.set(xlabel="step along the gradient (logit units)", ylabel="improvement (return units)")
-    ax.legend()
+def plot_promise(ax: Axes, kl: Tensor, kept: Tensor) -> None:
+    """Share of the surrogate's promise that the return kept, [N], against the KL of the step, [N], nats."""
+    ax.semilogx(kl, kept, "o", color=BLUE, alpha=0.35, markersize=3.5, markeredgewidth=0)
+    ax.axhline(1.0, color="black", linewidth=1.0)
+    ax.axhline(0.0, color=RED, linestyle="--", linewidth=1.0)
+    ax.annotate("below: the return fell", (kl.min(), 0.0), (0, -12), textcoords="offset points", color=RED)
+    ax.set(xlabel="KL(old || new) of the step (nats)", ylabel="improvement: kept / promised", ylim=(-1.2, 2.0))
 
 
-def plot_drift(axes: Sequence[Axes], largest_ratio: Tensor, kl: Tensor, clip_eps: float) -> None:
-    """Largest ratio and KL of a batch, [N] each, over N gradient steps on the clipped objective, on two axes."""
-    axes[0].semilogy(largest_ratio, color=BLUE)
-    axes[0].axhline(1.0 + clip_eps, color=GRAY, linestyle="--", label=r"end of the interval, $1 + \varepsilon$")
+def plot_drift(axes: Sequence[Axes], traces: Mapping[str, Tensor], clip_eps: float) -> None:
+    """Largest ratio and KL of a batch over gradient steps, a [2, N] trace for each optimizer, on two axes."""
+    for (name, (largest_ratio, kl)), style in zip(traces.items(), ("-", "--", ":"), strict=False):
+        axes[0].plot(largest_ratio, style, label=name)
+        axes[1].plot(kl, style, label=name)
+    axes[0].axhline(1.0 + clip_eps, color=GRAY, linewidth=1.0, label=r"end of the interval, $1 + \varepsilon$")
     axes[0].set(xlabel="gradient steps", ylabel="largest ratio (dimensionless)")
-    axes[0].legend()
-    axes[1].plot(kl, color=RED)
     axes[1].set(xlabel="gradient steps", ylabel="KL(old || new) (nats)")
+    axes[0].legend()
 
 
 def plot_kl_estimators(ax: Axes, shift: Tensor) -> None:
@@ -139,10 +138,12 @@ LABELS = {
 
 
 def plot_diagnostics(axes: Any, history: Any, names: Sequence[str]) -> None:
-    """One diagnostic an axis, against environment steps."""
+    """One diagnostic an axis, against environment steps. Explained variance is cut at -1: below, it says no more."""
     for ax, name in zip(axes.flat, names, strict=True):
         ax.plot(history.steps(name), history.column(name), color=BLUE, linewidth=1.5)
         ax.set(ylabel=LABELS.get(name, name))
+        if name == "value/explained_variance":
+            ax.set_ylim(-1.0, 1.05)
     for ax in axes[-1]:
         ax.set(xlabel="environment steps")
 
