@@ -19,7 +19,7 @@ BLUE, ORANGE, GREEN, RED, GRAY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#6
 def book_style() -> dict:
     """Matplotlib settings of the book: white background (legible in the dark theme too), fonts of 9 pt or more."""
     return {
-        "figure.figsize": (6.4, 3.8), "figure.dpi": 100, "figure.facecolor": "white",
+        "figure.figsize": (6.4, 3.8), "figure.dpi": 100, "savefig.dpi": 160, "figure.facecolor": "white",
         "figure.constrained_layout.use": True, "savefig.facecolor": "white",
         "font.size": 10, "axes.titlesize": 11, "axes.labelsize": 10,
         "xtick.labelsize": 9, "ytick.labelsize": 9, "legend.fontsize": 9, "legend.frameon": False,
@@ -78,7 +78,7 @@ def plot_clip_objective(ax: Axes, *, advantage: float, clip_eps: float, max_rati
 
 def plot_promise(ax: Axes, kl: Tensor, kept: Tensor) -> None:
     """Share of the surrogate's promise that the return kept, [N], against the KL of the step, [N], nats."""
-    ax.semilogx(kl, kept, "o", color=BLUE, alpha=0.35, markersize=3.5, markeredgewidth=0)
+    ax.semilogx(kl, kept, "o", color=BLUE, alpha=0.35, markersize=3.5, markeredgewidth=0, rasterized=True)
     ax.axhline(1.0, color="black", linewidth=1.0)
     ax.axhline(0.0, color=RED, linestyle="--", linewidth=1.0)
     ax.annotate("below: the return fell", (kl.min(), 0.0), (0, -12), textcoords="offset points", color=RED)
@@ -86,13 +86,14 @@ def plot_promise(ax: Axes, kl: Tensor, kept: Tensor) -> None:
 
 
 def plot_drift(axes: Sequence[Axes], traces: Mapping[str, Tensor], clip_eps: float) -> None:
-    """Largest ratio and KL of a batch over gradient steps, a [2, N] trace for each optimizer, on two axes."""
-    for (name, (largest_ratio, kl)), style in zip(traces.items(), ("-", "--", ":"), strict=False):
-        axes[0].plot(largest_ratio, style, label=name)
-        axes[1].plot(kl, style, label=name)
+    """Largest ratio, KL and share of paid samples over gradient steps: a [3, N] trace a run, on three axes."""
+    for (name, trace), style in zip(traces.items(), ("-", "--", ":"), strict=False):
+        for ax, figure in zip(axes, trace, strict=True):
+            ax.plot(figure, style, label=name)
     axes[0].axhline(1.0 + clip_eps, color=GRAY, linewidth=1.0, label=r"end of the interval, $1 + \varepsilon$")
     axes[0].set(xlabel="gradient steps", ylabel="largest ratio (dimensionless)")
     axes[1].set(xlabel="gradient steps", ylabel="KL(old || new) (nats)")
+    axes[2].set(xlabel="gradient steps", ylabel="share of samples still paid", ylim=(0.0, 1.05))
     axes[0].legend()
 
 
@@ -153,7 +154,7 @@ def plot_ablations(ax: Axes, rows: Sequence[Mapping[str, Any]], *, solved: float
     variants = list(dict.fromkeys(row["variant"] for row in rows))
     for y, variant in enumerate(variants):
         means = sorted(row["mean"] for row in rows if row["variant"] == variant)
-        ax.plot(means, [y] * len(means), "o", color=BLUE, alpha=0.6, markersize=5)
+        ax.plot(means, [y] * len(means), "o", color=BLUE, alpha=0.6, markersize=5, rasterized=True)
         ax.plot([means[len(means) // 2]], [y], "|", color="black", markersize=14, markeredgewidth=2)
     ax.axvline(solved, color=GRAY, linewidth=1.0)
     ax.set(xlabel="mean return of 100 episodes", title=rows[0]["env_id"], yticks=range(len(variants)))

@@ -80,7 +80,7 @@ def frames_figure(
         return packed.getvalue()
 
     def picture(values: dict) -> widgets.HTML:
-        data = base64.b64encode(render(values, dpi=150, format="webp", lossless=True, quality=100)).decode()
+        data = base64.b64encode(render(values, dpi=130, format="webp", lossless=True, quality=100)).decode()
         tag = f'<img style="width: 100%" alt="{escape(alt(**values))}" src="data:image/webp;base64,{data}">'
         return widgets.HTML(tag, layout=wide)
 
@@ -111,7 +111,7 @@ def frames_figure(
 
 
 def explore_ppo_clip(
-    clip_eps: Sequence[float] = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6),
+    clip_eps: Sequence[float] = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6),
 ) -> FramesFigure:
     """PPO's clipped objective against the ratio: choose the advantage's sign and the clip range."""
 
