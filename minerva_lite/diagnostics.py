@@ -17,8 +17,8 @@ def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
     """
     require_same_shape(value=value, returns=returns)
     with torch.no_grad():
-        # LaTeX: \nu = \mathrm{Var}_t[R_t]
+        # LaTeX: \nu = \operatorname{Var}_t[R_t]
         variance = returns.var(correction=0)
-        # LaTeX: \mathrm{EV} = 1 - \frac{\mathrm{Var}_t[R_t - V(s_t)]}{\nu}
+        # LaTeX: \mathrm{EV} = 1 - \frac{\operatorname{Var}_t[R_t - V(s_t)]}{\nu}
         explained = 1.0 - (returns - value).var(correction=0) / variance
         return explained.masked_fill(variance == 0, torch.nan)

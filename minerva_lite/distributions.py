@@ -64,7 +64,7 @@ def squashed_log_prob(pre_squash: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     Source: change of variables; Haarnoja et al. 2018, arXiv:1801.01290, appendix C.
     Raises ValueError: shapes differ.
     """
-    # LaTeX: \ell_i = 2 \left[ \log 2 - u_i - \mathrm{softplus}(-2 u_i) \right]
+    # LaTeX: \ell_i = 2 \left[ \log 2 - u_i - \operatorname{softplus}(-2 u_i) \right]
     log_slope = 2.0 * (math.log(2.0) - pre_squash - F.softplus(-2.0 * pre_squash))
     # LaTeX: \log \pi(a \mid s) = \log \mathcal{N}(u \mid \mu, \sigma^2) - \sum_i \ell_i
     return gaussian_log_prob(pre_squash, mean, std) - log_slope.sum(-1)
@@ -76,7 +76,7 @@ def categorical_log_prob(action: Tensor, logits: Tensor) -> Tensor:
     Raises ValueError: `action` is not `logits` without its last axis.
     """
     require_same_shape(logits_without_last_axis=logits[..., 0], action=action)
-    # LaTeX: \log p_j = \ell_j - \mathrm{logsumexp}_j \ell_j
+    # LaTeX: \log p_j = \ell_j - \operatorname{logsumexp}_j \ell_j
     log_prob = logits.log_softmax(-1)
     # LaTeX: \log \pi(a \mid s) = \sum_j \mathbb{1}[j = a] \log p_j
     return log_prob.gather(-1, action.unsqueeze(-1)).squeeze(-1)
@@ -84,7 +84,7 @@ def categorical_log_prob(action: Tensor, logits: Tensor) -> Tensor:
 
 def categorical_entropy(logits: Tensor) -> Tensor:
     r"""Entropy of softmax(logits [..., K]): [...], nats."""
-    # LaTeX: \log p_j = \ell_j - \mathrm{logsumexp}_j \ell_j
+    # LaTeX: \log p_j = \ell_j - \operatorname{logsumexp}_j \ell_j
     log_prob = logits.log_softmax(-1)
     # LaTeX: H = -\sum_j \exp(\log p_j) \log p_j
     return -(log_prob.exp() * log_prob).sum(-1)
@@ -96,9 +96,9 @@ def categorical_kl(logits_old: Tensor, logits: Tensor) -> Tensor:
     Raises ValueError: shapes differ.
     """
     require_same_shape(logits_old=logits_old, logits=logits)
-    # LaTeX: \log p^{\mathrm{old}}_j = \ell^{\mathrm{old}}_j - \mathrm{logsumexp}_j \ell^{\mathrm{old}}_j
+    # LaTeX: \log p^{\mathrm{old}}_j = \ell^{\mathrm{old}}_j - \operatorname{logsumexp}_j \ell^{\mathrm{old}}_j
     log_prob_old = logits_old.log_softmax(-1)
-    # LaTeX: \log p_j = \ell_j - \mathrm{logsumexp}_j \ell_j
+    # LaTeX: \log p_j = \ell_j - \operatorname{logsumexp}_j \ell_j
     log_prob = logits.log_softmax(-1)
     # LaTeX: \mathrm{KL} = \sum_j \exp(\log p^{\mathrm{old}}_j) \left[ \log p^{\mathrm{old}}_j - \log p_j \right]
     return (log_prob_old.exp() * (log_prob_old - log_prob)).sum(-1)
@@ -110,7 +110,7 @@ def categorical_sample(logits: Tensor, generator: Generator | None = None) -> Te
     # An exponential over its rate is smallest with the softmax's probabilities: Gumbel-max without two logs.
     # LaTeX: \xi_j = -\log(1 - u_j)
     exponential = -torch.log1p(-uniform)
-    # LaTeX: a = \mathrm{argmax}_j \left[ \ell_j - \log \xi_j \right]
+    # LaTeX: a = \operatorname{argmax}_j \left[ \ell_j - \log \xi_j \right]
     return (logits - exponential.log()).argmax(-1)
 
 

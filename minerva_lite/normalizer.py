@@ -24,7 +24,7 @@ class Normalizer(nn.Module):
         self.register_buffer("count", torch.zeros(()))
 
     def normalize(self, x: Tensor) -> Tensor:
-        # LaTeX: \hat{x} = \mathrm{clip}\left( \frac{x - \mu}{\sqrt{\nu + \varepsilon}}, -c, c \right)
+        # LaTeX: \hat{x} = \operatorname{clip}\left( \frac{x - \mu}{\sqrt{\nu + \varepsilon}}, -c, c \right)
         return ((x - self.mean) / (self.var + self.eps).sqrt()).clamp(-self.clip, self.clip)
 
     def absorb(self, x: Tensor) -> None:
@@ -33,9 +33,9 @@ class Normalizer(nn.Module):
             return
         rows = x.reshape(-1, *self.mean.shape)
         count = self.count + len(rows)
-        # LaTeX: \Delta = \mathrm{mean}_t x_t - \mu
+        # LaTeX: \Delta = \operatorname{mean}_t x_t - \mu
         shift = rows.mean(0) - self.mean
-        # LaTeX: \nu' = \frac{n \nu + m \mathrm{Var}_t[x_t] + \frac{n m}{n + m} \Delta^2}{n + m}
+        # LaTeX: \nu' = \frac{n \nu + m \operatorname{Var}_t[x_t] + \frac{n m}{n + m} \Delta^2}{n + m}
         var = (
             self.count * self.var
             + len(rows) * rows.var(0, correction=0)
@@ -61,7 +61,7 @@ class RewardScaler(nn.Module):
 
     def scale(self, reward: Tensor) -> Tensor:
         stats = self.stats
-        # LaTeX: \hat{r} = \mathrm{clip}\left( \frac{r}{\sqrt{\nu + \varepsilon}}, -c, c \right)
+        # LaTeX: \hat{r} = \operatorname{clip}\left( \frac{r}{\sqrt{\nu + \varepsilon}}, -c, c \right)
         return (reward / (stats.var + stats.eps).sqrt()).clamp(-stats.clip, stats.clip)
 
     def absorb(self, reward: Tensor, ended: Tensor) -> None:

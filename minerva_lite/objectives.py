@@ -14,7 +14,7 @@ def policy_gradient_loss(log_prob: Tensor, advantage: Tensor) -> Tensor:
     Source: Williams 1992. Raises ValueError: shapes differ.
     """
     require_same_shape(log_prob=log_prob, advantage=advantage)
-    # LaTeX: L^{\mathrm{PG}} = -\mathrm{mean}_t \left[ \mathrm{sg}(A_t) \log \pi_\theta(a_t \mid s_t) \right]
+    # LaTeX: L^{\mathrm{PG}} = -\operatorname{mean}_t \left[ \mathrm{sg}(A_t) \log \pi_\theta(a_t \mid s_t) \right]
     return -(advantage.detach() * log_prob).mean()
 
 
@@ -30,7 +30,7 @@ def ppo_clip_objective(log_ratio: Tensor, advantage: Tensor, clip_eps: float) ->
     require_positive(clip_eps=clip_eps)
     # LaTeX: \rho_t = \exp(\log \rho_t)
     ratio = log_ratio.exp()
-    # LaTeX: \bar{\rho}_t = \mathrm{clip}\left(\rho_t, 1 - \varepsilon_{\mathrm{clip}}, 1 + \varepsilon_{\mathrm{clip}}\right)
+    # LaTeX: \bar{\rho}_t = \operatorname{clip}\left(\rho_t, 1 - \varepsilon_{\mathrm{clip}}, 1 + \varepsilon_{\mathrm{clip}}\right)
     clipped_ratio = ratio.clamp(1.0 - clip_eps, 1.0 + clip_eps)
     # LaTeX: L_t = \min\left(\rho_t A_t, \bar{\rho}_t A_t\right)
     return torch.minimum(ratio * advantage, clipped_ratio * advantage)
@@ -41,9 +41,9 @@ def ppo_clip_loss(log_ratio: Tensor, advantage: Tensor, clip_eps: float) -> Tens
 
     Source: Schulman et al. 2017, arXiv:1707.06347, eq. 7. Book: eq. ppo-clip.
     """
-    # LaTeX: L_t = \min\left(\rho_t A_t, \mathrm{clip}(\rho_t, 1 - \varepsilon_{\mathrm{clip}}, 1 + \varepsilon_{\mathrm{clip}}) A_t\right)
+    # LaTeX: L_t = \min\left(\rho_t A_t, \operatorname{clip}(\rho_t, 1 - \varepsilon_{\mathrm{clip}}, 1 + \varepsilon_{\mathrm{clip}}) A_t\right)
     objective = ppo_clip_objective(log_ratio, advantage, clip_eps)
-    # LaTeX: L^{\mathrm{clip}} = -\mathrm{mean}_t L_t
+    # LaTeX: L^{\mathrm{clip}} = -\operatorname{mean}_t L_t
     return -objective.mean()
 
 
@@ -56,7 +56,7 @@ def ppo_clip_fraction(log_ratio: Tensor, clip_eps: float) -> Tensor:
     require_positive(clip_eps=clip_eps)
     # LaTeX: \rho_t - 1 = \exp(\log \rho_t) - 1
     excess = torch.expm1(log_ratio.detach())
-    # LaTeX: f = \mathrm{mean}_t \mathbb{1}\left[ \lvert \rho_t - 1 \rvert > \varepsilon_{\mathrm{clip}} \right]
+    # LaTeX: f = \operatorname{mean}_t \mathbb{1}\left[ \lvert \rho_t - 1 \rvert > \varepsilon_{\mathrm{clip}} \right]
     return (excess.abs() > clip_eps).to(log_ratio.dtype).mean()
 
 
@@ -69,7 +69,7 @@ def kl_penalty_loss(log_ratio: Tensor, advantage: Tensor, kl: Tensor, kl_penalty
     require_same_shape(log_ratio=log_ratio, advantage=advantage, kl=kl)
     # LaTeX: \rho_t = \exp(\log \rho_t)
     ratio = log_ratio.exp()
-    # LaTeX: L^{\mathrm{pen}} = -\mathrm{mean}_t \left[ \rho_t A_t - \beta_{\mathrm{KL}} \mathrm{KL}_t \right]
+    # LaTeX: L^{\mathrm{pen}} = -\operatorname{mean}_t \left[ \rho_t A_t - \beta_{\mathrm{KL}} \mathrm{KL}_t \right]
     return -(ratio * advantage - kl_penalty * kl).mean()
 
 
@@ -92,7 +92,7 @@ def value_loss(value: Tensor, value_target: Tensor) -> Tensor:
     Raises ValueError: shapes differ.
     """
     require_same_shape(value=value, value_target=value_target)
-    # LaTeX: L^V = \tfrac{1}{2} \mathrm{mean}_t \left( V(s_t) - R_t \right)^2
+    # LaTeX: L^V = \tfrac{1}{2} \operatorname{mean}_t \left( V(s_t) - R_t \right)^2
     return 0.5 * (value - value_target).square().mean()
 
 
@@ -106,11 +106,11 @@ def clipped_value_loss(value: Tensor, value_old: Tensor, value_target: Tensor, c
     """
     require_same_shape(value=value, value_old=value_old, value_target=value_target)
     require_positive(clip_range=clip_range)
-    # LaTeX: \bar{V}_t = V_{\mathrm{old}}(s_t) + \mathrm{clip}\left(V(s_t) - V_{\mathrm{old}}(s_t), -\varepsilon_V, \varepsilon_V\right)
+    # LaTeX: \bar{V}_t = V_{\mathrm{old}}(s_t) + \operatorname{clip}\left(V(s_t) - V_{\mathrm{old}}(s_t), -\varepsilon_V, \varepsilon_V\right)
     clipped = value_old + (value - value_old).clamp(-clip_range, clip_range)
     # LaTeX: m_t = \max\left( (V(s_t) - R_t)^2, (\bar{V}_t - R_t)^2 \right)
     worst = torch.maximum((value - value_target).square(), (clipped - value_target).square())
-    # LaTeX: L^V = \tfrac{1}{2} \mathrm{mean}_t m_t
+    # LaTeX: L^V = \tfrac{1}{2} \operatorname{mean}_t m_t
     return 0.5 * worst.mean()
 
 
@@ -121,7 +121,7 @@ def normalize_advantage(advantage: Tensor, eps: float = 1e-8) -> Tensor:
     """
     if advantage.numel() < 2:
         raise ValueError(f"advantage: wanted at least 2 entries to normalize; got {advantage.numel()}")
-    # LaTeX: c_t = A_t - \mathrm{mean}_t A_t
+    # LaTeX: c_t = A_t - \operatorname{mean}_t A_t
     centered = advantage - advantage.mean()
-    # LaTeX: \hat{A}_t = \frac{c_t}{\sqrt{\mathrm{mean}_t c_t^2} + \varepsilon}
+    # LaTeX: \hat{A}_t = \frac{c_t}{\sqrt{\operatorname{mean}_t c_t^2} + \varepsilon}
     return centered / (centered.square().mean().sqrt() + eps)

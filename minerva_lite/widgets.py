@@ -80,7 +80,7 @@ def frames_figure(
         return packed.getvalue()
 
     def picture(values: dict) -> widgets.HTML:
-        data = base64.b64encode(render(values, dpi=130, format="webp", lossless=True, quality=100)).decode()
+        data = base64.b64encode(render(values, dpi=115, format="webp", lossless=True, quality=100)).decode()
         tag = f'<img style="width: 100%" alt="{escape(alt(**values))}" src="data:image/webp;base64,{data}">'
         return widgets.HTML(tag, layout=wide)
 

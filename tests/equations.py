@@ -54,6 +54,8 @@ def markdown(path: Path) -> str:
 def mutations(function: str) -> list[tuple[str, str, str]]:
     """(file in the package, old text, new text): every marked line of `function`, changed by one operator."""
     *module, name = function.split(".")[1:]
+    if module[-1][0].isupper():  # a method: the class is no module
+        module.pop()
     file = Path(*module).with_suffix(".py")
     text = (ROOT / "minerva_lite" / file).read_text()
     lines = text.splitlines(keepends=True)

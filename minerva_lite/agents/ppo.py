@@ -276,19 +276,19 @@ class PPOAgent:
     def policy_loss(self, log_ratio: Tensor, advantage: Tensor, kl: Tensor | None) -> Tensor:
         c = self.config
         if c.normalize_advantage:
-            # LaTeX: A_t' = \frac{A_t - \mathrm{mean}_t A_t}{\mathrm{std}_t A_t + 10^{-8}}
+            # LaTeX: A_t' = \frac{A_t - \operatorname{mean}_t A_t}{\operatorname{std}_t A_t + 10^{-8}}
             advantage = normalize_advantage(advantage)
         if c.objective == "kl_penalty":
-            # LaTeX: L^\pi = -\mathrm{mean}_t \left[ \rho_t A_t' - \beta_{\mathrm{KL}} \mathrm{KL}_t \right]
+            # LaTeX: L^\pi = -\operatorname{mean}_t \left[ \rho_t A_t' - \beta_{\mathrm{KL}} \mathrm{KL}_t \right]
             return kl_penalty_loss(log_ratio, advantage, kl, self.kl_penalty)
-        # LaTeX: L^\pi = -\mathrm{mean}_t \min\left(\rho_t A_t', \mathrm{clip}(\rho_t, 1 - \varepsilon, 1 + \varepsilon) A_t'\right)
+        # LaTeX: L^\pi = -\operatorname{mean}_t \min\left(\rho_t A_t', \operatorname{clip}(\rho_t, 1 - \varepsilon, 1 + \varepsilon) A_t'\right)
         return ppo_clip_loss(log_ratio, advantage, c.clip_eps)
 
     def critic_loss(self, value: Tensor, value_old: Tensor, value_target: Tensor) -> Tensor:
         if self.config.clip_value:
-            # LaTeX: L^V = \tfrac{1}{2} \mathrm{mean}_t \max\left( (V(s_t) - R_t)^2, (V_{\mathrm{old}}(s_t) + \mathrm{clip}(V(s_t) - V_{\mathrm{old}}(s_t), -\varepsilon, \varepsilon) - R_t)^2 \right)
+            # LaTeX: L^V = \tfrac{1}{2} \operatorname{mean}_t \max\left( (V(s_t) - R_t)^2, (V_{\mathrm{old}}(s_t) + \operatorname{clip}(V(s_t) - V_{\mathrm{old}}(s_t), -\varepsilon, \varepsilon) - R_t)^2 \right)
             return clipped_value_loss(value, value_old, value_target, self.config.clip_eps)
-        # LaTeX: L^V = \tfrac{1}{2} \mathrm{mean}_t (V(s_t) - R_t)^2
+        # LaTeX: L^V = \tfrac{1}{2} \operatorname{mean}_t (V(s_t) - R_t)^2
         return value_loss(value, value_target)
 
     def total_loss(self, policy_loss: Tensor, critic_loss: Tensor, entropy: Tensor | None) -> Tensor:
@@ -296,7 +296,7 @@ class PPOAgent:
         # LaTeX: L = L^\pi + c_V L^V
         loss = policy_loss + c.vf_coef * critic_loss
         if entropy is not None:
-            # LaTeX: L' = L - c_H \mathrm{mean}_t H_t
+            # LaTeX: L' = L - c_H \operatorname{mean}_t H_t
             loss = loss - c.entropy_coef * entropy.mean()
         return loss
 
