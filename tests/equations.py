@@ -18,7 +18,7 @@ CHAPTERS = sorted((ROOT / "book").glob("[0-9]*.ipynb"))
 ROW = re.compile(r"^\| \{eq\}`([\w-]+)` \| (computed|derivation) \| (.*?) \| (.*?) \|$", re.M)
 # The first operator on a line that can be changed, and what it becomes. A unary minus after `return` counts.
 SWAPS = (
-    (" + ", " - "), (" - ", " + "), (" * ", " / "), ("return -", "return "), ("= -", "= "),
+    (" + ", " - "), (" - ", " + "), (" * ", " + "), ("return -", "return "), ("= -", "= "),
     (".minimum(", ".maximum("), (".maximum(", ".minimum("), (".mean()", ".sum()"), (".clamp(", ".add("),
     ("masked_fill(terminated,", "masked_fill(~terminated,"), (" | ", " & "), ("2.0**", "2.0**-"), (".exp()", ""),
     ("(1.0 - clip_eps,", "(1.0 + clip_eps,"), ("expm1", "exp"),
