@@ -110,6 +110,13 @@ MUTANTS = (
         ("test_returns.py::test_one_single_step", RETURNS_SUM),
     ),
     Mutant(
+        3,
+        "no terminal mask in the target at all",
+        RETURNS,
+        (("gamma * next_value.masked_fill(terminated, 0.0)", "gamma * next_value"),),
+        (MIDDLE_TERMINATES, GAE_SUM),
+    ),
+    Mutant(
         4,
         "the trace is cut by the flag of step t + 1 where that of step t belongs",
         RETURNS,
@@ -329,4 +336,4 @@ MUTANTS = (
         (CONTRADICTIONS,),
     ),
 )  # fmt: skip
-FAULTS = (1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 30, 32, 39, 40)
+FAULTS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 30, 32, 39, 40)
