@@ -10,6 +10,7 @@ import tyro
 
 from .agents.ppo import PPOAgent
 from .checkpoints import load, save
+from .checks import require_one_of
 from .envs import make_env
 from .presets import preset
 from .studies import PPO_ABLATIONS, study
@@ -47,12 +48,14 @@ def study_command(
     out: Path,
     seeds: int = 5,
     first_seed: int = 0,
+    variants: tuple[str, ...] = ("preset",),
     ablations: bool = False,
     jobs: int = 2,
 ) -> None:
-    """Run the preset, or with --ablations every implementation detail switched, over many seeds; write a CSV."""
-    variants = PPO_ABLATIONS if ablations else {"preset": {}}
-    study(algorithm, env, range(first_seed, first_seed + seeds), variants, out, jobs=jobs)
+    """Run some variants of the preset, or with --ablations all of them, over many seeds; write a CSV."""
+    require_one_of(tuple(PPO_ABLATIONS), **{f"variants[{i}]": name for i, name in enumerate(variants)})
+    chosen = PPO_ABLATIONS if ablations else {name: PPO_ABLATIONS[name] for name in variants}
+    study(algorithm, env, range(first_seed, first_seed + seeds), chosen, out, jobs=jobs)
 
 
 if __name__ == "__main__":
