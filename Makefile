@@ -64,5 +64,5 @@ bench: setup
 	$(PY) -m tests.peers.bench
 
 clean:
-	rm -rf .build .venv .assets/node_modules .pytest_cache .ruff_cache .hypothesis
+	rm -rf .build .venv .venv-peers .assets/node_modules .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -349,6 +349,7 @@ class PPOAgent:
             "kl_penalty": self.kl_penalty,
             "generator": self.generator.get_state(),
             "skipped": dict(self.guard.skipped),
+            "skipped_in_a_row": self.guard.in_a_row,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -360,3 +361,4 @@ class PPOAgent:
         self.kl_penalty = state["kl_penalty"]
         self.generator.set_state(state["generator"])
         self.guard.skipped = dict(state["skipped"])
+        self.guard.in_a_row = state["skipped_in_a_row"]
