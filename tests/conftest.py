@@ -104,3 +104,20 @@ for env_id, env in TOYS.items():
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
+
+
+def _same(a, b) -> bool:
+    """Whether two nests of dicts, lists and tensors are equal to the bit."""
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_same(a[k], b[k]) for k in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+    return a == b
+
+
+@pytest.fixture
+def same():
+    """`_same` as a fixture: test files here cannot import one another."""
+    return _same

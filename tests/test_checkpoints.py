@@ -30,19 +30,9 @@ def trained(env_id="Pendulum-v1", dtype=torch.float32, **options):
     return agent, env, obs
 
 
-def same(a, b) -> bool:
-    if isinstance(a, torch.Tensor):
-        return torch.equal(a, b)
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
-    return a == b
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("env_id", "options"), [("Pendulum-v1", {"squash": True}), ("Pendulum-v1", {"objective": "kl_penalty"}), ("CartPole-v1", {})])  # fmt: skip
-def test_a_loaded_agent_is_the_saved_one_and_continues_to_the_bit(tmp_path, env_id, options, dtype):
+def test_a_loaded_agent_is_the_saved_one_and_continues_to_the_bit(tmp_path, env_id, options, dtype, same):
     agent, env, obs = trained(env_id, dtype, **options)
     save(agent, tmp_path / "agent.pt")
     twin = load(tmp_path / "agent.pt", device="cpu")

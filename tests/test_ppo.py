@@ -56,16 +56,6 @@ def snapshot(agent):
     return copy.deepcopy(state)
 
 
-def same(a, b) -> bool:
-    if isinstance(a, torch.Tensor):
-        return torch.equal(a, b)
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
-    return a == b
-
-
 # One row per option: what is set in both agents, and the two values of the option that must lead elsewhere.
 OPTIONS = [
     ("num_envs", {"minibatch_size": 64}, 2, 4),
@@ -233,7 +223,7 @@ def test_rewards_are_scaled_with_the_agents_own_gamma():
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("name", ["obs", "action", "behavior_log_prob", "behavior_params", "reward", "next_obs"])
-def test_a_non_finite_rollout_changes_nothing_and_is_counted_by_name(name, poison):
+def test_a_non_finite_rollout_changes_nothing_and_is_counted_by_name(name, poison, same):
     agent, env, obs = make(normalize_obs=True, normalize_reward=True, objective="kl_penalty")
     _, obs = live(agent, env, obs, 1)
     rollout, _ = collect(agent, env, obs, 32)
@@ -290,7 +280,7 @@ def test_a_diverged_policy_is_refused_not_repaired():
         (lambda r: {"behavior_params": (r.behavior_params[0], r.behavior_params[1][..., 0])}, r"^behavior_params\[1\]: wanted shape \(32, 4, 1\); got \(32, 4\)"),
     ],
 )  # fmt: skip
-def test_a_misshapen_rollout_is_named_before_anything_moves(change, message):
+def test_a_misshapen_rollout_is_named_before_anything_moves(change, message, same):
     agent, env, obs = make(normalize_obs=True, normalize_reward=True)
     rollout, _ = collect(agent, env, obs, 32)
     before = snapshot(agent)
@@ -482,7 +472,7 @@ def through_a_file(state):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("env_id", "options"), FAMILIES, ids=FAMILY_NAMES)
-def test_a_restored_agent_continues_to_the_bit(env_id, options, dtype):
+def test_a_restored_agent_continues_to_the_bit(env_id, options, dtype, same):
     """Normalizers, adaptive penalty, optimizer moments, generator: whatever is missing shows in the second update."""
     options = options | {"normalize_obs": True, "normalize_reward": True, "objective": "kl_penalty"}
     agent, env, obs = make(env_id, dtype=dtype, **options)

@@ -28,16 +28,6 @@ def everything(agent):
     return copy.deepcopy(agent.state_dict())
 
 
-def same(a, b) -> bool:
-    if isinstance(a, torch.Tensor):
-        return torch.equal(a, b)
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
-    return a == b
-
-
 class Untouchable:
     """An environment that must not be started; it looks like the one given."""
 
@@ -64,7 +54,7 @@ class Untouchable:
         ({"total_steps": 64}, {"device": torch.device("cuda")}, r"^env: wanted torch.float32 on cpu, .*; got torch.float32 on cuda"),
     ],
 )  # fmt: skip
-def test_bad_input_is_named_before_anything_is_trained(arguments, changes, message):
+def test_bad_input_is_named_before_anything_is_trained(arguments, changes, message, same):
     agent, env = make()
     before = everything(agent)
     with pytest.raises(ValueError, match=message):
@@ -105,7 +95,7 @@ def returns_by_hand(agent, episodes: int, seed: int) -> tuple[list[float], list[
 
 
 @pytest.mark.parametrize(("env_id", "options"), [("CartPole-v1", {}), ("Pendulum-v1", {}), ("Pendulum-v1", {"squash": True})])  # fmt: skip
-def test_evaluation_is_raw_deterministic_and_first_episodes_only(env_id, options):
+def test_evaluation_is_raw_deterministic_and_first_episodes_only(env_id, options, same):
     agent, env = make(env_id, normalize_obs=True, normalize_reward=True, learning_rate=3e-3, **options)
     train(agent, env, 640, eval_every=640, eval_episodes=1, progress=False)
     before, torch_state = everything(agent), torch.get_rng_state()
@@ -196,7 +186,7 @@ def test_progress_anneals_the_learning_rate_over_training():
     assert history.column("train/learning_rate").tolist() == pytest.approx([1e-3, 7.5e-4, 5e-4, 2.5e-4], rel=1e-5)
 
 
-def test_training_is_repeatable_whatever_the_evaluations():
+def test_training_is_repeatable_whatever_the_evaluations(same):
     ends = []
     for eval_every in (64, 64, 320):
         agent, env = make(normalize_obs=True)
