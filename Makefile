@@ -8,7 +8,7 @@ PY := $(BIN)/python
 READY := .venv/.ready
 RENDER := $(BIN)/jupyter-book build . --path-output .build -W --keep-going -q
 NBVAL := $(BIN)/pytest --nbval --nbval-current-env --nbval-cell-timeout 300
-CHAPTERS := $(sort $(wildcard book/[0-9]*.ipynb))
+CHAPTERS := $(sort $(wildcard book/[0-9]*.ipynb) $(wildcard book/[a-z]_*.ipynb))
 QUICK := not slow and not page and not gpu
 
 .PHONY: setup book chapter lab test test-full pages bench formulas clean

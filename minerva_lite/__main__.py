@@ -1,4 +1,4 @@
-"""The command line: `python -m minerva_lite train|evaluate|study …` (floor 8)."""
+"""The command line: `python -m minerva_lite train|evaluate|study …` (floor 9)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Annotated, Literal
 
 import tyro
 
-from .agents.ppo import PPOAgent
+from .agents import AGENTS
 from .checkpoints import load, save
 from .checks import require_one_of
 from .envs import make_env
 from .presets import preset
-from .studies import PPO_ABLATIONS, study
+from .studies import ABLATIONS, study
 from .training import evaluate, train
 
-Algorithm = Annotated[Literal["ppo"], tyro.conf.Positional]
+Algorithm = Annotated[Literal["reinforce", "a2c", "trpo", "ppo"], tyro.conf.Positional]
 
 
 def train_command(
@@ -30,7 +30,7 @@ def train_command(
     """Train by the preset, print the final evaluation over 100 episodes, and save the agent if `out` is given."""
     settings = preset(algorithm, env)
     worlds = make_env(env, settings.config.num_envs, seed=seed)
-    agent = PPOAgent(settings.config, worlds.spec, seed=seed, device=device)
+    agent = AGENTS[algorithm][0](settings.config, worlds.spec, seed=seed, device=device)
     train(agent, worlds, steps or settings.total_steps)
     print(json.dumps(evaluate(agent, episodes=100)))
     if out:
@@ -53,8 +53,9 @@ def study_command(
     jobs: int = 2,
 ) -> None:
     """Run some variants of the preset, or with --ablations all of them, over many seeds; write a CSV."""
-    require_one_of(tuple(PPO_ABLATIONS), **{f"variants[{i}]": name for i, name in enumerate(variants)})
-    chosen = PPO_ABLATIONS if ablations else {name: PPO_ABLATIONS[name] for name in variants}
+    known = ABLATIONS[algorithm]
+    require_one_of(tuple(known), **{f"variants[{i}]": name for i, name in enumerate(variants)})
+    chosen = known if ablations else {name: known[name] for name in variants}
     study(algorithm, env, range(first_seed, first_seed + seeds), chosen, out, jobs=jobs)
 
 

@@ -1,4 +1,4 @@
-"""Save an agent and get it back (floor 5)."""
+"""Save an agent and get it back (floor 6)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 
 import torch
 
-from .agents.ppo import PPOAgent, PPOConfig
+from .agents import AGENTS
 from .envs import EnvSpec
 
-AGENTS: dict[str, tuple[type, type]] = {PPOAgent.name: (PPOAgent, PPOConfig)}
 FORMAT = 1
 
 

@@ -6,6 +6,7 @@ phantom transition exists. Actions are [-1, 1] (or int64) and are rescaled to th
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,9 +14,11 @@ from typing import NamedTuple
 import gymnasium as gym
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from .checks import require_count, require_one_of, require_shape
+from .tabular import TabularMDP, inverse_cdf
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ class TorchEnv:
         # Without this a [B] torque would broadcast: one action for all environments, and no error.
         per_env = (self.spec.action_dim,) if self.spec.action_dim else ()
         require_shape((self.num_envs, *per_env), action=action)
+        if not hasattr(self, "state"):
+            raise RuntimeError("step: wanted reset() first; there is no state yet")
         successor, reward, terminated = self.advance(self.state, action)
         self.elapsed += 1
         truncated = (self.elapsed >= self.max_steps) & ~terminated
@@ -74,6 +79,13 @@ class TorchEnv:
         self.state = torch.where(ended.unsqueeze(-1), self.initial(), successor)
         self.elapsed.masked_fill_(ended, 0)
         return Step(next_obs, reward, terminated, truncated, self.observe(self.state))
+
+    def branch(self, state: Tensor, elapsed: Tensor, seed: int) -> TorchEnv:
+        """A copy with one environment a row of `state` [N, S] and `elapsed` [N], its random numbers from `seed`."""
+        twin = copy.copy(self)
+        twin.num_envs, twin.state, twin.elapsed = len(state), state.clone(), elapsed.clone()
+        twin.generator = Generator(device=self.device).manual_seed(seed)
+        return twin
 
     def _uniform(self, *high: float) -> Tensor:
         """[B, S] uniform on [-high, high]."""
@@ -129,6 +141,38 @@ class TorchCartPole(TorchEnv):
         successor = state + 0.02 * rate
         terminated = (successor[..., 0].abs() > 2.4) | (successor[..., 2].abs() > 12.0 * 2.0 * math.pi / 360.0)
         return successor, torch.ones_like(force), terminated
+
+
+class TabularEnv(TorchEnv):
+    """A `TabularMDP` as an environment: observations are one-hot states, an episode is cut after `max_steps` steps.
+
+    The reward is the expected one of (s, a): the world's only noise is where it goes next.
+    """
+
+    state_dim = 1
+
+    def __init__(self, mdp: TabularMDP, num_envs: int, *, max_steps: int, seed: int = 0, dtype=torch.float64):
+        require_count(max_steps=max_steps)
+        super().__init__(num_envs, seed=seed, dtype=dtype)
+        self.mdp, self.max_steps = mdp, max_steps
+        states, actions = mdp.reward.shape
+        self.spec = EnvSpec("tabular", obs_dim=states, num_actions=actions)
+
+    def initial(self) -> Tensor:
+        return self._draw(self.mdp.start.expand(self.num_envs, -1))
+
+    def observe(self, state: Tensor) -> Tensor:
+        return F.one_hot(state[:, 0], self.spec.obs_dim).to(self.dtype)
+
+    def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        reward = self.mdp.reward[state[:, 0], action].to(self.dtype)
+        successor = self._draw(self.mdp.transition[state[:, 0], action])
+        return successor, reward, torch.zeros_like(reward, dtype=torch.bool)
+
+    def _draw(self, probability: Tensor) -> Tensor:
+        """[B, 1] int64, one draw from each row of probability [B, S]."""
+        uniform = torch.rand(self.num_envs, generator=self.generator, dtype=torch.float64)
+        return inverse_cdf(probability, uniform).unsqueeze(-1)
 
 
 class GymEnv:

@@ -59,6 +59,13 @@ class MLP(nn.Sequential):
         super().__init__(*layers)
 
 
+def _small(head: nn.Linear, generator: Generator) -> None:
+    """Redraw the weights of a last layer uniformly from +-0.003: the first policy hardly depends on the state."""
+    with torch.no_grad():
+        unit = torch.rand(head.weight.shape, generator=generator, dtype=torch.float64)
+        head.weight.copy_(0.003 * (2.0 * unit - 1.0))
+
+
 class GaussianPolicy(nn.Module):
     """Diagonal Gaussian with a state-independent log-std, clamped to [-20, 2]. Parameters: mean, std [..., D]."""
 
@@ -68,6 +75,9 @@ class GaussianPolicy(nn.Module):
         super().__init__()
         self.mean = MLP([obs_dim, *hidden, action_dim], 0.01, generator)
         self.log_std = nn.Parameter(torch.full((action_dim,), float(log_std_init)))
+
+    def small_head(self, generator: Generator) -> None:
+        _small(self.mean[-1], generator)
 
     def forward(self, obs: Tensor) -> Params:
         mean = self.mean(obs)
@@ -92,6 +102,10 @@ class GaussianPolicy(nn.Module):
     def to_env(self, action: Tensor) -> Tensor:
         return action  # the environment clips it to [-1, 1]
 
+    def from_env(self, action: Tensor) -> Tensor:
+        """The stored action whose `to_env` is `action`, in [-1, 1]."""
+        return action
+
 
 class SquashedGaussianPolicy(GaussianPolicy):
     """Gaussian through tanh. The stored action is the pre-squash one; the environment gets its tanh.
@@ -112,6 +126,9 @@ class SquashedGaussianPolicy(GaussianPolicy):
     def to_env(self, action: Tensor) -> Tensor:
         return action.tanh()
 
+    def from_env(self, action: Tensor) -> Tensor:
+        return action.clamp(-0.999999, 0.999999).atanh()  # the ends lie infinitely far out
+
 
 class CategoricalPolicy(nn.Module):
     """Softmax over K actions. Parameters: logits [..., K]."""
@@ -121,6 +138,9 @@ class CategoricalPolicy(nn.Module):
     def __init__(self, obs_dim: int, num_actions: int, hidden: Sequence[int], generator: Generator):
         super().__init__()
         self.logits = MLP([obs_dim, *hidden, num_actions], 0.01, generator)
+
+    def small_head(self, generator: Generator) -> None:
+        _small(self.logits[-1], generator)
 
     def forward(self, obs: Tensor) -> Params:
         return (self.logits(obs),)

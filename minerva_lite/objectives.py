@@ -18,6 +18,34 @@ def policy_gradient_loss(log_prob: Tensor, advantage: Tensor) -> Tensor:
     return -(advantage.detach() * log_prob).mean()
 
 
+def importance_surrogate(log_ratio: Tensor, advantage: Tensor) -> Tensor:
+    r"""TRPO's surrogate by importance sampling, to be maximized: scalar, advantage units.
+
+    log_ratio: log pi_theta - log pi_b at a_t, [...], nats, attached to theta. advantage: [...], taken as given.
+
+    Source: Schulman et al. 2015, arXiv:1502.05477, eq. 14. Book: eq. trpo-surrogate. Raises ValueError: shapes differ.
+    """
+    require_same_shape(log_ratio=log_ratio, advantage=advantage)
+    # LaTeX: L = \operatorname{mean}_t \left[ \exp(\log \rho_t) \mathrm{sg}(A_t) \right]
+    return (log_ratio.exp() * advantage.detach()).mean()
+
+
+def vine_surrogate(log_ratio: Tensor, advantage: Tensor) -> Tensor:
+    r"""Vine sampling's self-normalized surrogate, to be maximized: scalar, advantage units.
+
+    log_ratio: log pi_theta - log q of the K actions tried in each of N states, [N, K], nats; for an enumerated
+    action set log q is 0. advantage: [N, K], taken as given; a constant taken off a state's row changes no gradient.
+
+    Source: Schulman et al. 2015, arXiv:1502.05477, section 5.2. Book: eq. vine-surrogate.
+    Raises ValueError: shapes differ.
+    """
+    require_same_shape(log_ratio=log_ratio, advantage=advantage)
+    # LaTeX: w_{nk} = \frac{\exp(\log \rho_{nk})}{\sum_k \exp(\log \rho_{nk})}
+    weights = log_ratio.softmax(1)
+    # LaTeX: L = \operatorname{mean}_n \sum_k w_{nk} \mathrm{sg}(A_{nk})
+    return (weights * advantage.detach()).sum(1).mean()
+
+
 def ppo_clip_objective(log_ratio: Tensor, advantage: Tensor, clip_eps: float) -> Tensor:
     r"""PPO's clipped surrogate of each sample, to be maximized: [...], advantage units.
 

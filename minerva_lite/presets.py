@@ -1,21 +1,47 @@
-"""Settings per algorithm and environment; `book/results/README.md` tells how they were found (floor 5)."""
+"""Settings per algorithm and environment; `book/results/README.md` tells how they were found (floor 6)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .agents.ppo import PPOConfig
+from .agents import A2CConfig, PPOConfig, REINFORCEConfig, TRPOConfig
+from .on_policy import OnPolicyConfig
 
 
 @dataclass(frozen=True)
 class Preset:
     """A configuration, and for how many environment steps it was meant to train."""
 
-    config: PPOConfig
+    config: OnPolicyConfig
     total_steps: int
 
 
 PRESETS: dict[tuple[str, str], Preset] = {
+    ("reinforce", "CartPole-v1"): Preset(
+        REINFORCEConfig(num_envs=16, rollout_steps=500, gamma=0.99, baseline="others", learning_rate=1e-2),
+        total_steps=200_000,
+    ),
+    ("a2c", "CartPole-v1"): Preset(
+        A2CConfig(
+            num_envs=8,
+            rollout_steps=16,
+            gamma=0.99,
+            lam=0.98,
+            learning_rate=3e-3,
+            normalize_reward=True,
+            entropy_coef=0.01,
+        ),
+        total_steps=196_608,
+    ),
+    # Pendulum's episodes last 200 steps: rollouts of whole ones see the swing-up at every update.
+    ("trpo", "Pendulum-v1"): Preset(
+        TRPOConfig(num_envs=10, rollout_steps=200, gamma=0.95, lam=0.95, kl_bound=0.02, damping=0.01),
+        total_steps=100_000,
+    ),
+    ("trpo", "CartPole-v1"): Preset(
+        TRPOConfig(num_envs=32, rollout_steps=64, gamma=0.99, lam=0.95),
+        total_steps=65_536,
+    ),
     ("ppo", "Pendulum-v1"): Preset(
         PPOConfig(
             num_envs=32,

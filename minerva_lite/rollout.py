@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from .checks import require_count
+from .checks import require_count, require_one_of
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,41 @@ class Rollout:
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "behavior_params"}
         return named | {f"behavior_params[{i}]": p for i, p in enumerate(self.behavior_params)}
 
+    @property
+    def num_steps(self) -> int:
+        """Environment steps that were taken for these data."""
+        return self.reward.numel()
 
-@torch.no_grad()
+    @property
+    def first_episode(self) -> Tensor:
+        """[T, B] bool: the rows of each environment's first episode, its last step included."""
+        return self.ended.cumsum(0) - self.ended.long() == 0
+
+
+@dataclass(frozen=True)
+class Vine:
+    """K branches from each of N states, every branch of a state with the same random numbers."""
+
+    obs: Tensor  # [N, O]  the states, raw
+    action: Tensor  # [N, K, D] float or [N, K] int64: the first action of each branch
+    proposal_log_prob: Tensor  # [N, K]  log q(a | s), nats: q proposed the first actions
+    behavior_params: tuple[Tensor, ...]  # each [N, ...]: the parameters of pi_b(. | s)
+    q_value: Tensor  # [N, K]  discounted return of the branch, bootstrapped where it was cut
+    trunk: Rollout  # [T, B]  the path on which the states lie; the critic learns from it
+    num_steps: int  # environment steps that were taken, trunk and branches
+
+    @property
+    def reward(self) -> Tensor:
+        """[T, B] what the trunk paid."""
+        return self.trunk.reward
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor under the name an error message should use."""
+        named = {name: getattr(self, name) for name in ("obs", "action", "proposal_log_prob", "q_value")}
+        named |= {f"behavior_params[{i}]": p for i, p in enumerate(self.behavior_params)}
+        return named | {f"trunk.{name}": tensor for name, tensor in self.trunk.tensors().items()}
+
+
 def collect(agent: Any, env: Any, obs: Tensor, steps: int) -> tuple[Rollout, Tensor]:
     """Let `agent` act `steps` times in every environment, from `obs` [B, O]; the rollout, and the next obs.
 
@@ -46,14 +80,35 @@ def collect(agent: Any, env: Any, obs: Tensor, steps: int) -> tuple[Rollout, Ten
     parameters that were acted on. Raises ValueError: fewer than one step.
     """
     require_count(steps=steps)
+    return _walk(agent, env, obs, steps, lambda alive: False)
+
+
+def collect_episodes(agent: Any, env: Any, max_steps: int) -> tuple[Rollout, Tensor]:
+    """Reset every environment and act until each has finished an episode, `max_steps` times at most.
+
+    The rows of second episodes are in the rollout too; `Rollout.first_episode` tells them apart. Keeping only first
+    episodes matters: whatever finishes within a fixed window is more often short.
+    Raises ValueError: fewer than one step.
+    """
+    require_count(max_steps=max_steps)
+    return _walk(agent, env, env.reset(), max_steps, lambda alive: not alive.any())
+
+
+@torch.no_grad()
+def _walk(agent: Any, env: Any, obs: Tensor, steps: int, enough: Callable[[Tensor], bool]) -> tuple[Rollout, Tensor]:
+    """Act at most `steps` times, and until `enough(environments still in their first episode)`."""
     columns: list[tuple[Tensor, ...]] = []
     params_at: list[tuple[Tensor, ...]] = []
+    alive = torch.ones(len(obs), dtype=torch.bool, device=obs.device)
     for _ in range(steps):
         action, params = agent.act(obs)
         step = env.step(agent.policy.to_env(action))
         columns.append((obs, action, step.reward, step.next_obs, step.terminated, step.truncated))
         params_at.append(params)
         obs = step.obs
+        alive = alive & ~(step.terminated | step.truncated)
+        if enough(alive):
+            break
     observed, action, reward, next_obs, terminated, truncated = (torch.stack(c) for c in zip(*columns, strict=True))
     params = tuple(torch.stack(p) for p in zip(*params_at, strict=True))
     return (
@@ -69,6 +124,109 @@ def collect(agent: Any, env: Any, obs: Tensor, steps: int) -> tuple[Rollout, Ten
         ),
         obs,
     )
+
+
+@torch.no_grad()
+def collect_vine(
+    agent: Any,
+    env: Any,
+    obs: Tensor,
+    *,
+    trunk_steps: int,
+    states: int,
+    actions: int,
+    branch_steps: int,
+    proposal: str = "policy",
+) -> tuple[Vine, Tensor]:
+    """A trunk of `trunk_steps` by the policy, then `actions` branches from each of `states` states on it; next obs.
+
+    A branch takes its first action from `proposal` ("policy", or "uniform" over [-1, 1] or the action set) and
+    follows the policy for `branch_steps` steps in all, or to the end of its episode. All branches of a state see the
+    same random numbers, so that their difference is due to the first action. A finite action set of at most
+    `actions` actions is enumerated.
+
+    Source: Schulman et al. 2015, arXiv:1502.05477, section 5.2.
+    Raises ValueError: a count below 1, an unknown proposal, or an environment whose state cannot be set.
+    """
+    require_count(trunk_steps=trunk_steps, states=states, actions=actions, branch_steps=branch_steps)
+    require_one_of(("policy", "uniform"), proposal=proposal)
+    if not hasattr(env, "branch"):
+        raise ValueError(
+            f"env: wanted an environment whose state can be set, for vine sampling; {type(env).__name__} has none"
+        )
+    memory: list[tuple[Tensor, Tensor]] = []
+    env = _Remembering(env, memory)
+    trunk, next_obs = collect(agent, env, obs, trunk_steps)
+    visited, elapsed = (torch.stack(column).flatten(0, 1) for column in zip(*memory, strict=True))
+    if states > len(visited):
+        raise ValueError(f"states: wanted at most the {len(visited)} states of the trunk; got {states}")
+    chosen = torch.randperm(len(visited), generator=agent.generator, device=visited.device)[:states]
+    start = trunk.obs.flatten(0, 1)[chosen]
+    params = tuple(p.flatten(0, 1)[chosen] for p in trunk.behavior_params)
+    first, log_proposal = _propose(agent, params, actions, proposal)
+    seed = int(torch.randint(2**31, (), generator=agent.generator, device=visited.device))
+    common, q_values = agent.generator.get_state(), []
+    for k in range(first.shape[1]):
+        # Policy and world start every branch from the same generator states: common random numbers.
+        agent.generator.set_state(common)
+        world = env.branch(visited[chosen], elapsed[chosen], seed)
+        q_values.append(_branch_return(agent, world, start, first[:, k], branch_steps))
+    vine = Vine(
+        obs=start,
+        action=first,
+        proposal_log_prob=log_proposal,
+        behavior_params=params,
+        q_value=torch.stack(q_values, 1),
+        trunk=trunk,
+        num_steps=trunk.num_steps + states * first.shape[1] * branch_steps,
+    )
+    return vine, next_obs
+
+
+class _Remembering:
+    """An environment that notes its state before every step."""
+
+    def __init__(self, env: Any, memory: list[tuple[Tensor, Tensor]]):
+        self.env, self.branch, self.memory = env, env.branch, memory
+
+    def step(self, action: Tensor) -> Any:
+        self.memory.append((self.env.state.clone(), self.env.elapsed.clone()))
+        return self.env.step(action)
+
+
+def _propose(agent: Any, params: tuple[Tensor, ...], actions: int, proposal: str) -> tuple[Tensor, Tensor]:
+    """First actions [N, K, ...] and their log-probabilities [N, K] under the proposal."""
+    policy, count = agent.policy, agent.spec.num_actions
+    n, device = len(params[0]), params[0].device
+    wide = tuple(p.unsqueeze(1).expand(n, actions, *p.shape[1:]) for p in params)
+    if count and count <= actions:
+        every = torch.arange(count, device=device).expand(n, count)
+        return every, torch.zeros(n, count, dtype=params[0].dtype, device=device)  # no draw, hence no ratio
+    if proposal == "policy":
+        drawn = policy.sample(wide, agent.generator)
+        return drawn, policy.log_prob(wide, drawn)
+    flat = torch.zeros_like(wide[0])
+    if count:
+        drawn = policy.sample((flat,), agent.generator)
+        return drawn, policy.log_prob((flat,), drawn)
+    unit = torch.rand(flat.shape, generator=agent.generator, dtype=flat.dtype, device=device)
+    # The policies' log-densities are those of the environment's action, which here has density 2^-D.
+    return policy.from_env(2.0 * unit - 1.0), torch.full_like(flat[..., 0], -flat.shape[-1] * math.log(2.0))
+
+
+def _branch_return(agent: Any, world: Any, obs: Tensor, action: Tensor, steps: int) -> Tensor:
+    """Discounted return [N] of each environment's episode from its first action on, bootstrapped where cut."""
+    gamma, total = agent.config.gamma, torch.zeros(len(obs), dtype=obs.dtype, device=obs.device)
+    alive, weight = torch.ones_like(total), 1.0
+    for t in range(steps):
+        step = world.step(agent.policy.to_env(action))
+        total += weight * alive * step.reward
+        weight *= gamma
+        cut = step.truncated if t < steps - 1 else ~step.terminated
+        total += weight * alive * cut * agent.critic(agent.normalized(step.next_obs))
+        alive = alive * ~(step.terminated | step.truncated)
+        action, _ = agent.act(step.obs)
+    return total
 
 
 def _rows(tensors: Any, index: Any) -> Any:

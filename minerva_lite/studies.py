@@ -1,4 +1,4 @@
-"""Many variants over many seeds, side by side on this machine, written as one tidy table (floor 7)."""
+"""Many variants over many seeds, side by side on this machine, written as one tidy table (floor 8)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ import gymnasium
 import joblib
 import torch
 
-from .agents.ppo import PPOAgent
+from .agents import AGENTS
 from .checks import require_count, require_one_of
 from .envs import make_env
 from .presets import preset
 from .training import evaluate, train
-
-AGENTS = {PPOAgent.name: PPOAgent}
 
 # What each implementation detail of PPO is worth: the preset with one setting changed.
 PPO_ABLATIONS: dict[str, dict[str, Any]] = {
@@ -43,6 +41,32 @@ PPO_ABLATIONS: dict[str, dict[str, Any]] = {
     "scaled rewards": {"normalize_reward": True},
     "plain SGD": {"optimizer": "sgd", "momentum": 0.9},
 }
+# What "--variants" may name, algorithm by algorithm: the preset, or the preset with settings changed.
+ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
+    "reinforce": {
+        "preset": {},
+        "no baseline": {"baseline": "none"},
+        "critic as baseline": {"baseline": "value"},
+        "whole-episode credit": {"baseline": "none", "reward_to_go": False},
+        "no baseline, raw advantages": {"baseline": "none", "normalize_advantage": False},
+        "whole-episode credit, raw": {"baseline": "none", "reward_to_go": False, "normalize_advantage": False},
+        "discounted states": {"discount_states": True},
+    },
+    "a2c": {
+        "preset": {},
+        "lambda = 1 (returns)": {"estimator": "returns"},
+        "lambda = 0 (TD)": {"estimator": "td"},
+        "raw rewards": {"normalize_reward": False},
+    },
+    "trpo": {
+        "preset": {},
+        "no line search": {"step_rule": "natural"},
+        "damping 0.1": {"damping": 0.1},
+        "KL 0.01": {"kl_bound": 0.01},
+        "Adam critic": {"value_fit": "adam"},
+    },
+    "ppo": PPO_ABLATIONS,
+}
 COLUMNS = ["algorithm", "env_id", "variant", "seed", "steps", "seconds", "episodes", "mean", "std", "min", "max"]
 
 
@@ -52,7 +76,7 @@ def run(algorithm: str, env_id: str, variant: str, overrides: Mapping[str, Any],
     settings = preset(algorithm, env_id)
     config = dataclasses.replace(settings.config, **overrides)
     env = make_env(env_id, config.num_envs, seed=seed)
-    agent = AGENTS[algorithm](config, env.spec, seed=seed, device="cpu")
+    agent = AGENTS[algorithm][0](config, env.spec, seed=seed, device="cpu")
     history = train(agent, env, settings.total_steps, progress=False)
     last = history.updates[-1]
     rows = [(row, 10) for row in history.evaluations]

@@ -1,4 +1,4 @@
-"""The loop and the evaluation (floor 6)."""
+"""The loop and the evaluation (floor 7)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tqdm.auto import tqdm
 
 from .checks import require_count
 from .envs import make_env
-from .rollout import collect
 
 
 @dataclass
@@ -123,9 +122,9 @@ def train(
     obs = env.reset()
     while steps < total_steps:
         start = time.perf_counter()
-        rollout, obs = collect(agent, env, obs, config.rollout_steps)
-        figures = agent.update(rollout, progress=steps / total_steps)
-        steps += config.batch_size
+        rollout, obs = agent.collect(env, obs)
+        figures = agent.update(rollout, progress=min(1.0, steps / total_steps))
+        steps += rollout.num_steps
         seconds += time.perf_counter() - start
         row = {"steps": steps, "seconds": seconds} | {name: float(value) for name, value in figures.items()}
         row["train/reward_mean"] = float(rollout.reward.mean())
@@ -142,6 +141,6 @@ def train(
             bar.set_postfix({"return": f"{row['eval/mean']:.1f}"})
             if stop_at is not None and row["eval/mean"] >= stop_at:
                 break
-        bar.update(config.batch_size)
+        bar.update(rollout.num_steps)
     bar.close()
     return history

@@ -1,4 +1,4 @@
-"""Interactive figures that also live without a kernel (floor 7).
+"""Interactive figures that also live without a kernel (floor 8).
 
 Every picture is drawn beforehand; the controls only choose which one is shown, by links that run in the
 browser. So the same figure moves in a notebook and on a rendered page opened from disk.
@@ -16,7 +16,17 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from PIL import Image
 
-from .plots import book_style, plot_clip_objective
+from .plots import (
+    book_style,
+    drifting_critic,
+    plot_baseline,
+    plot_clip_objective,
+    plot_conjugate_gradient,
+    plot_discount,
+    plot_gae,
+    plot_trust_region,
+)
+from .tabular import TabularMDP
 
 MAX_FRAMES = 24
 
@@ -127,4 +137,96 @@ def explore_ppo_clip(
         start={"clip_eps": 0.2 if 0.2 in clip_eps else clip_eps[0]},
         labels={"advantage": "Advantage", "clip_eps": "ε (clip)"},
         advantage={"A = +1": 1.0, "A = −1": -1.0}, clip_eps=clip_eps,
+    )  # fmt: skip
+
+
+def explore_trust_region(kl_bound: Sequence[float] = (0.01, 0.2, 0.5, 2.0)) -> FramesFigure:
+    """One TRPO step in two dimensions: choose the bound, and the parametrization in which gradients are taken."""
+
+    def alt(kl_bound: float, stretch: float) -> str:
+        return (
+            f"Surrogate in two parameters with the curve KL = {kl_bound:g} nats and the ellipse that approximates it; "
+            f"the plain gradient step taken in a parametrization stretched {stretch:g} times, the natural gradient "
+            "step, which does not depend on it, and the trials of the line search."
+        )
+
+    return frames_figure(
+        plot_trust_region, alt=alt, size=(7.2, 4.2),
+        start={"kl_bound": kl_bound[len(kl_bound) // 2]},
+        labels={"kl_bound": "δ (nats)", "stretch": "Parameters"},
+        stretch={"θ": 1.0, "θ₁ / 3": 3.0, "θ₁ · 3": 1.0 / 3.0}, kl_bound=kl_bound,
+    )  # fmt: skip
+
+
+def explore_conjugate_gradient(condition: Sequence[float] = (2.0, 10.0, 100.0)) -> FramesFigure:
+    """Steepest descent against conjugate gradient in two dimensions: choose the condition number and the steps."""
+
+    def alt(condition: float, steps: float) -> str:
+        return (
+            f"Level curves of a quadratic with condition number {condition:g}, and the path of {steps:g} steps of "
+            "steepest descent, which zigzags, and of conjugate gradient, which is at the solution after two."
+        )
+
+    return frames_figure(
+        plot_conjugate_gradient, alt=alt, size=(7.2, 4.2),
+        start={"condition": condition[len(condition) // 2], "steps": 2},
+        labels={"condition": "Condition", "steps": "Steps"},
+        condition={f"{c:g}": c for c in condition}, steps=(1, 2, 4, 8),
+    )  # fmt: skip
+
+
+def explore_baseline(
+    baseline: Sequence[float] = (0.0, 0.6, 1.05, 1.2, 1.5, 1.8, 1.95, 2.4),
+) -> FramesFigure:
+    """One sample of a two-armed bandit's gradient: choose how peaked the policy is, and the baseline."""
+
+    def alt(chance: float, baseline: float) -> str:
+        return (
+            f"Two arms worth 2 and 1, the better one pulled with probability {chance:g}. Left: noise of the one-sample "
+            f"gradient against the baseline, a V with its zero at {2 - chance:g}, where the policy's value is "
+            f"{1 + chance:g}. Right: the two values a sample takes at baseline {baseline:g}, "
+            f"{(1 - chance) * (2 - baseline):.3g} and {chance * (baseline - 1):.3g}; their mean stays at the gradient."
+        )
+
+    return frames_figure(
+        plot_baseline, alt=alt, size=(8.4, 3.8),
+        start={"chance": 0.8, "baseline": 0.0 if 0.0 in baseline else baseline[0]},
+        labels={"chance": "π(arm 1)", "baseline": "b"},
+        chance={"0.5": 0.5, "0.8": 0.8, "0.95": 0.95}, baseline=baseline,
+    )  # fmt: skip
+
+
+def explore_discount(
+    gamma: Sequence[float] = (0.1, 0.3, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8, 0.9, 0.95, 0.99),
+) -> FramesFigure:
+    """The best policy of the chain, its values and its visits: choose the discount."""
+
+    def alt(gamma: float) -> str:
+        turned = int(TabularMDP.chain(6, gamma).best_policy()[:, 1].sum())
+        return (
+            f"Chain of six states at a discount of {gamma:g}: the best action is right in the {turned} states nearest "
+            f"the right end and left in the other {6 - turned}; bars show values per step, dots the visits."
+        )
+
+    start = {"gamma": 0.5 if 0.5 in gamma else gamma[0]}
+    return frames_figure(plot_discount, alt=alt, start=start, labels={"gamma": "γ"}, gamma=gamma)
+
+
+def explore_gae(lam: Sequence[float] = (0.0, 0.4, 0.6, 0.8, 0.95, 1.0)) -> FramesFigure:
+    """GAE's weights and its exact bias and variance on a corridor: choose the critic's error and lambda."""
+
+    def alt(error: float, lam: float) -> str:
+        world, policy, critic = drifting_critic(error)
+        bias, variance = (float(x) for x in world.gae_error(policy, critic, lam))
+        return (
+            f"Left: the weights of the TD errors at lambda {lam:g}, falling by a factor of {0.95 * lam:.3g} a step. "
+            f"Right: squared bias, variance and their sum against lambda for a critic whose error is {error:g} times "
+            f"the spread of the values; at lambda {lam:g}: {bias:.3f}, {variance:.3f} and {bias + variance:.3f}."
+        )
+
+    return frames_figure(
+        plot_gae, alt=alt, size=(8.6, 3.8),
+        start={"error": 0.5, "lam": 0.8 if 0.8 in lam else lam[0]},
+        labels={"error": "Critic", "lam": "λ"},
+        error={"exact": 0.0, "fair": 0.5, "poor": 1.0}, lam=lam,
     )  # fmt: skip

@@ -14,14 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-CHAPTERS = sorted((ROOT / "book").glob("[0-9]*.ipynb"))
+# The chapters, then the appendices.
+CHAPTERS = [path for name in ("[0-9]*", "[a-z]_*") for path in sorted((ROOT / "book").glob(f"{name}.ipynb"))]
 ROW = re.compile(r"^\| \{eq\}`([\w-]+)` \| (computed|derivation) \| (.*?) \| (.*?) \|$", re.M)
 # The first operator on a line that can be changed, and what it becomes. A unary minus after `return` counts.
 SWAPS = (
-    (" + ", " - "), (" - ", " + "), (" * ", " + "), ("return -", "return "), ("= -", "= "),
+    (" + ", " - "), (" - ", " + "), (" * ", " + "), (" / ", " * "), ("return -", "return "), ("= -", "= "),
     (".minimum(", ".maximum("), (".maximum(", ".minimum("), (".mean()", ".sum()"), (".clamp(", ".add("),
     ("masked_fill(terminated,", "masked_fill(~terminated,"), (" | ", " & "), ("2.0**", "2.0**-"), (".exp()", ""),
     ("(1.0 - clip_eps,", "(1.0 + clip_eps,"), ("expm1", "exp"),
+    ("**", " * "), (" @ ", ".sign() @ "), (".softmax(", ".log_softmax("), ("zeros_like(", "ones_like("),
+    (".clone()", ".neg()"), ("= normalize_advantage(", "= -normalize_advantage("),
+    (".log_softmax(", ".softmax("),
+    ("return policy_gradient_loss(", "return -policy_gradient_loss("),
 )  # fmt: skip
 
 

@@ -12,7 +12,8 @@ import pytest
 import scipy.stats
 import torch
 
-from minerva_lite.envs import TORCH_ENVS, GymEnv, make_env
+from minerva_lite.envs import TORCH_ENVS, GymEnv, TabularEnv, make_env
+from minerva_lite.tabular import TabularMDP
 
 F64 = torch.float64
 TRANSITIONS = 10_000
@@ -294,3 +295,108 @@ def test_a_wrong_action_shape_is_refused_not_broadcast(env_id, backend, action):
     env.reset()
     with pytest.raises(ValueError, match=r"^action: wanted shape \(2,.*; got"):
         env.step(action)
+
+
+# Copies that start from a set state
+
+
+def branchable(name: str, num_envs: int):
+    if name == "tabular":
+        return TabularEnv(TabularMDP.chain(5, 0.9, slip=0.3), num_envs, max_steps=12, seed=0)
+    return make_env(name, num_envs, seed=0, dtype=F64)
+
+
+@pytest.mark.parametrize("name", ["Pendulum-v1", "CartPole-v1", "tabular"])
+def test_a_branch_starts_where_it_is_told_and_leaves_the_original_alone(name):
+    env = branchable(name, 3)
+    env.reset()
+    for _ in range(4):
+        env.step(actions_for(env))
+    kept = env.state.clone(), env.elapsed.clone(), env.generator.get_state()
+    rows = torch.tensor([2, 0, 0, 1, 2])
+    branch = env.branch(env.state[rows], env.elapsed[rows], 7)
+    assert branch.num_envs == 5 and branch.spec == env.spec and type(branch) is type(env)
+    step = branch.step(actions_for(branch))
+    # Equal states and actions, equal numbers for equal rows only where the world has no noise.
+    if name != "tabular":
+        assert torch.equal(step.next_obs[1], step.next_obs[2]) and torch.equal(step.next_obs[0], step.next_obs[4])
+        official = env.advance(kept[0][rows], actions_for(branch))
+        assert torch.equal(step.reward, official[1])
+    assert torch.equal(branch.elapsed, kept[1][rows] + 1)
+    for _ in range(20):
+        branch.step(actions_for(branch))
+    assert torch.equal(env.state, kept[0]) and torch.equal(env.elapsed, kept[1])
+    assert torch.equal(env.generator.get_state(), kept[2])
+    first, again, other = (lived(env.branch(kept[0], kept[1], seed)) for seed in (7, 7, 8))
+    assert torch.equal(first, again) and not torch.equal(first, other)
+
+
+def actions_for(env):
+    if env.spec.num_actions:
+        return torch.ones(env.num_envs, dtype=torch.int64)
+    return torch.full((env.num_envs, 1), 0.3, dtype=F64)
+
+
+def lived(env):
+    """200 steps: long enough for new episodes, whose first states are drawn."""
+    return torch.stack([env.step(actions_for(env)).obs for _ in range(200)])
+
+
+def test_a_branch_keeps_the_time_that_has_passed():
+    env = make_env("Pendulum-v1", 2, dtype=F64)
+    env.reset()
+    branch = env.branch(env.state, torch.tensor([198, 0]), 1)
+    assert branch.step(actions_for(branch)).truncated.tolist() == [False, False]
+    assert branch.step(actions_for(branch)).truncated.tolist() == [True, False]
+
+
+# Tabular worlds
+
+
+def test_a_tabular_environment_follows_its_world():
+    """Rewards are those of the table, successors have its frequencies, observations are one-hot states."""
+    world = TabularMDP.random(4, 3, 0.9, torch.Generator().manual_seed(5))
+    env = TabularEnv(world, 20_000, max_steps=10, seed=1)
+    obs = env.reset()
+    assert env.spec.obs_dim == 4 and env.spec.num_actions == 3 and obs.dtype == F64
+    assert obs.sum(-1).eq(1).all() and ((obs == 0) | (obs == 1)).all()
+    state = obs.argmax(-1)
+    assert chi_square(state, world.start) > 1e-4
+    action = torch.arange(20_000) % 3
+    step = env.step(action)
+    assert torch.equal(step.reward, world.reward[state, action])
+    for s in range(4):
+        for a in range(3):
+            chosen = step.next_obs.argmax(-1)[(state == s) & (action == a)]
+            assert chi_square(chosen, world.transition[s, a]) > 1e-5
+    assert not step.terminated.any()
+
+
+def chi_square(drawn, chance):
+    counts = torch.bincount(drawn, minlength=len(chance)).double().numpy()
+    return scipy.stats.chisquare(counts, counts.sum() * (chance / chance.sum()).numpy()).pvalue
+
+
+def test_a_tabular_episode_is_cut_by_its_limit_and_starts_again():
+    env = TabularEnv(TabularMDP.chain(3, 0.9, slip=0.0), 2, max_steps=4, seed=0)
+    env.reset()
+    right = torch.ones(2, dtype=torch.int64)
+    steps = [env.step(right) for _ in range(5)]
+    assert [s.truncated.tolist() for s in steps] == [[False, False]] * 3 + [[True, True], [False, False]]
+    assert [s.next_obs.argmax(-1).tolist() for s in steps] == [[1, 1], [2, 2], [2, 2], [2, 2], [1, 1]]
+    assert steps[3].obs.argmax(-1).tolist() == [0, 0], "the next episode's first state"
+    assert [s.reward.tolist() for s in steps] == [[0, 0], [0, 0], [1, 1], [1, 1], [0, 0]]
+
+
+def test_bad_tabular_environments_are_refused_by_name():
+    world = TabularMDP.two_state(0.9)
+    with pytest.raises(ValueError, match=r"^max_steps: wanted a whole number of at least 1; got 0"):
+        TabularEnv(world, 2, max_steps=0)
+    with pytest.raises(ValueError, match=r"^num_envs: .*; got 0"):
+        TabularEnv(world, 0, max_steps=3)
+    env = TabularEnv(world, 2, max_steps=3)
+    with pytest.raises(RuntimeError, match=r"^step: wanted reset\(\) first"):
+        env.step(torch.zeros(2, dtype=torch.int64))
+    env.reset()
+    with pytest.raises(ValueError, match=r"^action: wanted shape \(2,\); got \(2, 1\)"):
+        env.step(torch.zeros(2, 1, dtype=torch.int64))

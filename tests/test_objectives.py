@@ -107,6 +107,53 @@ def test_policy_gradient_loss_by_hand_and_blind_to_the_advantages_own_gradient()
     assert advantage.grad is None
 
 
+def test_importance_surrogate_by_hand():
+    """Ratios 2 and 1/2, advantages 3 and -4: the mean of 6 and -2. The slope in log rho is rho A over the number."""
+    log_ratio, advantage = logs(2.0, 0.5).requires_grad_(), vector(3.0, -4.0).requires_grad_()
+    surrogate = o.importance_surrogate(log_ratio, advantage)
+    assert surrogate.item() == pytest.approx((6.0 - 2.0) / 2, abs=1e-12)
+    surrogate.backward()
+    assert log_ratio.grad.tolist() == pytest.approx([3.0, -1.0], abs=1e-12)
+    assert advantage.grad is None, "advantages are taken as given"
+
+
+def test_importance_surrogate_at_ratio_one_has_the_policy_gradient(generator):
+    log_prob, advantage = (torch.randn(6, 2, generator=generator, dtype=F64) for _ in "pa")
+    assert o.importance_surrogate(log_prob * 0, advantage).item() == pytest.approx(advantage.mean().item())
+    wanted = -gradient(lambda x: o.policy_gradient_loss(x, advantage), log_prob)
+    torch.testing.assert_close(gradient(lambda x: o.importance_surrogate(x - log_prob, advantage), log_prob), wanted)
+
+
+def test_vine_surrogate_by_hand():
+    """Two states with ratios (3, 1) and (1, 1): weights (3/4, 1/4) and (1/2, 1/2), state values 4 and -1, mean 3/2."""
+    log_ratio = torch.stack([logs(3.0, 1.0), logs(1.0, 1.0)]).requires_grad_()
+    advantage = torch.stack([vector(6.0, -2.0), vector(2.0, -4.0)]).requires_grad_()
+    surrogate = o.vine_surrogate(log_ratio, advantage)
+    assert surrogate.item() == pytest.approx(1.5, abs=1e-12)
+    surrogate.backward()
+    # w_k (A_k - sum_j w_j A_j) / N: 3/4 (6 - 4) / 2 and so on; a state's slopes cancel.
+    assert log_ratio.grad.flatten().tolist() == pytest.approx([0.75, -0.75, 0.75, -0.75], abs=1e-12)
+    assert advantage.grad is None, "advantages are taken as given"
+
+
+def test_vine_surrogate_of_an_enumerated_action_set_is_the_mean_q_value(generator):
+    """With log q = 0 and all actions tried, the weights are the policy itself: sum_a pi(a|s) Q(s, a)."""
+    logits, q_value = (torch.randn(5, 3, generator=generator, dtype=F64) for _ in "lq")
+    wanted = (logits.softmax(-1) * q_value).sum(-1).mean()
+    assert o.vine_surrogate(logits.log_softmax(-1), q_value).item() == pytest.approx(wanted.item(), rel=1e-12)
+
+
+def test_vine_surrogate_knows_no_scale_of_ratios_and_no_level_of_a_state(generator):
+    log_ratio, advantage = (torch.randn(5, 3, generator=generator, dtype=F64) for _ in "ra")
+    level = torch.randn(5, 1, generator=generator, dtype=F64)
+    base = o.vine_surrogate(log_ratio, advantage).item()
+    assert o.vine_surrogate(log_ratio + level, advantage).item() == pytest.approx(base, rel=1e-12)
+    slopes = [gradient(lambda x, a=a: o.vine_surrogate(x, a), log_ratio) for a in (advantage, advantage + level)]
+    assert slopes[0].abs().max() > 0.01
+    torch.testing.assert_close(slopes[0], slopes[1])
+    assert o.vine_surrogate(log_ratio, advantage + level).item() == pytest.approx(base + level.mean().item())
+
+
 def test_clip_fraction_counts_both_sides_and_carries_no_gradient():
     log_ratio = logs(1.0, 1.19, 1.21, 0.81, 0.79, 3.0).requires_grad_()
     fraction = o.ppo_clip_fraction(log_ratio, EPS)
@@ -182,6 +229,8 @@ ONE, TWO = torch.zeros(3), torch.zeros(3, 1)
     ("function", "arguments", "name"),
     [
         (o.policy_gradient_loss, (ONE, TWO), "advantage"),
+        (o.importance_surrogate, (ONE, TWO), "advantage"),
+        (o.vine_surrogate, (TWO, ONE), "advantage"),
         (o.ppo_clip_objective, (ONE, TWO, EPS), "advantage"),
         (o.ppo_clip_loss, (TWO, ONE, EPS), "advantage"),
         (o.ppo_clip_loss, (ONE, ONE, 0.0), "clip_eps"),

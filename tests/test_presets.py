@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from minerva_lite import PPOAgent, PPOConfig, make_env, preset
+from minerva_lite import make_env, preset
+from minerva_lite.agents import AGENTS
 from minerva_lite.presets import PRESETS
 
 
 @pytest.mark.parametrize("key", sorted(PRESETS), ids="-".join)
 def test_each_preset_fits_its_environment(key):
-    settings = preset(*key)
-    assert settings is PRESETS[key] and isinstance(settings.config, PPOConfig)
+    settings, (agent, config) = preset(*key), AGENTS[key[0]]
+    assert settings is PRESETS[key] and type(settings.config) is config
     assert settings.total_steps >= settings.config.batch_size
-    assert settings.total_steps % settings.config.batch_size == 0, "the budget is whole rollouts"
+    if not settings.config.whole_episodes:
+        assert settings.total_steps % settings.config.batch_size == 0, "the budget is whole rollouts"
     env = make_env(key[1], settings.config.num_envs)
-    assert PPOAgent(settings.config, env.spec, device="cpu").act(env.reset())[0].shape[0] == settings.config.num_envs
+    assert agent(settings.config, env.spec, device="cpu").act(env.reset())[0].shape[0] == settings.config.num_envs
 
 
 def test_the_two_tasks_of_the_book_are_kept():

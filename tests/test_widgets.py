@@ -7,9 +7,28 @@ from base64 import b64decode
 import ipywidgets
 import numpy as np
 import pytest
+import torch
+from matplotlib.figure import Figure
 from PIL import Image
 
-from minerva_lite.widgets import MAX_FRAMES, explore_ppo_clip, frames_figure
+from minerva_lite.plots import (
+    drifting_critic,
+    plot_baseline,
+    plot_conjugate_gradient,
+    plot_gae,
+    plot_trust_region,
+    two_parameter_world,
+)
+from minerva_lite.widgets import (
+    MAX_FRAMES,
+    explore_baseline,
+    explore_conjugate_gradient,
+    explore_discount,
+    explore_gae,
+    explore_ppo_clip,
+    explore_trust_region,
+    frames_figure,
+)
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -93,3 +112,114 @@ def test_explore_ppo_clip_fits_its_page():
     tags = [shown(page)[1] for inner in stack.children for page in inner.children]
     assert len(set(tags)) == 4
     assert all(len(tag) < 30_000 for tag in tags), "24 pictures of this size stay below 1 MB"
+
+
+def test_explore_baseline_fits_its_page():
+    figure = explore_baseline(baseline=(0.0, 1.2))
+    buttons, slider, stack = figure.children
+    assert figure.frames == 6 and slider.value == 0.0 and buttons.value == 0.8
+    tags = [shown(page)[1] for inner in stack.children for page in inner.children]
+    assert len(set(tags)) == 6
+    assert all(len(tag) < 30_000 for tag in tags), "24 pictures of this size stay below 1 MB"
+
+
+def test_the_noise_of_a_baseline_is_that_of_samples_and_its_two_values_average_to_the_gradient():
+    """Arms worth 2 and 1: what the picture draws, against draws of the arm."""
+    axes = Figure().add_subplot()
+    plot_baseline(axes, baseline=0.5, chance=0.8)
+    left, right = axes.child_axes
+    noise = float(left.lines[-1].get_ydata()[0])
+    pulled = torch.rand(400_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64) < 0.8
+    sample = torch.where(pulled, 0.2 * (2.0 - 0.5), -0.8 * (1.0 - 0.5))
+    assert noise == pytest.approx((sample.std() / 0.16).item(), rel=0.01)
+    bars = [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in right.patches]
+    assert len(bars) == 2 and sum(at * height for at, height in bars) == pytest.approx(0.16)
+    assert left.lines[0].get_ydata().min() < 0.01
+
+
+def test_explore_discount_turns_the_policy_around_and_fits_its_page():
+    figure = explore_discount(gamma=(0.1, 0.5, 0.99))
+    slider, stack = figure.children
+    assert figure.frames == 3 and slider.value == 0.5
+    tags = [shown(page)[1] for page in stack.children]
+    assert [re.search(r"right in the (\d)", tag).group(1) for tag in tags] == ["3", "4", "6"]
+    pictures = [shown(page)[0] for page in stack.children]
+    assert all((a != b).any() for a, b in zip(pictures, pictures[1:], strict=False))
+    assert all(len(tag) < 30_000 for tag in tags)
+
+
+def test_explore_gae_fits_its_page():
+    figure = explore_gae(lam=(0.0, 0.8))
+    buttons, slider, stack = figure.children
+    assert figure.frames == 6 and slider.value == 0.8 and buttons.value == 0.5
+    tags = [shown(page)[1] for inner in stack.children for page in inner.children]
+    assert len(set(tags)) == 6
+    assert all(len(tag) < 30_000 for tag in tags), "24 pictures of this size stay below 1 MB"
+
+
+def test_the_curves_of_gae_are_the_exact_ones_and_the_dots_stand_on_them():
+    axes = Figure().add_subplot()
+    plot_gae(axes, error=0.5, lam=0.6)
+    left, right = axes.child_axes
+    assert [bar.get_height() for bar in left.patches[:3]] == pytest.approx([1.0, 0.57, 0.57**2])
+    world, policy, critic = drifting_critic(0.5)
+    bias, variance = (float(x) for x in world.gae_error(policy, critic, 0.6))
+    dots = [line.get_ydata()[0] for line in right.lines if len(line.get_xdata()) == 1]
+    assert dots == pytest.approx([bias, variance, bias + variance])
+    assert [line.get_ydata()[24] for line in right.lines if len(line.get_xdata()) == 41] == pytest.approx(
+        dots, abs=1e-3
+    )
+
+
+def test_explore_trust_region_fits_its_page():
+    figure = explore_trust_region(kl_bound=(0.1, 0.5))
+    buttons, slider, stack = figure.children
+    assert figure.frames == 6 and slider.value == 0.5 and buttons.value == 1.0
+    tags = [shown(page)[1] for inner in stack.children for page in inner.children]
+    assert len(set(tags)) == 6
+    assert all(len(tag) < 30_000 for tag in tags), "24 pictures of this size stay below 1 MB"
+
+
+def test_the_two_parameter_world_is_exact():
+    """Slope and curvature that the picture uses, against autograd through its surrogate and its KL."""
+    world, zero = two_parameter_world(), torch.zeros(2, dtype=torch.float64)
+    slope = torch.autograd.functional.jacobian(world["surrogate"], zero)
+    curvature = torch.autograd.functional.hessian(world["kl"], zero)
+    assert torch.allclose(slope, world["gradient"], atol=1e-12)
+    assert torch.allclose(curvature, world["fisher"], atol=1e-12)
+
+
+def arrows(**values):
+    axes = Figure().add_subplot()
+    plot_trust_region(axes, **values)
+    return [torch.tensor(text.xy, dtype=torch.float64) for text in axes.texts if text.arrow_patch], axes
+
+
+def test_the_trust_region_shows_steps_of_equal_cost_and_only_one_that_turns():
+    world = two_parameter_world()
+    (plain, natural), axes = arrows(kl_bound=0.5)
+    (turned, same), _ = arrows(kl_bound=0.5, stretch=3.0)
+    for step in (plain, natural, turned):
+        assert float(0.5 * step @ world["fisher"] @ step) == pytest.approx(0.5)
+    assert torch.allclose(natural, same) and not torch.allclose(plain, turned, atol=0.1)
+    assert world["gradient"] @ natural > max(world["gradient"] @ plain, world["gradient"] @ turned)
+    taken = torch.tensor([float(x[0]) for x in axes.lines[-1].get_data()], dtype=torch.float64)
+    assert world["kl"](taken) <= 0.5 < world["kl"](natural), "the full step is refused, the one taken keeps the bound"
+
+
+def test_explore_conjugate_gradient_fits_its_page():
+    figure = explore_conjugate_gradient(condition=(2.0, 10.0))
+    buttons, slider, stack = figure.children
+    assert figure.frames == 8 and slider.value == 2 and buttons.value == 10.0
+    tags = [shown(page)[1] for inner in stack.children for page in inner.children]
+    assert len(set(tags)) == 8
+    assert all(len(tag) < 30_000 for tag in tags), "24 pictures of this size stay below 1 MB"
+
+
+@pytest.mark.parametrize("condition", [2.0, 100.0])
+def test_conjugate_gradient_is_there_after_two_steps_and_steepest_descent_is_not(condition):
+    axes = Figure().add_subplot()
+    plot_conjugate_gradient(axes, condition=condition, steps=2)
+    descent, conjugate, solution = (np.stack(line.get_data(), -1) for line in axes.lines)
+    assert len(descent) == len(conjugate) == 3
+    assert np.allclose(conjugate[-1], solution[0]) and not np.allclose(descent[-1], solution[0], atol=0.01)

@@ -1,10 +1,11 @@
 """Execute chapters in place: python book/_ext/execute.py book/05_ppo.ipynb …
 
-Nothing random or timed is stored: no timestamps, and the widgets' random identifiers are replaced by their
-place in the notebook, so that executing twice gives the same file.
+Nothing random or timed is stored by itself: no timestamps, and the widgets' random identifiers are replaced by their
+place in the notebook. A chapter that does not draw or print its own seconds is the same file when executed twice.
 """
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -39,7 +40,8 @@ def stable_ids(notebook) -> str:
 def execute(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     notebook.metadata.pop("widgets", None)
-    NotebookClient(notebook, timeout=600, kernel_name="python3", record_timing=False,
+    os.environ.setdefault("SOURCE_DATE_EPOCH", "0")  # matplotlib stamps its SVG files with it, not with today
+    NotebookClient(notebook, timeout=600, kernel_name="python3", record_timing=False, coalesce_streams=True,
                    resources={"metadata": {"path": str(path.parent)}}).execute()
     path.write_text(stable_ids(notebook), "utf8")
 

@@ -36,6 +36,7 @@ class Equation:
 
     left: str | None
     sides: tuple[Node, ...]  # every side to be compared with the value
+    at: tuple[tuple[str, Node], ...] = ()  # axis -> row of the left side where it is moved: x_0, x_{k+1}
 
     @classmethod
     def read(cls, latex: str, table: Table) -> Equation:
@@ -43,8 +44,26 @@ class Equation:
         symbol = next((s for s in table.declared.values() if tokens_of(s.latex) == first), None)
         if symbol is not None and symbol.definition:
             symbol = None
+        at = ()
+        if symbol is None:
+            whole = parse(first, table)
+            moved = table.declared[whole.value] if whole.kind == "symbol" else None
+            if moved and not moved.source and not moved.definition:
+                symbol = moved
+                rows = zip(moved.slots, whole.args, strict=True)
+                at = tuple((axis, row) for axis, row in rows if row != Node("index", value=axis))
         sides = rest if symbol else [first, *rest]
-        return cls(symbol.latex if symbol else None, tuple(parse(side, table) for side in sides))
+        return cls(symbol.latex if symbol else None, tuple(parse(side, table) for side in sides), at)
+
+    def rows(self, scope: Scope) -> dict[str, int]:
+        """axis -> the one row of the left side that this pass computes; no entry for an axis of which it has all."""
+        axes = scope.table.declared[self.left].axes
+        here = {axis: row for axis, row in scope.fixed.items() if axis in axes}
+        moved = {axis: int(scope.value(row).data) for axis, row in self.at}
+        for axis, row in moved.items():
+            if not 0 <= row < scope.size(axis):
+                raise FormulaError(f"{self.left} has no row {row} along {axis}")
+        return here | moved
 
 
 @dataclass
@@ -113,6 +132,9 @@ class Function:
         for latex, path in self.table.beyond.items():
             if path_root(path) not in parameters:
                 raise FormulaError(f"{self.key}: beyond {latex} stands {path}, which is no input")
+        for axis, path in self.table.passes.items():
+            if path_root(path) not in parameters:
+                raise FormulaError(f"{self.key}: the loop over {axis} runs {path} times, which is no input")
         return locals_
 
     def _comes_from_outside(self, name: str) -> bool:
@@ -203,7 +225,7 @@ def compare(
                     _compare_pass(scope, equation, done, call.leaves if stops else [])
                     counts[done.marker] = counts.get(done.marker, 0) + 1
                 if equation.left is not None:
-                    remember(scope, equation.left, done)
+                    remember(scope, equation, done)
             except FormulaError as error:
                 row = f" at {done.fixed}" if done.fixed else ""
                 raise type(error)(f"{marker.where}{row} [{marker.latex}] {error}") from error
@@ -217,7 +239,8 @@ def _compare_pass(scope: Scope, equation: Equation, done: Pass, leaves: list[Ten
         result = scope.value(side)
         axes = result.axes
         if equation.left is not None:
-            axes = tuple(a for a in scope.table.declared[equation.left].axes if a not in done.fixed)
+            rows = equation.rows(scope)
+            axes = tuple(a for a in scope.table.declared[equation.left].axes if a not in rows)
             Named(value, axes)  # the value has as many axes as the left side
             wanted = tuple(scope.sizes.get(a, n) for a, n in zip(axes, value.shape, strict=True))
             if tuple(value.shape) != wanted:
@@ -266,16 +289,16 @@ def difference(formula: Tensor, value: Tensor) -> str | None:
     return f"the formula gives {formula.flatten()[k].item():.12g}, the code {value.flatten()[k].item():.12g}"
 
 
-def remember(scope: Scope, latex: str, done: Pass) -> None:
+def remember(scope: Scope, equation: Equation, done: Pass) -> None:
     """Keep a left side for later lines; inside a loop, as one row of the array. Rows not yet computed are NaN."""
+    latex, rows = equation.left, equation.rows(scope)
     symbol, value = scope.table.declared[latex], as_tensor(done.value)
-    looped = [a for a in symbol.axes if a in done.fixed]
-    if not looped:
+    if not rows:
         scope.left[latex] = Named(value, symbol.axes)
         return
     if latex not in scope.left:
-        scope.left[latex] = scope.array(latex)
-    scope.left[latex].data[tuple(done.fixed[a] if a in looped else slice(None) for a in symbol.axes)] = value.detach()
+        scope.left[latex] = scope.unknown(latex)
+    scope.left[latex].data[tuple(rows.get(a, slice(None)) for a in symbol.axes)] = value.detach()
 
 
 # --------------------------------------------------------------------------------------------------------- reports

@@ -52,6 +52,9 @@ class Scope:
     leaf: tuple[str, Named] | None = None  # symbol that a gradient is taken by, and its stand-in
 
     def __post_init__(self):
+        for axis in self.table.passes:
+            if f"passes {axis}" in self.sources:
+                self.sizes[axis] = int(self.sources[f"passes {axis}"]) + 1
         for latex, symbol in self.table.declared.items():
             if latex in self.sources and symbol.source and not symbol.is_size:
                 self._bind_sizes(latex, self.array(latex))
@@ -75,12 +78,17 @@ class Scope:
             return scalar(math.prod(self.size(axis) for axis in symbol.axes))
         if not symbol.source and set(symbol.axes) & set(self.fixed):
             # A recursion before its first row: all rows are unknown, only what stands beyond the edge is not.
-            return Named(torch.full([self.size(a) for a in symbol.axes], torch.nan, dtype=torch.float64), symbol.axes)
+            return self.unknown(latex)
         if not symbol.source:
             raise FormulaError(f"{latex} is neither an input nor the left side of an earlier marked line")
         if latex not in self.sources:
             raise FormulaError(f"{latex}: the call has no {symbol.source}")
         return Named(as_tensor(self.sources[latex]), symbol.axes)
+
+    def unknown(self, latex: str) -> Named:
+        """An array of whose rows none has been computed."""
+        axes = self.table.declared[latex].axes
+        return Named(torch.full([self.size(a) for a in axes], torch.nan, dtype=torch.float64), axes)
 
     def size(self, axis: str) -> int:
         if axis not in self.sizes:
@@ -210,6 +218,15 @@ class Scope:
         if self.table.inner not in product.axes:
             raise FormulaError(f"an inner product needs the axis {self.table.inner}")
         return product.reduce([self.table.inner], torch.sum)
+
+    def _apply(self, node: Node) -> Named:
+        """A matrix times what follows it, along the axis that it acts on."""
+        matrix, vector = self.array(node.value), self.value(node.args[0])
+        axis, summed = matrix.axes
+        if axis not in vector.axes:
+            raise FormulaError(f"{node.value} acts along the axis {axis}, which what follows it has not")
+        vector = Named(vector.data, tuple(summed if a == axis else a for a in vector.axes))
+        return combine(torch.mul, matrix, vector).reduce([summed], torch.sum)
 
     def _norm(self, node: Node) -> Named:
         return combine(torch.sqrt, self._inner(Node("inner", (node.args[0], node.args[0]))))

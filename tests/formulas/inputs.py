@@ -71,6 +71,15 @@ def _(g: Generator) -> Iterator[Any]:
         yield trajectory(g) | {"value": normal(g, T, B), "gamma": gamma, "lam": lam}
 
 
+@cases("returns.leave_one_out_baseline")
+def _(g: Generator) -> Iterator[Any]:
+    mask = flag(g, T, B)
+    mask[1], mask[2] = True, False  # all run, none runs
+    mask[3, 0], mask[3, 1:] = True, False  # one is alone
+    for _ in range(2):
+        yield {"returns": normal(g, T, B), "mask": mask}
+
+
 @cases("distributions.gaussian_log_prob")
 def _(g: Generator) -> Iterator[Any]:
     for scale in (1.0, 8.0):
@@ -161,6 +170,12 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"log_prob": normal(g, T, B), "advantage": advantage(g)}
 
 
+@cases("objectives.importance_surrogate", "objectives.vine_surrogate")
+def _(g: Generator) -> Iterator[Any]:
+    for scale in (1.0, 3.0):
+        yield {"log_ratio": scale * log_ratio(g), "advantage": advantage(g)}
+
+
 @cases("objectives.ppo_clip_objective", "objectives.ppo_clip_loss")
 def _(g: Generator) -> Iterator[Any]:
     for clip_eps in (0.2, 0.1):
@@ -215,6 +230,43 @@ def _(g: Generator) -> Iterator[Any]:
     yield {"advantage": 1e-3 * normal(g, T, B), "eps": 0.1}
 
 
+@cases("bounds.total_variation")
+def _(g: Generator) -> Iterator[Any]:
+    for scale in (1.0, 0.1):
+        policy_old = normal(g, T, B, K).softmax(-1)
+        yield {"policy_old": policy_old, "policy": (policy_old.log() + scale * normal(g, T, B, K)).softmax(-1)}
+
+
+@cases("bounds.penalty_constant")
+def _(g: Generator) -> Iterator[Any]:
+    for max_advantage, gamma in ((1.7, 0.9), (0.3, 0.6)):
+        yield {"max_advantage": max_advantage, "gamma": gamma}
+
+
+@cases("bounds.cpi_bound")
+def _(g: Generator) -> Iterator[Any]:
+    for mixture, gamma, sharp in ((0.3, 0.9, False), (0.8, 0.6, False), (0.3, 0.9, True), (0.8, 0.6, True)):
+        yield {"max_expected_advantage": 1.7, "mixture": mixture, "gamma": gamma, "sharp": sharp}
+
+
+@cases("bounds.tv_bound")
+def _(g: Generator) -> Iterator[Any]:
+    for max_tv, gamma, sharp in ((0.3, 0.9, False), (0.8, 0.6, False), (0.3, 0.9, True), (0.8, 0.6, True)):
+        yield {"max_advantage": 1.7, "max_tv": max_tv, "gamma": gamma, "sharp": sharp}
+
+
+@cases("bounds.max_kl_bound")
+def _(g: Generator) -> Iterator[Any]:
+    for max_kl, gamma, pinsker in ((0.3, 0.9, False), (1.6, 0.6, False), (0.3, 0.9, True), (1.6, 0.6, True)):
+        yield {"max_advantage": 1.7, "max_kl": max_kl, "gamma": gamma, "pinsker": pinsker}
+
+
+@cases("bounds.average_kl_bound")
+def _(g: Generator) -> Iterator[Any]:
+    for average_kl, gamma in ((0.3, 0.9), (1.6, 0.6)):
+        yield {"max_expected_advantage": 1.7, "average_kl": average_kl, "gamma": gamma}
+
+
 @cases("diagnostics.explained_variance")
 def _(g: Generator) -> Iterator[Any]:
     yield {"value": normal(g, T, B), "returns": 2.0 + normal(g, T, B)}
@@ -267,42 +319,104 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"self": reward_scaler(g, 10.0), "reward": normal(g, T, B), "ended": flag(g, T, B)}
 
 
-def ppo(**config: Any) -> Any:
-    """A small PPO agent in float64, whose options are not the values that hide a mistake."""
-    from minerva_lite.agents.ppo import PPOAgent, PPOConfig
+class Product:
+    """A map v -> M v that can be asked for M."""
+
+    def __init__(self, matrix: Tensor):
+        self.matrix = matrix
+
+    def __call__(self, vector: Tensor) -> Tensor:
+        return self.matrix @ vector
+
+
+@cases("trust_region.conjugate_gradient")
+def _(g: Generator) -> Iterator[Any]:
+    # Six unknowns: three iterations are not enough, so that no residual is rounding; then one that stops by itself.
+    for iterations, tolerance in ((3, 1e-3), (4, 0.3)):
+        root = normal(g, 6, 6)
+        matrix = root @ root.T + 0.5 * torch.eye(6, dtype=torch.float64)
+        yield {"product": Product(matrix), "target": normal(g, 6), "iterations": iterations, "tolerance": tolerance}
+
+
+@cases("trust_region.fisher_vector_product")
+def _(g: Generator) -> Iterator[Any]:
+    from minerva_lite.distributions import categorical_kl
+
+    # At the old parameters, where the gradient is zero, and away from them, where it is not.
+    for distance in (0.0, 0.3):
+        obs, shapes = normal(g, T, D), ((D, K), (K,))
+        old = [normal(g, *shape) for shape in shapes]
+        parameters = [(p + distance * normal(g, *p.shape)).requires_grad_() for p in old]
+
+        def kl(weight: Tensor, bias: Tensor, old: list = old, obs: Tensor = obs) -> Tensor:
+            return categorical_kl(obs @ old[0] + old[1], obs @ weight + bias).mean()
+
+        def of_vector(x: Tensor, kl: Any = kl) -> Tensor:
+            return kl(x[: D * K].reshape(D, K), x[D * K :])
+
+        gradient = torch.cat([p.flatten() for p in torch.autograd.grad(kl(*parameters), parameters, create_graph=True)])
+        flat = torch.cat([p.detach().flatten() for p in parameters])
+        gradient.hessian = torch.autograd.functional.hessian(of_vector, flat)
+        yield {"kl_gradient": gradient, "parameters": parameters, "vector": normal(g, len(flat)), "damping": 0.3}
+
+
+@cases("trust_region.full_step")
+def _(g: Generator) -> Iterator[Any]:
+    for kl_bound in (0.01, 0.7):
+        gradient = normal(g, 6)
+        yield {"gradient": gradient, "direction": gradient + 0.3 * normal(g, 6), "kl_bound": kl_bound}
+
+
+@cases("trust_region.line_search")
+def _(g: Generator) -> Iterator[Any]:
+    # Accepted at the third trial; then never, for want of gain.
+    for gain, backtrack, accept_ratio in ((1.0, 0.6, 0.2), (-1.0, 0.5, 0.1)):
+        yield {
+            "evaluate": lambda f, gain=gain: (torch.tensor(gain * f), torch.tensor(0.05 * f * f)),
+            "expected_gain": 1.3,
+            "kl_bound": 0.01,
+            "backtrack": backtrack,
+            "max_trials": 4,
+            "accept_ratio": accept_ratio,
+        }
+
+
+@cases("trust_region.predicted_gain")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"gradient": normal(g, 6), "step": normal(g, 6)}
+
+
+@cases("trust_region.at_rounding_level")
+def _(g: Generator) -> Iterator[Any]:
+    for kl_bound in (0.01, 0.7):
+        yield {"gain": normal(g).abs(), "advantage": normal(g, N), "kl_bound": kl_bound}
+
+
+def agent(name: str, **config: Any) -> Any:
+    """A small agent in float64, whose options are not the values that hide a mistake."""
+    from minerva_lite.agents import AGENTS
     from minerva_lite.envs import EnvSpec
 
-    settings = {"num_envs": B, "rollout_steps": T, "minibatch_size": T, "hidden": (4,), "clip_eps": 0.3} | config
-    agent = PPOAgent(
-        PPOConfig(**settings), EnvSpec("test", obs_dim=S, action_dim=D), seed=0, device="cpu", dtype=torch.float64
-    )
-    agent.kl_penalty = 0.7
-    return agent
+    kind, settings = AGENTS[name]
+    shared = {"num_envs": B, "rollout_steps": T, "hidden": (4,), "gamma": 0.9}
+    spec = EnvSpec("test", obs_dim=S, action_dim=D)
+    return kind(settings(**shared | config), spec, seed=0, device="cpu", dtype=torch.float64)
 
 
-def rollout(g: Generator) -> Any:
-    from minerva_lite.rollout import Rollout
-
-    terminated, truncated = flags(g)
-    return Rollout(
-        obs=normal(g, T, B, S),
-        action=normal(g, T, B, D),
-        behavior_log_prob=normal(g, T, B),
-        behavior_params=(normal(g, T, B, D), positive(g, T, B, D)),
-        reward=normal(g, T, B),
-        next_obs=normal(g, T, B, S),
-        terminated=terminated,
-        truncated=truncated & ~terminated,
-    )
+def ppo(**config: Any) -> Any:
+    made = agent("ppo", **{"minibatch_size": T, "clip_eps": 0.3} | config)
+    made.kl_penalty = 0.7
+    return made
 
 
-@cases("agents.ppo.PPOAgent.prepare")
+@cases("on_policy.OnPolicyAgent.value_target")
 def _(g: Generator) -> Iterator[Any]:
-    yield {"self": ppo(), "rollout": rollout(g)}
-    yield {"self": ppo(normalize_obs=True, normalize_reward=True, estimator="td"), "rollout": rollout(g)}
+    for _ in range(2):
+        yield {"self": ppo(), "advantage": normal(g, T, B), "value": normal(g, T, B)}
 
 
-@cases("agents.ppo.PPOAgent.log_ratio")
+@cases("on_policy.OnPolicyAgent.log_ratio")
 def _(g: Generator) -> Iterator[Any]:
     for _ in range(2):
         yield {"self": ppo(), "log_prob": normal(g, N), "behavior_log_prob": normal(g, N)}
@@ -331,7 +445,69 @@ def _(g: Generator) -> Iterator[Any]:
         }
 
 
-@cases("agents.ppo.PPOAgent.total_loss")
+@cases("agents.a2c.A2CAgent.policy_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for normalize in (True, False):
+        yield {
+            "self": agent("a2c", normalize_advantage=normalize),
+            "log_prob": normal(g, N),
+            "advantage": 0.5 + advantage(g).flatten(),
+        }
+
+
+@cases("agents.reinforce.REINFORCEAgent.centered")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"self": agent("reinforce"), "returns": normal(g, T, B), "baseline": normal(g, T, B)}
+
+
+@cases("agents.reinforce.REINFORCEAgent.state_weight")
+def _(g: Generator) -> Iterator[Any]:
+    for gamma in (0.9, 0.5):
+        yield {"self": agent("reinforce", discount_states=True, gamma=gamma), "reward": normal(g, T, B)}
+
+
+@cases("agents.reinforce.REINFORCEAgent.policy_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for normalize in (True, False):
+        yield {
+            "self": agent("reinforce", normalize_advantage=normalize),
+            "log_prob": normal(g, N),
+            "advantage": 0.5 + advantage(g).flatten(),
+            "weight": positive(g, N),
+        }
+
+
+@cases("agents.trpo.TRPOAgent.path_surrogate")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {
+            "self": agent("trpo"),
+            "log_prob": normal(g, N),
+            "behavior_log_prob": normal(g, N),
+            "advantage": advantage(g).flatten(),
+        }
+
+
+@cases("agents.trpo.TRPOAgent.branch_surrogate")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {
+            "self": agent("trpo"),
+            "log_prob": normal(g, T, K),
+            "proposal_log_prob": normal(g, T, K),
+            "advantage": normal(g, T, K),
+        }
+
+
+@cases("agents.trpo.TRPOAgent.mean_kl")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        params = (normal(g, N, D), positive(g, N, D))
+        yield {"self": agent("trpo"), "batch": {"obs": normal(g, N, S), "behavior_params": params}}
+
+
+@cases("on_policy.OnPolicyAgent.total_loss")
 def _(g: Generator) -> Iterator[Any]:
     for entropy in (None, normal(g, N)):
         yield {

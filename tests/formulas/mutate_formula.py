@@ -75,7 +75,7 @@ def _here(node: Node, table: Table, earlier: set[str]) -> Iterator[Node]:
             yield Node("number", value=4.0 if node.value == r"\pi" else node.value + 1.0)
         case "index":
             yield Node("add", (node, ONE))
-        case "call":
+        case "call" | "apply":
             yield args[0]
         case "nary" if node.value == "clip":
             x, low, high = args

@@ -107,6 +107,9 @@ def _terminals(tokens: list[str], table: Table, bound: frozenset[str]):
         found = table.longest(tokens, i)
         if found:
             symbol, i, index = found
+            if symbol.acts:
+                yield emit("OPERATOR", symbol.latex)
+                continue
             yield emit("SYMBOL", (symbol, tuple(_index(list(expr), table, bound) for expr in index)))
             continue
         if token == r"\hat" and tokens[i : i + 6] == [r"\hat", "{", r"\mathbb", "{", "E", "}"]:
@@ -286,6 +289,9 @@ class _Build(Transformer):
     def pow(self, parts):
         base = parts[0] if isinstance(parts[0], Node) else self.number(parts[:1])
         return Node("pow", (base, parts[3]))
+
+    def apply(self, parts):
+        return Node("apply", (parts[1],), parts[0].value)
 
     def inner(self, parts):
         nodes = [p for p in parts if isinstance(p, Node)]

@@ -30,6 +30,8 @@ def render(node: Node) -> str:
             return f"{parts[0]}^{{{parts[1]}}}"
         case "call":
             return f"{node.value}({parts[0]})"
+        case "apply":
+            return f"{node.value} {parts[0]}"
         case "nary":
             return f"{node.value}({', '.join(parts)})"
         case "compare":

@@ -45,6 +45,15 @@ TABLES: dict[str, Table] = {
         data("r_t", "V(s_t)", "V(s_{t+1})", "d_t", "z_t", r"\gamma", r"\lambda")
         | {r"\delta_t": "[t b]", "w_t": "[t b]", "A_t": "[t b]"}
     ),
+    "returns.leave_one_out_baseline": Table(
+        {
+            "G_{ti}": "returns [t i]",
+            "m_{ti}": "mask [t i]",
+            "S_{ti}": "[t i]",
+            "n_{ti}": "[t i]",
+            "b_{ti}": "[t i]",
+        }
+    ),
     "distributions.gaussian_log_prob": Table(GAUSSIAN | LOG_PROB | {"z_i": "[t b i]"}),
     "distributions.gaussian_entropy": Table({r"\sigma_i": "std [t b i]", "H": "[t b]"}),
     "distributions.gaussian_kl": Table(
@@ -90,6 +99,10 @@ TABLES: dict[str, Table] = {
     "distributions.kl_estimates": Table(data(r"\log \rho_t") | {"k_1": "[t b]", "k_2": "[t b]", "k_3": "[t b]"}),
     "objectives.policy_gradient_loss": Table(
         data("A_t", r"\log \pi_\theta(a_t \mid s_t)") | {r"L^{\mathrm{PG}}": "[]"}, index=SAMPLES
+    ),
+    "objectives.importance_surrogate": Table(data("A_t", r"\log \rho_t") | {"L": "[]"}, index=SAMPLES),
+    "objectives.vine_surrogate": Table(
+        {r"\log \rho_{nk}": "log_ratio [n k]", "A_{nk}": "advantage [n k]", "w_{nk}": "[n k]", "L": "[]"}
     ),
     "objectives.ppo_clip_objective": Table(
         data(r"\log \rho_t", "A_t", r"\varepsilon_{\mathrm{clip}}")
@@ -137,6 +150,30 @@ TABLES: dict[str, Table] = {
     "objectives.normalize_advantage": Table(
         data("A_t") | {r"\varepsilon": "eps", "c_t": "[t b]", r"\hat{A}_t": "[t b]"}, index=SAMPLES
     ),
+    "bounds.total_variation": Table({"p_a": "policy_old [t b a]", "q_a": "policy [t b a]", r"\mathrm{TV}": "[t b]"}),
+    "bounds.cpi_bound": Table(
+        {
+            r"\varepsilon'": "max_expected_advantage",
+            r"\alpha_{\mathrm{mix}}": "mixture",
+            r"\gamma": "gamma",
+            "B": "[]",
+        }
+    ),
+    "bounds.penalty_constant": Table({r"\varepsilon_A": "max_advantage", r"\gamma": "gamma", "C": "[]"}),
+    "bounds.tv_bound": Table(
+        {r"\varepsilon_A": "max_advantage", r"\mathrm{TV}_{\mathrm{max}}": "max_tv", r"\gamma": "gamma", "B": "[]"}
+    ),
+    "bounds.max_kl_bound": Table(
+        {r"\varepsilon_A": "max_advantage", r"\mathrm{KL}_{\mathrm{max}}": "max_kl", r"\gamma": "gamma", "B": "[]"}
+    ),
+    "bounds.average_kl_bound": Table(
+        {
+            r"\varepsilon'": "max_expected_advantage",
+            r"\overline{\mathrm{KL}}": "average_kl",
+            r"\gamma": "gamma",
+            "B": "[]",
+        }
+    ),
     "diagnostics.explained_variance": Table(
         data("V(s_t)") | {"R_t": "returns [t b]", r"\nu": "[]", r"\mathrm{EV}": "[]"}, index=SAMPLES
     ),
@@ -176,8 +213,91 @@ TABLES: dict[str, Table] = {
         {r"\gamma": "self.gamma", "r_t": "reward [t b]", "e_t": "ended [t b]", "g_t": "[t b]", "g'_t": "[t b]"},
         beyond={"g'_t": "self.running"},
     ),
-    "agents.ppo.PPOAgent.prepare": Table({"A_t": "advantage [t b]", "V(s_t)": "value [t b]", "R_t": "[t b]"}),
-    "agents.ppo.PPOAgent.log_ratio": Table(
+    "trust_region.conjugate_gradient": Table(
+        {
+            "M": "product.matrix @[i]",
+            "b": "target [i]",
+            r"\tau": "tolerance",
+            "x_k": "[k i]",
+            "r_k": "[k i]",
+            "p_k": "[k i]",
+            "s_k": "[k]",
+            "c_k": "[k]",
+            r"\alpha_k": "[k]",
+            r"s_{\mathrm{stop}}": "[]",
+        },
+        passes={"k": "iterations"},
+    ),
+    "trust_region.fisher_vector_product": Table(
+        {
+            "F": "kl_gradient.hessian @[i]",  # found by brute force in the cases
+            r"g_{\mathrm{KL}}": "kl_gradient [i]",
+            "v": "vector [i]",
+            r"\omega": "damping",
+            "h": "[]",
+            r"(F + \omega I) v": "[i]",
+        }
+    ),
+    "trust_region.full_step": Table(
+        {
+            "g": "gradient [i]",
+            "x": "direction [i]",
+            r"\delta_{\mathrm{KL}}": "kl_bound",
+            "q": "[]",
+            r"\lambda_{\mathrm{KL}}": "[]",
+            r"\Delta\theta": "[i]",
+        }
+    ),
+    "trust_region.line_search": Table(
+        {
+            r"\beta": "backtrack",
+            r"c_{\mathrm{accept}}": "accept_ratio",
+            r"g^\top s": "expected_gain",
+            "f_j": "[j]",
+            r"g_{\mathrm{min}}": "[]",
+        },
+        passes={"j": "max_trials"},
+    ),
+    "trust_region.predicted_gain": Table({"g": "gradient [i]", "s": "step [i]", r"\Delta L": "[]"}),
+    "trust_region.at_rounding_level": Table(
+        {r"\delta_{\mathrm{KL}}": "kl_bound", "A_t": "advantage [t]", r"g_{\mathrm{max}}": "[]"}
+    ),
+    "agents.a2c.A2CAgent.policy_loss": Table(
+        {
+            r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
+            "A_t": "advantage [t]",
+            "A_t'": "advantage [t]",  # where normalization is off, A' is A
+            r"L^\pi": "[]",
+        }
+    ),
+    "agents.reinforce.REINFORCEAgent.centered": Table(
+        {"G_t": "returns [t b]", "b_t": "baseline [t b]", "A_t": "[t b]"}
+    ),
+    "agents.reinforce.REINFORCEAgent.state_weight": Table(
+        {r"\gamma": "self.config.gamma", "r_t": "reward [t b]", "w_t": "[t b]"}
+    ),
+    "agents.reinforce.REINFORCEAgent.policy_loss": Table(
+        {
+            r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
+            "A_t": "advantage [t]",
+            "A_t'": "advantage [t]",  # where normalization is off, A' is A
+            "w_t": "weight [t]",
+            r"L^\pi": "[]",
+        }
+    ),
+    "agents.trpo.TRPOAgent.path_surrogate": Table({r"\log \rho_t": "log_ratio [t]", "A_t": "advantage [t]", "L": "[]"}),
+    "agents.trpo.TRPOAgent.branch_surrogate": Table(
+        {
+            r"\log \pi_\theta(a_{nk} \mid s_n)": "log_prob [n k]",
+            r"\log q(a_{nk} \mid s_n)": "proposal_log_prob [n k]",
+            "A_{nk}": "advantage [n k]",
+            r"\log w_{nk}": "[n k]",
+            "L": "[]",
+        }
+    ),
+    "agents.trpo.TRPOAgent.mean_kl": Table({r"\mathrm{KL}_t": "kl [t]", r"\overline{\mathrm{KL}}": "[]"}),
+    "on_policy.OnPolicyAgent.value_target": Table({"A_t": "advantage [t b]", "V(s_t)": "value [t b]", "R_t": "[t b]"}),
+    "on_policy.OnPolicyAgent.log_ratio": Table(
         {
             r"\log \rho_t": "[t]",
             r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
@@ -206,7 +326,7 @@ TABLES: dict[str, Table] = {
             "L^V": "[]",
         }
     ),
-    "agents.ppo.PPOAgent.total_loss": Table(
+    "on_policy.OnPolicyAgent.total_loss": Table(
         {
             r"L^\pi": "policy_loss",
             "L^V": "critic_loss",

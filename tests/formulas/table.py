@@ -4,7 +4,8 @@ A symbol is written `latex: "identifier [axes]"`:
 - `r"r_t": "reward [t b]"`   a parameter of the function, with its named axes;
 - `r"\gamma": "gamma"`       a scalar; `self.config.gamma`, `params[1]` and `next_value[-1]` are paths and work too;
 - `r"A_t": "[t b]"`          no identifier: the left side of an earlier marked line;
-- `r"N": "#[t b]"`           the number of entries along these axes.
+- `r"N": "#[t b]"`           the number of entries along these axes;
+- `r"M": "product.matrix @[i]"`  a square matrix that acts on what follows it, along this axis: `M p_k`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from functools import cached_property
 
 from .latex import FormulaError, tokens_of
 
-SPEC = re.compile(r"^\s*(?P<source>[^\[\]#]*(?:\[[-\w:\"']+\][\w.]*)*?)\s*(?P<size>#?)(?:\[(?P<axes>[a-z ]*)\])?\s*$")
+SPEC = re.compile(
+    r"^\s*(?P<source>[^\[\]#@]*(?:\[[-\w:\"']+\][\w.]*)*?)\s*(?P<kind>[#@]?)(?:\[(?P<axes>[a-z ]*)\])?\s*$"
+)
 # Symbols of the notation that mean the same everywhere: a table that has the parts need not declare them.
 IDENTITIES = {"e_t": r"d_t \vee z_t"}
 INDEX_TOKENS = re.compile(r"[a-zA-Z]|\d+|\+|-")
@@ -31,6 +34,7 @@ class Symbol:
     source: str  # a path that starts at a parameter; "" for a left side
     axes: tuple[str, ...]
     is_size: bool = False
+    acts: bool = False  # a matrix, with axes (a, a*)
     definition: str = ""  # of a symbol that follows from declared ones: x from \log x, and the IDENTITIES
 
     @classmethod
@@ -38,7 +42,11 @@ class Symbol:
         match = SPEC.match(spec)
         if not match:
             raise FormulaError(f"symbol {latex}: cannot read its declaration {spec!r}")
-        return cls(latex, match["source"].strip(), tuple((match["axes"] or "").split()), bool(match["size"]))
+        axes, acts = tuple((match["axes"] or "").split()), match["kind"] == "@"
+        if acts and len(axes) != 1:
+            raise FormulaError(f"symbol {latex}: a matrix acts along one axis; got {spec!r}")
+        axes += (f"{axes[0]}*",) if acts else ()
+        return cls(latex, match["source"].strip(), axes, match["kind"] == "#", acts)
 
     @cached_property
     def pattern(self) -> tuple:
@@ -92,12 +100,14 @@ class Table:
     index: what a subscript of a mean, sum, ... runs over where that is not the axis of the same name.
     inner: the axis of inner products and norms.
     beyond: value of an array past its last or before its first row (a path, or a number); zero where not given.
+    passes: how often the loop over an axis runs that no input has (a path); such an axis has one row more, x_{k+1}.
     """
 
     symbols: Mapping[str, str] = field(default_factory=dict)
     index: Mapping[str, str] = field(default_factory=dict)
     inner: str = "i"
     beyond: Mapping[str, str] = field(default_factory=dict)
+    passes: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def declared(self) -> dict[str, Symbol]:

@@ -294,6 +294,75 @@ def test_what_stands_beyond_the_edge_may_be_an_input(tmp_path):
     assert check_function(function_at(path, Table(symbols, beyond={"y_t": "first"}), cases)).problems == []
 
 
+POWERS = """
+import torch
+
+
+def f(product, start, count):
+    # LaTeX: x_0 = b
+    x = start.clone()
+    for k in range(count):
+        # LaTeX: n_k = x_k^\\top M x_k
+        size = x @ product(x)
+        # LaTeX: x_{k+1} = M x_k - \\frac{n_k}{2} b
+        x = product(x) - size / 2 * start
+    return x
+"""
+
+
+class Product:
+    def __init__(self, matrix):
+        self.matrix = matrix
+
+    def __call__(self, v):
+        return self.matrix @ v
+
+
+def powers(tmp_path: Path, old: str = "", new: str = "") -> Function:
+    assert not old or POWERS.count(old) == 1
+    path = tmp_path / "powers.py"
+    path.write_text(POWERS.replace(old, new) if old else POWERS, encoding="utf-8")
+    symbols = {"M": "product.matrix @[i]", "b": "start [i]", "x_k": "[k i]", "n_k": "[k]"}
+    table = Table(symbols, passes={"k": "count"})
+    return function_at(
+        path, table, lambda g: iter([{"product": Product(normal(g, 4, 4)), "start": normal(g, 4), "count": 2}])
+    )
+
+
+def test_an_iteration_is_held_to_its_rows_and_a_matrix_acts(tmp_path):
+    """Left sides at a moved index (x_0, x_{k+1}) fill rows that the next pass reads; M is a matrix, not a factor."""
+    function = powers(tmp_path)
+    report = check_function(function)
+    assert report.problems == [] and sorted(report.evaluated.values()) == [1, 2, 2]
+    tally = try_mutants(function, list(mutants_of(function)))
+    assert tally.generated >= 20 and tally.survivors == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("x_0 = b", "x_1 = b"),  # then row 0 was never computed
+        ("x_{k+1} = M", "x_k = M"),
+        ("= M x_k -", "= M x_{k+1} -"),
+        ("= M x_k -", "= x_k -"),
+        ("product(x) - size", "product.matrix.T @ x - size"),  # the matrix acts from the left
+        ("x @ product(x)", "x @ x"),
+        ("x_{k+1} = M", "x_{k+3} = M"),  # there is no such row
+        (r"x_k^\top M x_k", r"x_k^\top M n_k"),  # a matrix needs something along its axis
+        ("range(count)", "range(count + 1)"),
+    ],
+)
+def test_an_untrue_iteration_is_a_problem(tmp_path, old, new):
+    assert check_function(powers(tmp_path, old, new)).problems
+
+
+def test_a_matrix_acts_along_one_axis_and_a_loop_has_a_count():
+    with pytest.raises(FormulaError, match="acts along one axis"):
+        Table({"M": "m @[i j]"}).declared  # noqa: B018
+    with pytest.raises(FormulaError, match="the loop over k runs n times, which is no input"):
+        function_at(EXAMPLE, Table(SYMBOLS, passes={"k": "n"})).local_sources  # noqa: B018
+
+
 STOPPED = """
 def f(x, y):
     # LaTeX: L = \\mathrm{mean}_t \\left[ \\mathrm{sg}(x_t) y_t \\right]

@@ -57,6 +57,7 @@ def trace(
     ranges = [(m.statement.lineno, m.statement.end_lineno) for m in markers]
     sources = {s.latex: s.source for s in table.declared.values() if s.source and s.latex not in local_sources}
     sources |= {f"beyond {latex}": path for latex, path in table.beyond.items()}
+    sources |= {f"passes {axis}": path for axis, path in table.passes.items()}
 
     def enter(frame: FrameType, event: str, _: Any) -> Callable | None:
         if event != "call" or frame.f_code is not code:

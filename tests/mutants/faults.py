@@ -1,7 +1,8 @@
 """Faults that real implementations had, put into this package one at a time; the named tests must turn red.
 
-The numbers are those of `book/errata.md`'s source list. `edits` are (old text, new text) pairs in one file, and each
-old text must stand there exactly once, so that a mutant cannot quietly stop being one.
+The numbers are those of `book/errata.md`; 0 is a fault that real code could have and nobody reported. `edits` are
+(old text, new text) pairs in one file, and each old text must stand there exactly once, so that a mutant cannot
+quietly stop being one.
 """
 
 # ruff: noqa: E501 - a table keeps one row a line
@@ -21,7 +22,9 @@ class Mutant:
 
 
 RETURNS, OBJECTIVES, ENVS = "returns.py", "objectives.py", "envs.py"
-PPO, NORMALIZER, LEARNING = "agents/ppo.py", "normalizer.py", "learning.py"
+PPO, NORMALIZER, LEARNING, ON_POLICY = "agents/ppo.py", "normalizer.py", "learning.py", "on_policy.py"
+TRPO, REINFORCE, TRUST_REGION = "agents/trpo.py", "agents/reinforce.py", "trust_region.py"
+ROLLOUT, BOUNDS = "rollout.py", "bounds.py"
 
 GAE_SUM = "test_returns.py::test_gae_is_the_double_sum"
 RETURNS_SUM = "test_returns.py::test_returns_are_the_sum"
@@ -52,6 +55,47 @@ CLIP_GRADIENT = "test_objectives.py::test_clip_gradient_is_zero_exactly_past_the
 PREPARED = "test_ppo.py::test_prepare_gives_gae_targets_of_the_estimator"
 FIGURES = "test_ppo.py::test_figures_over_the_rollout"
 OPTIMIZER_NAMES = "test_learning.py::test_optimizer_refuses_by_name"
+
+PROMISE, BAD = "test_trpo_promise.py::", "test_bad_input_trpo.py::"
+KEEPS = PROMISE + "test_a_few_updates_keep_the_promise"
+REJECTED = PROMISE + "test_a_rejected_step_leaves_every_bit_of_the_policy"
+FISHER = PROMISE + "test_the_product_is_that_of_the_fisher_matrix"
+CG = "test_trust_region.py::test_cg_by_hand"
+FULL_STEP = "test_trust_region.py::test_full_step_by_hand"
+LINE_SEARCH = "test_trust_region.py::test_line_search_by_hand"
+WEIGHED = PROMISE + "test_the_weight_of_a_state_stands_in_the_loss"
+OLD_TO_NEW = PROMISE + "test_the_kl_of_the_line_search_is_old_to_new"
+EVERY_PARAMETER = PROMISE + "test_a_step_moves_every_parameter_of_the_policy"
+CRITIC_AFTER = PROMISE + "test_the_policy_never_sees_the_critic_that_its_data_are_fitted_to"
+PATH_SURROGATE = "test_objectives.py::test_importance_surrogate_by_hand"
+VINE_SURROGATE = "test_objectives.py::test_vine_surrogate_by_hand"
+CG_SOLVES = "test_trust_region.py::test_cg_solves_in_as_many_iterations_as_unknowns"
+BEST_POINT = "test_trust_region.py::test_the_full_step_is_the_best_point_of_the_ellipsoid"
+PRODUCT = "test_trust_region.py::test_fisher_product_is_the_hessian"
+SAME_NUMBERS = PROMISE + "test_branches_of_a_state_differ_by_their_first_action_alone"
+BRANCH_ENDS = PROMISE + "test_a_branch_bootstraps_where_it_was_cut_and_only_there"
+FIRST_EPISODES = PROMISE + "test_whole_episodes_keep_first_episodes_alone"
+GAMMA_T = PROMISE + "test_gamma_to_the_t_weighs_a_state_where_asked_and_nowhere_else"
+OTHERS = "test_returns.py::test_leave_one_out_baseline_by_hand"
+UNDONE = PROMISE + "test_a_fit_that_does_not_help_is_undone_to_the_bit"
+EQUAL = BAD + "test_equal_advantages_are_left_out_by_name"
+ROUNDING = BAD + "test_a_gradient_at_rounding_level_is_left_out_and_never_scaled_up"
+NO_CURVATURE = BAD + "test_an_update_without_positive_curvature_is_left_out_by_name"
+CG_CURVATURE = BAD + "test_conjugate_gradient_names_a_direction_without_curvature"
+NO_GRADIENT = BAD + "test_a_policy_beyond_doubt_has_no_gradient"
+REFUSED = BAD + "test_a_setting_is_refused_by_name"
+PURE_REFUSED = BAD + "test_the_pure_functions_refuse_the_same"
+CRITIC_LEARNS = BAD + "test_the_critic_learns_from_a_batch_that_leaves_the_policy_alone"
+SMALL_DIFFERENCE = BAD + "test_a_small_but_real_difference_is_no_equality"
+UNIT = BAD + "test_the_unit_of_the_reward_does_not_make_a_gradient_small"
+NO_DAMPING = BAD + "test_without_damping_a_singular_fisher_matrix_is_stepped_on_safely_or_left_out"
+NOISE_NO_DAMPING = BAD + "test_without_damping_such_a_gradient_is_left_out_too"
+WITHOUT_SEARCH = PROMISE + "test_without_the_line_search_the_promise_is_broken"
+NOT_FINITE = BAD + "test_a_vine_with_a_number_that_is_not_finite_moves_nothing"
+TEXTS = "test_text_errors.py::"
+TV_SUM = TEXTS + "test_total_variation_is_half_a_sum_over_actions_not_a_maximum"
+NO_DISTANCE = TEXTS + "test_the_penalty_constant_holds_no_distance"
+ARG_MIN = TEXTS + "test_a_value_function_minimizes_its_squared_error"
 
 MUTANTS = (
     Mutant(
@@ -198,31 +242,31 @@ MUTANTS = (
     Mutant(
         7,
         "the running return uses a discount of its own",
-        PPO,
+        ON_POLICY,
         (("RewardScaler(config.gamma)", "RewardScaler(0.99)"),),
         (OWN_GAMMA,),
     ),
     Mutant(
         8,
         "observation statistics move between collecting and learning",
-        PPO,
+        ON_POLICY,
         (
-            ("batch = self.prepare(rollout)", "self.obs_normalizer.absorb(rollout.obs)\n        batch = self.prepare(rollout)"),
-            ("            self.obs_normalizer.absorb(rollout.obs)\n        return diagnostics", "            pass\n        return diagnostics"),
+            ("figures = self.improve(rollout, progress)", "self.obs_normalizer.absorb(rollout.obs)\n        figures = self.improve(rollout, progress)"),
+            ("            self.obs_normalizer.absorb(rollout.obs)\n        return figures", "            pass\n        return figures"),
         ),
         (FIRST_RATIO, ONE_MOMENT),
     ),
     Mutant(
         8,
         "observation statistics move with every action",
-        PPO,
+        ON_POLICY,
         (("params = self.policy(self.normalized(obs))\n", "self.obs_normalizer.absorb(obs)\n        params = self.policy(self.normalized(obs))\n"),),
         (FIRST_RATIO, ONE_MOMENT),
     ),
     Mutant(
         9,
         "the saved state lacks the normalizer's statistics",
-        PPO,
+        ON_POLICY,
         (
             ('"modules": self.modules.state_dict(),', '"modules": {k: v for k, v in self.modules.state_dict().items() if "normalizer" not in k},'),
             ('self.modules.load_state_dict(state["modules"])', 'self.modules.load_state_dict(state["modules"], strict=False)'),
@@ -232,7 +276,7 @@ MUTANTS = (
     Mutant(
         9,
         "loading leaves the saved statistics out",
-        PPO,
+        ON_POLICY,
         (
             (
                 'self.modules.load_state_dict(state["modules"])',
@@ -310,8 +354,13 @@ MUTANTS = (
     Mutant(
         39,
         "the raw advantage figures are read after normalization",
-        PPO,
-        (('advantage = batch["advantage"]\n        figures', 'advantage = normalize_advantage(batch["advantage"])\n        figures'),),
+        ON_POLICY,
+        (
+            (
+                'advantage, value_target = batch["advantage"], batch["value_target"]\n',
+                'advantage, value_target = batch["advantage"], batch["value_target"]\n        advantage = (advantage - advantage.mean()) / advantage.std(correction=0)\n',
+            ),
+        ),
         (FIGURES,),
     ),
     Mutant(
@@ -331,9 +380,184 @@ MUTANTS = (
     Mutant(
         40,
         "the configuration lets an unknown optimizer pass",
-        PPO,
+        ON_POLICY,
         (('require_one_of(("adam", "sgd"), optimizer=self.optimizer)', "pass"),),
         (CONTRADICTIONS,),
     ),
+    Mutant(
+        14,
+        "the old log-probabilities are computed anew with the gradient attached: the ratio is 1 whatever the parameters",
+        TRPO,
+        (('self.policy.log_prob(params, action), batch["behavior_log_prob"], advantage', "self.policy.log_prob(params, action), self.policy.log_prob(params, action), advantage"),),
+        (KEEPS, EVERY_PARAMETER),
+    ),
+    Mutant(
+        15,
+        "[N, 1] ratios times [N] advantages: every ratio meets every advantage, and the surrogate is a product of means",
+        OBJECTIVES,
+        (("(log_ratio.exp() * advantage.detach()).mean()", "(log_ratio.exp().unsqueeze(-1) * advantage.detach()).mean()"),),
+        (PATH_SURROGATE, KEEPS),
+    ),
+    Mutant(
+        16,
+        "a step along F^-1 of the LOSS gradient, downhill",
+        TRPO,
+        (("gradient = flatten(torch.autograd.grad(surrogate,", "gradient = flatten(torch.autograd.grad(-surrogate,"),),
+        (KEEPS, EVERY_PARAMETER),
+    ),
+    Mutant(
+        16,
+        "the line search demands that the surrogate falls",
+        TRUST_REGION,
+        (("gain >= wanted else", "-gain >= wanted else"),),
+        (KEEPS,),
+    ),
+    Mutant(
+        16,
+        "both at once: every accepted step goes downhill",
+        TRPO,
+        (
+            ("gradient = flatten(torch.autograd.grad(surrogate,", "gradient = flatten(torch.autograd.grad(-surrogate,"),
+            ("return self.surrogate(batch) - start, self.mean_kl(batch)", "return start - self.surrogate(batch), self.mean_kl(batch)"),
+        ),
+        (KEEPS,),
+    ),
+    Mutant(
+        17,
+        "a step is accepted for a surrogate above 0, not above where it started: advantages of one sign accept everything",
+        TRPO,
+        (("return self.surrogate(batch) - start, self.mean_kl(batch)", "return self.surrogate(batch), self.mean_kl(batch)"),),
+        (REJECTED, KEEPS),
+    ),
+    Mutant(
+        18,
+        "the Fisher product is that of the Hessian of k1 on the stored actions, which is indefinite",
+        TRPO,
+        (
+            (
+                "torch.autograd.grad(self.mean_kl(batch), parameters, create_graph",
+                'torch.autograd.grad((batch["behavior_log_prob"] - self.policy.log_prob(self.policy(batch["obs"]), batch["action"])).mean(), parameters, create_graph',
+            ),
+        ),
+        (FISHER, KEEPS),
+    ),
+    Mutant(
+        18,
+        "the same with actions drawn anew at every call: not even one fixed matrix",
+        TRPO,
+        (
+            (
+                "        return lambda vector: fisher_vector_product(gradient, parameters, vector, damping=self.config.damping)",
+                """        def product(vector):
+            params = self.policy(batch["obs"])
+            drawn = self.policy.sample(params, self.generator)
+            k1 = -self.policy.log_prob(params, drawn).mean()
+            again = flatten(torch.autograd.grad(k1, parameters, create_graph=True, materialize_grads=True))
+            return fisher_vector_product(again, parameters, vector, damping=self.config.damping)
+
+        return product""",
+            ),
+        ),
+        (FISHER,),
+    ),
+    Mutant(
+        19,
+        "the KL of the policy with itself, both sides attached: its Hessian is 0 and the step is the plain gradient's",
+        TRPO,
+        (
+            (
+                "torch.autograd.grad(self.mean_kl(batch), parameters, create_graph",
+                'torch.autograd.grad(self.policy.kl(self.policy(batch["obs"]), self.policy(batch["obs"])).mean(), parameters, create_graph',
+            ),
+        ),
+        (FISHER,),
+    ),
+    Mutant(
+        20,
+        "a failed line search leaves the parameters of its last trial",
+        TRPO,
+        (("                parameter.copy_(old)\n        return found", "                pass\n        return found"),),
+        (REJECTED, NOISE_NO_DAMPING),
+    ),
+    Mutant(
+        21,
+        "the log-std is left out of the parameter vector and never moves",
+        TRPO,
+        (("c, parameters = self.config, list(self.policy.parameters())", 'c, parameters = self.config, [p for n, p in self.policy.named_parameters() if n != "log_std"]'),),
+        (EVERY_PARAMETER,),
+    ),
+    Mutant(
+        31,
+        "total variation is the largest difference in the probability of one action",
+        BOUNDS,
+        (("0.5 * (policy_old - policy).abs().sum(-1)", "(policy_old - policy).abs().max(-1).values"),),
+        (TV_SUM,),
+    ),
+    Mutant(
+        31,
+        "the penalty constant holds a squared distance, and the bound falls with the fourth power",
+        BOUNDS,
+        (("penalty_constant(max_advantage, gamma) * max_tv**2", "penalty_constant(max_advantage, gamma) * max_tv**2 * max_tv**2"),),
+        (NO_DISTANCE,),
+    ),
+    Mutant(
+        31,
+        "the value function maximizes its squared error",
+        LEARNING,
+        (("value = loss()\n        value.backward()", "value = -loss()\n        value.backward()"),),
+        (ARG_MIN, CRITIC_LEARNS),
+    ),
+    Mutant(0, "the damping is taken off instead of added", TRUST_REGION, ((" + damping * vector", " - damping * vector"),), (PRODUCT, FISHER)),
+    Mutant(0, "the step's multiplier lacks its root", TRUST_REGION, (("(slope / (2.0 * kl_bound)).sqrt()", "(slope / (2.0 * kl_bound))"),), (FULL_STEP, BEST_POINT)),
+    Mutant(0, "the step's multiplier lacks the factor 2", TRUST_REGION, (("(slope / (2.0 * kl_bound)).sqrt()", "(slope / kl_bound).sqrt()"),), (FULL_STEP, BEST_POINT)),
+    Mutant(0, "conjugate gradient weighs the old search direction by the inverse quotient", TRUST_REGION, (("squared_next / squared * search", "squared / squared_next * search"),), (CG, CG_SOLVES)),
+    Mutant(0, "conjugate gradient adds to the residual", TRUST_REGION, (("residual - length * image", "residual + length * image"),), (CG, CG_SOLVES)),
+    Mutant(0, "a direction of negative curvature is taken for one of positive", TRUST_REGION, (("curvature = search @ image", "curvature = (search @ image).abs()"),), (CG_CURVATURE, NO_CURVATURE, NO_DAMPING)),
+    Mutant(
+        0,
+        "the line search measures KL(new || old)",
+        TRPO,
+        (('self.policy.kl(batch["behavior_params"], self.policy(batch["obs"]))', 'self.policy.kl(self.policy(batch["obs"]), batch["behavior_params"])'),),
+        (OLD_TO_NEW,),
+    ),
+    Mutant(0, "the line search forgets the KL", TRUST_REGION, (('"accepted" if kl <= kl_bound and gain >= wanted', '"accepted" if gain >= wanted'),), (REJECTED,)),
+    Mutant(0, "the line search forgets the surrogate", TRUST_REGION, (('"accepted" if kl <= kl_bound and gain >= wanted', '"accepted" if kl <= kl_bound'),), (REJECTED,)),
+    Mutant(0, "every trial is judged by the gain of the full step", TRUST_REGION, (("wanted = accept_ratio * fraction * expected_gain", "wanted = accept_ratio * expected_gain"),), (LINE_SEARCH,)),
+    Mutant(0, "a branch's weight is its bare ratio over K, not its share", OBJECTIVES, (("weights = log_ratio.softmax(1)", "weights = log_ratio.exp() / log_ratio.shape[-1]"),), (VINE_SURROGATE,)),
+    Mutant(0, "each branch draws its own actions", ROLLOUT, (("        agent.generator.set_state(common)\n", ""),), (SAME_NUMBERS,)),
+    Mutant(0, "each branch lives in a world of its own random numbers", ROLLOUT, (("elapsed[chosen], seed)", "elapsed[chosen], seed + k)"),), (SAME_NUMBERS,)),
+    Mutant(0, "a branch that was cut is worth only what it was paid", ROLLOUT, (("total += weight * alive * cut * agent.critic", "total += 0.0 * weight * alive * cut * agent.critic"),), (BRANCH_ENDS,)),
+    Mutant(0, "a branch bootstraps after its episode terminated", ROLLOUT, (("cut = step.truncated if t < steps - 1 else ~step.terminated", "cut = step.truncated | step.terminated if t < steps - 1 else True"),), (BRANCH_ENDS,)),
+    Mutant(0, "a branch does not bootstrap where the time limit cut it", ROLLOUT, (("cut = step.truncated if t < steps - 1", "cut = step.truncated & False if t < steps - 1"),), (BRANCH_ENDS,)),
+    Mutant(0, "a branch goes on counting in the next episode", ROLLOUT, (("alive = alive * ~(step.terminated | step.truncated)\n        action, _", "alive = alive\n        action, _"),), (BRANCH_ENDS,)),
+    Mutant(
+        0,
+        "the critic is fitted first, and the advantages are taken from the fitted one",
+        TRPO,
+        (("        batch = self.prepare_vine(rollout) if vine else trunk\n", "        self.fit_value(trunk)\n        batch = self.prepare_vine(rollout) if vine else self.prepare(rollout)\n"),),
+        (CRITIC_AFTER,),
+    ),
+    Mutant(0, "a batch without a policy step leaves the critic out too", TRPO, (("fitted = self.fit_value(trunk)", 'fitted = self.fit_value(trunk) if figures["train/step_fraction"] else {"loss/value": torch.zeros(()), "value/fit_failed": torch.zeros(())}'),), (CRITIC_LEARNS, NO_GRADIENT)),
+    Mutant(0, "equal advantages are normalized all the same: what rounding left becomes a full step", TRPO, (('if not self.informative(batch["advantage"]):', "if False:"),), (EQUAL,)),
+    Mutant(0, "equal advantages are recognized only where their spread is 0 to the bit", TRPO, (("spread > 64.0 * torch.finfo(advantage.dtype).eps * advantage.abs().max()", "spread > 0"),), (EQUAL,)),
+    Mutant(0, "a gradient at rounding level is scaled up to a full step", TRPO, (('if at_rounding_level(predicted_gain(gradient, scaled), batch["advantage"], c.kl_bound):', "if False:"),), (ROUNDING,)),
+    Mutant(0, "advantages count as equal below a bare number, whatever the unit of the reward", TRPO, (("spread > 64.0 * torch.finfo(advantage.dtype).eps * advantage.abs().max()", "spread > 64.0"),), (SMALL_DIFFERENCE,)),
+    Mutant(0, "a gain counts as rounding below a bare number, whatever the unit of the reward", TRUST_REGION, (("return not gain > ROUNDING * torch.finfo(gain.dtype).eps * most", "return not gain > 1e-8"),), (UNIT,)),
+    Mutant(0, "the natural gradient without line search runs one all the same", TRPO, (('if c.step_rule != "trpo":', "if False:"),), (WITHOUT_SEARCH,)),
+    Mutant(0, "the conjugate gradient is told of no gradient", TRPO, (("if not norm > 0:", "if False:"),), (NO_GRADIENT,)),
+    Mutant(0, "negative damping passes", TRPO, (("require_non_negative(damping=self.damping, cg_tol", "require_non_negative(cg_tol"),), (REFUSED,)),
+    Mutant(0, "negative damping passes the product", TRUST_REGION, (("    require_non_negative(damping=damping)\n", ""),), (PURE_REFUSED,)),
+    Mutant(0, "a bound of 0 passes", TRPO, (("require_positive(kl_bound=self.kl_bound, natural", "require_positive(natural"),), (REFUSED,)),
+    Mutant(0, "no iteration of conjugate gradient passes", TRPO, (("            cg_iterations=self.cg_iterations,\n", ""),), (REFUSED,)),
+    Mutant(0, "a vine with a NaN is learned from", ROLLOUT, (("named = {name: getattr(self, name) for name in (", "named = {name: torch.zeros(()) for name in ("),), (NOT_FINITE,)),
+    Mutant(0, "second episodes are learned from as well", ON_POLICY, ((" if c.whole_episodes else batch", " if False else batch"),), (FIRST_EPISODES,)),
+    Mutant(0, "the mask of first episodes holds the second ones too", ROLLOUT, (("self.ended.cumsum(0) - self.ended.long() == 0", "self.ended.cumsum(0) - self.ended.long() <= 1"),), (FIRST_EPISODES,)),
+    Mutant(0, "an episode's last step is masked out", ROLLOUT, (("self.ended.cumsum(0) - self.ended.long() == 0", "self.ended.cumsum(0) == 0"),), (FIRST_EPISODES,)),
+    Mutant(0, "gamma^t weighs the states though nobody asked", REINFORCE, (("if not self.config.discount_states:", "if False:"),), (GAMMA_T,)),
+    Mutant(0, "gamma^t is left out though asked for", REINFORCE, (("return policy_gradient_loss(log_prob, weight * advantage)", "return policy_gradient_loss(log_prob, advantage)"),), (WEIGHED,)),
+    Mutant(0, "the leave-one-out baseline holds one's own return", RETURNS, ((".sum(1, keepdim=True) - returns.masked_fill(~mask, 0.0)", ".sum(1, keepdim=True) + 0.0 * returns"),), (OTHERS,)),
+    Mutant(0, "the leave-one-out baseline divides by all", RETURNS, (("count = mask.sum(1, keepdim=True) - mask.long()", "count = mask.sum(1, keepdim=True).expand_as(mask)"),), (OTHERS,)),
+    Mutant(0, "a fit that made the critic worse is kept", LEARNING, (("if not better:", "if False:"),), (UNDONE,)),
+    Mutant(0, "a fit that ended in NaN is kept", LEARNING, (("better = bool(loss() <= before)", "better = not bool(loss() > before)"),), (UNDONE,)),
 )  # fmt: skip
-FAULTS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 30, 32, 39, 40)
+FAULTS = (0, *range(1, 22), 30, 31, 32, 39, 40)

@@ -10,8 +10,11 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = sorted(path.relative_to(ROOT) for pattern in ("*.md", "[0-9]*.ipynb", "annotated/*.md")
-                 for path in (ROOT / "book").glob(pattern))
+SOURCES = sorted(
+    path.relative_to(ROOT)
+    for pattern in ("*.md", "[0-9]*.ipynb", "[a-z]_*.ipynb", "annotated/*.md")
+    for path in (ROOT / "book").glob(pattern)
+)
 CHAPTERS = [path for path in SOURCES if path.suffix == ".ipynb"]
 WITH_FIGURE = [path for path in CHAPTERS if "widget-view+json" in (ROOT / path).read_text("utf8")]
 MEGABYTE = 1_000_000

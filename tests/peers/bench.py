@@ -1,4 +1,4 @@
-"""`python -m tests.peers.bench`: this package and Stable-Baselines3's PPO in turn, seed by seed, one thread each.
+"""`python -m tests.peers.bench`: this package and Stable-Baselines3 in turn, seed by seed, one thread each.
 
 Every run is a process of its own; Stable-Baselines3 lives in `.venv-peers`, made on first use. Both sides are
 evaluated every 4096 environment steps on the same 20 episodes of the official environment, off the clock. The clock
@@ -26,6 +26,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = {"Pendulum-v1": -200.0, "CartPole-v1": 475.0}
+ALGORITHMS = {"ppo": ("Pendulum-v1", "CartPole-v1"), "trpo": ("Pendulum-v1", "CartPole-v1"), "a2c": ("CartPole-v1",)}
 PEER = "sb3"
 RUNNERS = {
     PEER: ["run_sb3"],
@@ -151,13 +152,16 @@ def peers_python() -> Path:
     return python
 
 
-def run(python: str | Path, env_id: str, runner: str, seed: int) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def run(
+    python: str | Path, algorithm: str, env_id: str, runner: str, seed: int
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """One training in a process of its own: its rows, and the versions it ran on."""
     module, *options = RUNNERS[runner]
-    command = [python, "-m", f"tests.peers.{module}", "--env", env_id, "--seed", str(seed), *options]
+    task = ["--algorithm", algorithm, "--env", env_id, "--seed", str(seed)]
+    command = [python, "-m", f"tests.peers.{module}", *task, *options]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | THREADS, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"{runner} on {env_id}, seed {seed}, failed:\n{done.stderr}")
+        raise RuntimeError(f"{runner}'s {algorithm} on {env_id}, seed {seed}, failed:\n{done.stderr}")
     told = json.loads(done.stdout.splitlines()[-1])
     named = {"env_id": env_id, "runner": runner, "seed": seed}
     return [named | dict(zip(COLUMNS[3:], row, strict=True)) for row in told["rows"]], told["versions"]
@@ -165,25 +169,34 @@ def run(python: str | Path, env_id: str, runner: str, seed: int) -> tuple[list[d
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS))
     parser.add_argument("--envs", nargs="+", choices=list(TARGETS), default=list(TARGETS))
     parser.add_argument("--seeds", type=int, default=10, help="seeds 0, 1, … up to this many")
-    parser.add_argument("--out", type=Path, default=ROOT / "book/results/peers_ppo.csv")
+    parser.add_argument("--out", type=Path, default=ROOT / "book/results", help="folder of the tables peers_….csv")
     parser.add_argument("--read", type=Path, metavar="CSV", help="run nothing; print the summary of this table")
     args = parser.parse_args()
     if args.read:
         print(summary(runs_of(read_rows(args.read))))
         return
-    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.mkdir(parents=True, exist_ok=True)
     pythons = dict.fromkeys(RUNNERS, sys.executable) | {PEER: peers_python()}
-    command = shlex.join(["python", "-m", "tests.peers.bench", *sys.argv[1:]])
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     if load > 0.5:
         print(f"The machine is busy (load {load:.1f}): the seconds will not be worth keeping.", flush=True)
+    for algorithm in args.algorithms:
+        envs = [env_id for env_id in ALGORITHMS[algorithm] if env_id in args.envs]
+        if envs:
+            print(f"{algorithm}\n{race(algorithm, envs, args.seeds, pythons, args.out)}", flush=True)
+
+
+def race(algorithm: str, env_ids: list[str], seeds: int, pythons: dict[str, str | Path], folder: Path) -> str:
+    """Every runner of an algorithm on every environment and seed; writes its table and returns the summary."""
+    command = shlex.join(["python", "-m", "tests.peers.bench", *sys.argv[1:]])
     rows, versions = [], {}
-    for env_id in args.envs:
-        for seed in range(args.seeds):
+    for env_id in env_ids:
+        for seed in range(seeds):
             for runner, python in pythons.items():
-                new, used = run(python, env_id, runner, seed)
+                new, used = run(python, algorithm, env_id, runner, seed)
                 versions |= used
                 rows += new
                 (last,) = runs_of(new)
@@ -192,8 +205,9 @@ def main() -> None:
                     f"{last.solve_seconds:.2f} s; final {last.final:.1f} at {last.steps} steps, {last.seconds:.2f} s",
                     flush=True,
                 )
-                write_rows(args.out, rows, command, versions)  # every time: a long bench may be interrupted
-    print(summary(runs_of(rows)))
+                # Every time: a long bench may be interrupted.
+                write_rows(folder / f"peers_{algorithm}.csv", rows, command, versions)
+    return summary(runs_of(rows))
 
 
 if __name__ == "__main__":

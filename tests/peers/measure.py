@@ -22,8 +22,9 @@ Row = tuple[int, float, float, int, float]  # environment steps, seconds, CPU se
 
 
 def task(*options: str) -> argparse.Namespace:
-    """The command line of one run: --env, --seed and `options`; one thread from here on."""
+    """The command line of one run: --algorithm, --env, --seed and `options`; one thread from here on."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("--algorithm", required=True)
     parser.add_argument("--env", required=True)
     parser.add_argument("--seed", type=int, required=True)
     for option in options:

@@ -1,8 +1,9 @@
-"""One run of this package's PPO by its preset, on the torch-native twin or on plain Gymnasium."""
+"""One run of this package's agent by its preset, on the torch-native twin or on plain Gymnasium."""
 
 from __future__ import annotations
 
-from minerva_lite import PPOAgent, evaluate, make_env, preset, train
+from minerva_lite import evaluate, make_env, preset, train
+from minerva_lite.agents import AGENTS
 
 from .measure import EVAL_EPISODES, EVAL_EVERY, EVAL_SEED, FINAL_EPISODES, Clock, Row, report, task
 
@@ -24,12 +25,12 @@ class Watch:
         self.updated = self.clock.now()
 
 
-def run(env_id: str, seed: int, backend: str) -> list[Row]:
+def run(algorithm: str, env_id: str, seed: int, backend: str) -> list[Row]:
     """Train to the end of the budget: a row an evaluation, the last over more episodes."""
-    settings = preset("ppo", env_id)
+    settings = preset(algorithm, env_id)
     clock = Clock()
     env = make_env(env_id, settings.config.num_envs, backend=backend, seed=seed)
-    agent = PPOAgent(settings.config, env.spec, seed=seed, device="cpu")
+    agent = AGENTS[algorithm][0](settings.config, env.spec, seed=seed, device="cpu")
     watch = Watch(clock)
     train(
         agent,
@@ -47,4 +48,4 @@ def run(env_id: str, seed: int, backend: str) -> list[Row]:
 
 if __name__ == "__main__":
     args = task("--backend")
-    report(run(args.env, args.seed, args.backend))
+    report(run(args.algorithm, args.env, args.seed, args.backend))

@@ -1,0 +1,179 @@
+"""A2C: one step of the whole loss on each short rollout, by hand; every option, every contradiction."""
+
+# ruff: noqa: E501 - a table keeps one row a line
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import io
+import math
+
+import pytest
+import torch
+
+from minerva_lite.agents.a2c import A2CAgent, A2CConfig
+from minerva_lite.envs import make_env
+
+SMALL = {"num_envs": 4, "rollout_steps": 16, "hidden": (16,), "learning_rate": 3e-3}
+FAMILIES = [("Pendulum-v1", {}), ("Pendulum-v1", {"squash": True}), ("CartPole-v1", {})]
+FAMILY_NAMES = ["continuous", "squashed", "discrete"]
+F64 = torch.float64
+
+
+def make(env_id: str = "CartPole-v1", seed: int = 0, dtype=torch.float32, **options):
+    """An agent, its environment and the first observation."""
+    config = A2CConfig(**SMALL | options)
+    env = make_env(env_id, config.num_envs, seed=seed, dtype=dtype)
+    return A2CAgent(config, env.spec, seed=seed, device="cpu", dtype=dtype), env, env.reset()
+
+
+def live(agent, env, obs, updates: int, progress: float = 0.0):
+    figures = {}
+    for _ in range(updates):
+        rollout, obs = agent.collect(env, obs)
+        figures = agent.update(rollout, progress=progress)
+    return figures, obs
+
+
+def learned(agent) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in agent.parameters]
+
+
+def differ(first, second) -> bool:
+    return len(first) != len(second) or any(
+        a.shape != b.shape or not torch.equal(a, b) for a, b in zip(first, second, strict=True)
+    )
+
+
+def vector(*numbers: float) -> torch.Tensor:
+    return torch.tensor(numbers, dtype=F64)
+
+
+def test_policy_loss_by_hand():
+    """Log-probabilities (-1, -3), advantages (3, -4): minus the mean of -3 and 12; normalized, of -1 and 3."""
+    log_prob = vector(-1.0, -3.0).requires_grad_()
+    for normalize, wanted, slopes in ((False, -4.5, [-1.5, 2.0]), (True, -1.0, [-0.5, 0.5])):
+        agent, *_ = make(dtype=F64, normalize_advantage=normalize)
+        loss = agent.policy_loss(log_prob, vector(3.0, -4.0))
+        assert loss.item() == pytest.approx(wanted, abs=1e-8)
+        assert torch.autograd.grad(loss, log_prob)[0].tolist() == pytest.approx(slopes, abs=1e-8)
+
+
+@pytest.mark.parametrize(("env_id", "options"), FAMILIES[::2], ids=FAMILY_NAMES[::2])
+def test_one_step_down_the_whole_loss_for_each_rollout(env_id, options):
+    """Plain SGD at rate 1 without clipping: the step is minus the gradient, of all parts with their weights."""
+    agent, env, obs = make(env_id, dtype=F64, optimizer="sgd", learning_rate=1.0, max_grad_norm=1e9, vf_coef=0.3, entropy_coef=0.2, **options)  # fmt: skip
+    rollout, _ = agent.collect(env, obs)
+    batch = agent.prepare(rollout)
+    params = agent.policy(batch["obs"])
+    policy = -(batch["advantage"] * agent.policy.log_prob(params, batch["action"])).mean()
+    critic = 0.5 * (agent.critic(batch["obs"]) - batch["value_target"]).square().mean()
+    loss = policy + 0.3 * critic - 0.2 * agent.policy.entropy(params).mean()
+    gradient = torch.autograd.grad(loss, agent.parameters)
+    before = learned(agent)
+    figures = agent.update(rollout)
+    for a, b, g in zip(learned(agent), before, gradient, strict=True):
+        torch.testing.assert_close(b - a, g, rtol=1e-9, atol=1e-12)
+    assert figures["loss/policy"].item() == pytest.approx(policy.item(), rel=1e-9)
+    assert figures["loss/value"].item() == pytest.approx(critic.item(), rel=1e-9)
+    norm = torch.cat([g.flatten() for g in gradient]).norm()
+    assert figures["train/grad_norm"].item() == pytest.approx(norm.item(), rel=1e-9) and norm > 0
+
+
+def test_the_gradients_norm_is_clipped_over_all_parameters():
+    agent, env, obs = make(optimizer="sgd", learning_rate=1.0, max_grad_norm=0.01)
+    before = learned(agent)
+    figures, _ = live(agent, env, obs, 1)
+    step = torch.cat([(a - b).flatten() for a, b in zip(learned(agent), before, strict=True)])
+    assert figures["train/grad_norm"] > 0.01 and step.norm().item() == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize(("anneal", "progress", "factor"), [(True, 0.0, 1.0), (True, 0.25, 0.75), (True, 1.0, 0.0), (False, 0.25, 1.0)])  # fmt: skip
+def test_learning_rate_anneals_linearly(anneal, progress, factor):
+    agent, env, obs = make(anneal_lr=anneal)
+    before = learned(agent)
+    figures, _ = live(agent, env, obs, 1, progress=progress)
+    assert figures["train/learning_rate"].item() == pytest.approx(3e-3 * factor, rel=1e-6)
+    assert differ(before, learned(agent)) == (factor > 0)
+
+
+OPTIONS = [
+    ("num_envs", {}, 2, 4),
+    ("rollout_steps", {}, 8, 16),
+    ("whole_episodes", {"rollout_steps": 100}, True, False),
+    ("gamma", {}, 0.9, 0.99),
+    ("lam", {}, 0.9, 0.95),
+    ("estimator", {}, "gae", "returns"),
+    ("estimator", {}, "gae", "td"),
+    ("normalize_obs", {}, True, False),
+    ("normalize_reward", {}, True, False),
+    ("normalize_advantage", {}, True, False),
+    ("hidden", {}, (16,), (16, 16)),
+    ("head_init", {}, "orthogonal", "small"),
+    ("log_std_init", {"env_id": "Pendulum-v1"}, 0.0, -0.5),
+    ("squash", {"env_id": "Pendulum-v1"}, True, False),
+    ("vf_coef", {"optimizer": "sgd"}, 0.1, 0.5),
+    ("entropy_coef", {}, 0.0, 0.1),
+    ("optimizer", {}, "adam", "sgd"),
+    ("momentum", {"optimizer": "sgd"}, 0.0, 0.9),
+    ("learning_rate", {}, 1e-3, 3e-3),
+    ("anneal_lr", {}, True, False),
+    ("max_grad_norm", {}, 0.01, 0.5),
+]
+
+
+@pytest.mark.parametrize(("option", "base", "one", "other"), OPTIONS, ids=lambda x: str(x))
+def test_every_option_matters(option, base, one, other):
+    """Two updates of two agents alike in all but one option end in different parameters; a third like the first does not."""
+    ends = []
+    for value in (one, other, one):
+        agent, env, obs = make(**base | {option: value})
+        live(agent, env, obs, 2, progress=0.25)
+        ends.append(learned(agent))
+    assert differ(ends[0], ends[1])
+    assert not differ(ends[0], ends[2])
+
+
+def test_no_option_is_left_out():
+    assert {row[0] for row in OPTIONS} == {field.name for field in dataclasses.fields(A2CConfig)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"optimizer": "lion"}, r"^optimizer: wanted one of adam, sgd; got 'lion'"),
+        ({"momentum": 0.9}, r"^momentum: wanted 0 with adam, which has its own; got 0.9"),
+        ({"optimizer": "sgd", "momentum": -0.1}, r"^momentum: wanted a finite number of at least 0; got -0.1"),
+        ({"learning_rate": 0.0}, r"^learning_rate: wanted a finite number above 0; got 0.0"),
+        ({"max_grad_norm": 0.0}, r"^max_grad_norm: .*; got 0.0"),
+        ({"vf_coef": -1.0}, r"^vf_coef: wanted a finite number of at least 0; got -1.0"),
+        ({"entropy_coef": math.nan}, r"^entropy_coef: .*; got nan"),
+        ({"num_envs": 1, "rollout_steps": 1, "normalize_advantage": True}, r"^normalize_advantage: wanted a batch of at least 2 rows.*; got 1"),
+        ({"hidden": (0,)}, r"^hidden\[0\]: .*; got 0"),
+        ({"log_std_init": 3.0}, r"^log_std_init: wanted a number in \[-20.0, 2.0\].*; got 3.0"),
+        ({"head_init": "zeros"}, r"^head_init: wanted one of orthogonal, small; got 'zeros'"),
+    ],
+)  # fmt: skip
+def test_contradictions_are_refused_by_name(options, message):
+    with pytest.raises(ValueError, match=message):
+        A2CConfig(**SMALL | options)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("env_id", "options"), FAMILIES, ids=FAMILY_NAMES)
+def test_a_restored_agent_continues_to_the_bit(env_id, options, dtype, same):
+    """Entropy of a squashed policy is drawn: the generator has to come back too."""
+    agent, env, obs = make(env_id, dtype=dtype, normalize_obs=True, normalize_reward=True, entropy_coef=0.01, **options)
+    _, obs = live(agent, env, obs, 2)
+    file = io.BytesIO()
+    torch.save(agent.state_dict(), file)
+    file.seek(0)
+    twin = A2CAgent(agent.config, agent.spec, seed=99, device="cpu", dtype=dtype)
+    twin.load_state_dict(torch.load(file, weights_only=True))
+    twin_env, twin_obs = copy.deepcopy(env), obs.clone()
+    for _ in range(2):
+        theirs, obs = live(agent, env, obs, 1)
+        ours, twin_obs = live(twin, twin_env, twin_obs, 1)
+        assert same(theirs, ours)
+    assert same(agent.state_dict(), twin.state_dict())
