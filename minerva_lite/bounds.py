@@ -63,7 +63,7 @@ def tv_bound(max_advantage: float, max_tv: float, gamma: float, *, sharp: bool =
     sharp: keep the horizon until the policies part in one of the two denominators; there is a world for which the
     bound is then an equality. Other arguments as in `penalty_constant`.
 
-    Source: Schulman et al. 2015, arXiv:1502.05477, theorem 1. Book: eq. trpo-tv-bound.
+    Source: Schulman et al. 2015, arXiv:1502.05477, theorem 1 (its plain form). Book: eq. trpo-tv-bound.
     Raises ValueError: a number outside its range.
     """
     require_unit_interval(max_tv=max_tv)

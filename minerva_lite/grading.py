@@ -50,8 +50,9 @@ def check_lambda_return(function: Callable[..., Tensor], *, seed: int = 0) -> No
         next_value = torch.randn(steps, 4, generator=generator, dtype=torch.float64)
         goes_on = ~(terminated | truncated)[:-1]
         next_value[:-1] = torch.where(goes_on, value[1:], next_value[:-1])
-        arguments = (reward, value, next_value, terminated, truncated)
-        wanted = gae(*arguments, gamma=gamma, lam=lam) + value
+        wanted = gae(reward, value, next_value, terminated, truncated, gamma=gamma, lam=lam) + value
+        # A lambda-return does not depend on V(s_t): whoever reads it finds no number there.
+        arguments = (reward, torch.full_like(value, torch.nan), next_value, terminated, truncated)
         _compare(f"T = {steps}, gamma = {gamma}, lam = {lam}", function(*arguments, gamma=gamma, lam=lam), wanted)
 
 

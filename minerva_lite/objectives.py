@@ -11,7 +11,7 @@ from .checks import require_positive, require_same_shape
 def policy_gradient_loss(log_prob: Tensor, advantage: Tensor) -> Tensor:
     r"""Scalar whose gradient is minus the sampled policy gradient. Both [...]; `advantage` is taken as given.
 
-    Source: Williams 1992. Raises ValueError: shapes differ.
+    Source: Williams 1992. Book: eq. ac-policy-loss. Raises ValueError: shapes differ.
     """
     require_same_shape(log_prob=log_prob, advantage=advantage)
     # LaTeX: L^{\mathrm{PG}} = -\operatorname{mean}_t \left[ \mathrm{sg}(A_t) \log \pi_\theta(a_t \mid s_t) \right]

@@ -296,8 +296,8 @@ def plot_cg_error(ax: Axes, errors: Mapping[str, Tensor]) -> None:
     ax.legend()
 
 
-def plot_kl_kept(ax: Axes, kl: Sequence[Tensor], names: Sequence[str], kl_bound: float) -> None:
-    """Realized KL of each update over its bound, one line a run."""
+def plot_kl_kept(ax: Axes, kl: Sequence[Tensor], names: Sequence[str], kl_bound: float | Tensor) -> None:
+    """Realized KL of each update over its bound (one number, or one an update), one line a run."""
     for values, name, style in zip(kl, names, ("-", "--", ":"), strict=False):
         ax.plot(values / kl_bound, style, label=name, linewidth=1.4)
     ax.axhline(1.0, color="black", linewidth=1.0)

@@ -22,24 +22,16 @@ PRESETS: dict[tuple[str, str], Preset] = {
         total_steps=200_000,
     ),
     ("a2c", "CartPole-v1"): Preset(
-        A2CConfig(
-            num_envs=8,
-            rollout_steps=16,
-            gamma=0.99,
-            lam=0.98,
-            learning_rate=3e-3,
-            normalize_reward=True,
-            entropy_coef=0.01,
-        ),
-        total_steps=196_608,
+        A2CConfig(num_envs=8, rollout_steps=8, gamma=0.99, lam=0.95, learning_rate=1.5e-3, entropy_coef=0.01),
+        total_steps=200_000,
     ),
     # Pendulum's episodes last 200 steps: rollouts of whole ones see the swing-up at every update.
     ("trpo", "Pendulum-v1"): Preset(
-        TRPOConfig(num_envs=10, rollout_steps=200, gamma=0.95, lam=0.95, kl_bound=0.02, damping=0.01),
+        TRPOConfig(num_envs=10, rollout_steps=200, gamma=0.95, lam=0.95, kl_bound=0.02, anneal_kl=True, damping=0.01),
         total_steps=100_000,
     ),
     ("trpo", "CartPole-v1"): Preset(
-        TRPOConfig(num_envs=32, rollout_steps=64, gamma=0.99, lam=0.95),
+        TRPOConfig(num_envs=32, rollout_steps=64, gamma=0.99, lam=0.95, anneal_kl=True),
         total_steps=65_536,
     ),
     ("ppo", "Pendulum-v1"): Preset(

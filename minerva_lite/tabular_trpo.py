@@ -119,7 +119,7 @@ def best_response(old: Tensor, advantage: Tensor, price: Tensor | float, halving
 
 
 def minorize_maximize(world: TabularMDP, old: Tensor) -> Tensor:
-    """The policy [S, A] with the largest minorizer.
+    """The policy [S, A] with the largest minorizer on a grid of radii.
 
     Every state moves by the same KL, the radius; the best of 61 radii from 1e-8 to 1e-2 nats is taken.
     """

@@ -83,10 +83,11 @@ def fisher_vector_product(
 
 
 def full_step(gradient: Tensor, direction: Tensor, kl_bound: float) -> Tensor:
-    r"""The step [n] that maximizes the gain g^T s on the ellipsoid (1/2) s^T F s = delta.
+    r"""The multiple of `direction` that lies on the ellipsoid (1/2) s^T F s = delta: [n].
 
-    gradient: g [n]. direction: x = F^-1 g [n], also a truncated one of `conjugate_gradient`, for which x^T F x is
-    g^T x all the same. kl_bound: delta, nats.
+    gradient: g [n]. direction: x = F^-1 g [n], for which this is the step of largest gain g^T s; or a truncated x of
+    `conjugate_gradient`, for which x^T F x is g^T x all the same. With damping F stands for F + omega I. kl_bound:
+    delta, nats.
 
     Source: Schulman et al. 2015, arXiv:1502.05477, appendix C. Book: eq. full-step.
     Raises ValueError: shapes differ or the bound is not above 0. CurvatureError: g^T x is not above 0.
@@ -156,9 +157,9 @@ def predicted_gain(gradient: Tensor, step: Tensor) -> Tensor:
 def at_rounding_level(gain: Tensor, advantage: Tensor, kl_bound: float) -> bool:
     r"""Whether the gain a full step promises is what rounding alone could have produced.
 
-    gain: sqrt(2 delta g^T F^-1 g), the predicted gain. advantage: [N]. No real one can exceed
-    sqrt(2 delta mean A^2): a quotient of a few thousand machine epsilons is noise, which the scaling to the bound
-    would blow up to a full step. Book: eq. rounding-level.
+    gain: sqrt(2 delta g^T F^-1 g), the predicted gain. advantage: [N]. In exact expectation none exceeds
+    sqrt(2 delta mean A^2), and on a batch that is its scale: a share of a few thousand machine epsilons is noise,
+    which the scaling to the bound would blow up to a full step. Book: eq. rounding-level.
     """
     # LaTeX: g_{\mathrm{max}} = \sqrt{2 \delta_{\mathrm{KL}} \operatorname{mean}_t A_t^2}
     most = math.sqrt(2.0 * kl_bound) * advantage.square().mean().sqrt()

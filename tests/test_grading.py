@@ -205,6 +205,7 @@ def test_right_lambda_returns_and_compatible_critics_pass():
     "wrong",
     [
         lambda *tensors, **numbers: gae(*tensors, **numbers),  # the advantage, V not added
+        lambda r, v, *rest, **numbers: gae(r, v, *rest, **numbers) + v,  # right in number, but reads V(s_t)
         lambda r, v, n, d, z, **k: lambda_return(r, v, n, d, z & False, **k),  # leaks over a truncation
         lambda r, v, n, d, z, **k: lambda_return(r, v, n, d & False, z | d, **k),  # no terminal mask
         lambda r, v, n, d, z, gamma, lam: lambda_return(r, v, n, d, z, gamma=gamma, lam=1 - lam),

@@ -41,9 +41,9 @@ def make(env_id: str = "Pendulum-v1", seed: int = 0, dtype=torch.float32, **opti
 def live(agent, env, obs, updates: int):
     """Collect and update; the figures of the last update and the next observation."""
     figures = {}
-    for _ in range(updates):
+    for number in range(updates):
         rollout, obs = agent.collect(env, obs)
-        figures = agent.update(rollout)
+        figures = agent.update(rollout, progress=number / updates)
     return figures, obs
 
 
@@ -80,6 +80,7 @@ OPTIONS = [
     ("log_std_init", "Pendulum-v1", {}, 0.0, -0.5),
     ("squash", "Pendulum-v1", {}, True, False),
     ("kl_bound", "Pendulum-v1", {}, 0.01, 0.02),
+    ("anneal_kl", "Pendulum-v1", {}, False, True),
     ("damping", "Pendulum-v1", {}, 0.1, 0.01),
     ("cg_iterations", "Pendulum-v1", {}, 1, 10),
     ("cg_tolerance", "Pendulum-v1", {}, 0.5, 1e-10),
@@ -112,6 +113,17 @@ def test_every_option_matters(option, env_id, base, one, other):
         ends.append(learned(agent))
     assert differ(ends[0], ends[1])
     assert not differ(ends[0], ends[2])
+
+
+@pytest.mark.parametrize("anneal", [False, True])
+def test_the_bound_falls_with_progress_only_where_that_is_asked_for(anneal):
+    agent, env, obs = make(anneal_kl=anneal, kl_bound=0.02, damping=0.001)
+    for progress in (0.0, 0.25, 0.9, 1.0):
+        rollout, obs = agent.collect(env, obs)
+        figures = agent.update(rollout, progress=progress)
+        bound = 0.02 * max(1.0 - progress, 1e-6) if anneal else 0.02
+        assert float(figures["kl/bound"]) == pytest.approx(bound)
+        assert float(figures["kl/exact"]) <= bound + 1e-8
 
 
 def test_no_option_is_left_out():

@@ -52,7 +52,7 @@ class REINFORCEAgent(OnPolicyAgent):
     name = "reinforce"
 
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
-        """One gradient step on whole episodes."""
+        """One gradient step on the whole rollout."""
         self.set_learning_rate(progress)
         batch = self.prepare(rollout)
         loss, parts = self.loss(batch)

@@ -38,9 +38,10 @@ class TRPOConfig(OnPolicyConfig):
     """Settings of TRPO, beyond those of every on-policy agent; contradictions are refused when it is made."""
 
     kl_bound: float = 0.01  # mean KL(old || new) that no update exceeds, delta, nats
+    anneal_kl: bool = False  # let that bound fall linearly to 0 over training
     damping: float = 0.1  # added to the diagonal of the Fisher matrix, omega
     cg_iterations: int = 10  # Fisher-vector products spent on a direction
-    cg_tolerance: float = 1e-10  # stop earlier once the squared residual has fallen by this factor
+    cg_tolerance: float = 1e-10  # stop earlier once the squared residual has fallen to this share
     step_rule: str = "trpo"  # "trpo", "natural" (scaled to the bound, no line search) or "fixed" (a set multiple)
     natural_step: float = 0.1  # 1 / lambda_KL of "fixed": the multiple of F^-1 g
     backtrack: float = 0.5  # factor between two trials of the line search, beta
@@ -121,11 +122,12 @@ class TRPOAgent(OnPolicyAgent):
         vine = isinstance(rollout, Vine)
         trunk = self.prepare(rollout.trunk if vine else rollout)
         batch = self.prepare_vine(rollout) if vine else trunk
-        figures = self.policy_step(batch)
+        share = max(1.0 - progress, 1e-6) if self.config.anneal_kl else 1.0  # a bound of 0 has no step
+        figures = self.policy_step(batch, self.config.kl_bound * share)
         fitted = self.fit_value(trunk)
         return self.diagnose(trunk) | figures | fitted
 
-    def policy_step(self, batch: dict[str, Any]) -> dict[str, Tensor]:
+    def policy_step(self, batch: dict[str, Any], kl_bound: float) -> dict[str, Tensor]:
         """Move the policy, or leave it as it was to the bit and say why (`train/skip_…` is then 1)."""
         c, parameters = self.config, list(self.policy.parameters())
         skipped = {f"train/skip_{reason}": torch.zeros(()) for reason in SKIPS}
@@ -144,19 +146,20 @@ class TRPOAgent(OnPolicyAgent):
             # Solved for the unit gradient, so that no squared residual underflows.
             unit = conjugate_gradient(product, gradient / norm, c.cg_iterations, tolerance=c.cg_tolerance)
             direction = norm * unit
-            scaled = full_step(gradient, direction, c.kl_bound)
+            scaled = full_step(gradient, direction, kl_bound)
         except CurvatureError:
             return figures | {"train/skip_curvature": torch.ones(())}
-        if at_rounding_level(predicted_gain(gradient, scaled), batch["advantage"], c.kl_bound):
+        if at_rounding_level(predicted_gain(gradient, scaled), batch["advantage"], kl_bound):
             return figures | {"train/skip_rounding": torch.ones(())}
         step = c.natural_step * direction if c.step_rule == "fixed" else scaled
         gain = predicted_gain(gradient, step)
-        found = self.search(batch, parameters, step, surrogate.detach(), float(gain))
+        found = self.search(batch, parameters, step, surrogate.detach(), float(gain), kl_bound)
         if not found.fraction:
             figures[f"train/skip_{found.reason}"] = torch.ones(())
         return figures | {
             "train/step_fraction": torch.tensor(found.fraction),
             "train/trials": torch.tensor(float(found.trials)),
+            "kl/bound": torch.tensor(kl_bound),
             "train/step_norm": found.fraction * step.norm(),
             "loss/expected_gain": gain,
             "loss/gain": self.surrogate(batch).detach() - surrogate.detach(),
@@ -206,7 +209,13 @@ class TRPOAgent(OnPolicyAgent):
 
     @torch.no_grad()
     def search(
-        self, batch: dict[str, Any], parameters: list[nn.Parameter], step: Tensor, start: Tensor, gain: float
+        self,
+        batch: dict[str, Any],
+        parameters: list[nn.Parameter],
+        step: Tensor,
+        start: Tensor,
+        gain: float,
+        kl_bound: float,
     ) -> LineSearch:
         """Walk the largest acceptable fraction of `step`; without one the parameters are restored bit for bit."""
         c, before = self.config, [p.clone() for p in parameters]
@@ -226,7 +235,7 @@ class TRPOAgent(OnPolicyAgent):
         found = line_search(
             evaluate,
             gain,
-            kl_bound=c.kl_bound,
+            kl_bound=kl_bound,
             backtrack=c.backtrack,
             max_trials=c.max_trials,
             accept_ratio=c.accept_ratio,

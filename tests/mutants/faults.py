@@ -540,7 +540,7 @@ MUTANTS = (
     Mutant(0, "a batch without a policy step leaves the critic out too", TRPO, (("fitted = self.fit_value(trunk)", 'fitted = self.fit_value(trunk) if figures["train/step_fraction"] else {"loss/value": torch.zeros(()), "value/fit_failed": torch.zeros(())}'),), (CRITIC_LEARNS, NO_GRADIENT)),
     Mutant(0, "equal advantages are normalized all the same: what rounding left becomes a full step", TRPO, (('if not self.informative(batch["advantage"]):', "if False:"),), (EQUAL,)),
     Mutant(0, "equal advantages are recognized only where their spread is 0 to the bit", TRPO, (("spread > 64.0 * torch.finfo(advantage.dtype).eps * advantage.abs().max()", "spread > 0"),), (EQUAL,)),
-    Mutant(0, "a gradient at rounding level is scaled up to a full step", TRPO, (('if at_rounding_level(predicted_gain(gradient, scaled), batch["advantage"], c.kl_bound):', "if False:"),), (ROUNDING,)),
+    Mutant(0, "a gradient at rounding level is scaled up to a full step", TRPO, (('if at_rounding_level(predicted_gain(gradient, scaled), batch["advantage"], kl_bound):', "if False:"),), (ROUNDING,)),
     Mutant(0, "advantages count as equal below a bare number, whatever the unit of the reward", TRPO, (("spread > 64.0 * torch.finfo(advantage.dtype).eps * advantage.abs().max()", "spread > 64.0"),), (SMALL_DIFFERENCE,)),
     Mutant(0, "a gain counts as rounding below a bare number, whatever the unit of the reward", TRUST_REGION, (("return not gain > ROUNDING * torch.finfo(gain.dtype).eps * most", "return not gain > 1e-8"),), (UNIT,)),
     Mutant(0, "the natural gradient without line search runs one all the same", TRPO, (('if c.step_rule != "trpo":', "if False:"),), (WITHOUT_SEARCH,)),
