@@ -1,6 +1,6 @@
 """What every on-policy agent shares: settings, acting, targets, the door for a batch, saving (floor 4).
 
-An algorithm adds `improve(rollout, progress)`; `update` guards its entrance and its exit.
+An algorithm adds the `loss` of a batch, or replaces `improve(rollout, progress)`; `update` guards its two doors.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class GradientConfig(OnPolicyConfig):
 
 
 class OnPolicyAgent:
-    """A policy and a critic; an algorithm gives `name`, `improve` and, where it differs, `make_optimizer`."""
+    """A policy and a critic; an algorithm gives `name`, and a `loss` to descend or an `improve` of its own."""
 
     name: str
 
@@ -171,7 +171,7 @@ class OnPolicyAgent:
         return collect(self, env, obs, self.config.rollout_steps)
 
     def update(self, rollout: Rollout, progress: float = 0.0) -> dict[str, Tensor]:
-        """Improve on one rollout; `progress` in [0, 1] is the share of training done, for the learning rate.
+        """Improve on one rollout; `progress` in [0, 1] is the share of training done, by which a rate or a bound falls.
 
         Returns diagnostics as 0-d tensors. A rollout with a non-finite number changes nothing and is counted.
         Raises ValueError: a tensor of the rollout has the wrong shape or dtype, or progress lies outside [0, 1].
@@ -187,8 +187,25 @@ class OnPolicyAgent:
         return figures | {"train/skipped_batches": self.skipped_batches()}
 
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
-        """The algorithm: learn from a checked rollout and return diagnostics."""
+        """Learn from a checked rollout and return diagnostics: here by one gradient step of `loss` on all of it.
+
+        The data are used once, while they are on-policy. REINFORCE and A2C differ in `loss` and in their advantages;
+        an algorithm that does more with a rollout has an `improve` of its own.
+        """
+        self.set_learning_rate(progress)
+        batch = self.prepare(rollout)
+        loss, parts = self.loss(batch)
+        grad_norm = self.gradient_step(loss)
+        return self.diagnose(batch) | parts | {"train/grad_norm": grad_norm, "train/learning_rate": self.learning_rate}
+
+    def loss(self, batch: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+        """The scalar to descend on a batch, and its parts under the names they are logged by."""
         raise NotImplementedError
+
+    @property
+    def learning_rate(self) -> Tensor:
+        """The optimizer's present learning rate, 0-d."""
+        return torch.tensor(self.optimizer.param_groups[0]["lr"])
 
     def skipped_batches(self) -> Tensor:
         """How many batches were refused so far because a number was not finite, 0-d."""
@@ -231,7 +248,6 @@ class OnPolicyAgent:
             "advantage": advantage.flatten(),
             "value_old": value.flatten(),
             "value_target": self.value_target(advantage, value).flatten(),
-            "weight": self.state_weight(reward).flatten(),
         }
         return kept_rows(batch, rollout.first_episode.flatten()) if c.whole_episodes else batch
 
@@ -245,10 +261,6 @@ class OnPolicyAgent:
     def value_target(self, advantage: Tensor, value: Tensor) -> Tensor:
         # LaTeX: R_t = A_t + V(s_t)
         return advantage + value
-
-    def state_weight(self, reward: Tensor) -> Tensor:
-        """The weight of each row's state in a policy loss, [T, B]: 1, the practice."""
-        return torch.ones_like(reward)
 
     def log_ratio(self, log_prob: Tensor, behavior_log_prob: Tensor) -> Tensor:
         # LaTeX: \log \rho_t = \log \pi_\theta(a_t \mid s_t) - \log \pi_b(a_t \mid s_t)

@@ -11,6 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from .checks import require_count, require_one_of
+from .returns import discounted_returns
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ def collect_vine(
         # Policy and world start every branch from the same generator states: common random numbers.
         agent.generator.set_state(common)
         world = env.branch(visited[chosen], elapsed[chosen], seed)
-        q_values.append(_branch_return(agent, world, start, first[:, k], branch_steps))
+        q_values.append(_branch_return(agent, world, first[:, k], branch_steps))
     vine = Vine(
         obs=start,
         action=first,
@@ -214,19 +215,16 @@ def _propose(agent: Any, params: tuple[Tensor, ...], actions: int, proposal: str
     return policy.from_env(2.0 * unit - 1.0), torch.full_like(flat[..., 0], -flat.shape[-1] * math.log(2.0))
 
 
-def _branch_return(agent: Any, world: Any, obs: Tensor, action: Tensor, steps: int) -> Tensor:
+def _branch_return(agent: Any, world: Any, action: Tensor, steps: int) -> Tensor:
     """Discounted return [N] of each environment's episode from its first action on, bootstrapped where cut."""
-    gamma, total = agent.config.gamma, torch.zeros(len(obs), dtype=obs.dtype, device=obs.device)
-    alive, weight = torch.ones_like(total), 1.0
-    for t in range(steps):
+    columns = []
+    for _ in range(steps):
         step = world.step(agent.policy.to_env(action))
-        total += weight * alive * step.reward
-        weight *= gamma
-        cut = step.truncated if t < steps - 1 else ~step.terminated
-        total += weight * alive * cut * agent.critic(agent.normalized(step.next_obs))
-        alive = alive * ~(step.terminated | step.truncated)
+        columns.append((step.reward, step.next_obs, step.terminated, step.truncated))
         action, _ = agent.act(step.obs)
-    return total
+    reward, next_obs, terminated, truncated = (torch.stack(c) for c in zip(*columns, strict=True))
+    next_value = agent.critic(agent.normalized(next_obs))
+    return discounted_returns(reward, next_value, terminated, truncated, gamma=agent.config.gamma)[0]
 
 
 def _rows(tensors: Any, index: Any) -> Any:

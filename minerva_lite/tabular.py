@@ -107,9 +107,14 @@ class TabularMDP:
 
     # What is true of a policy.
 
+    def averaged(self, policy: Tensor) -> tuple[Tensor, Tensor]:
+        """P^pi [S, S] and r^pi [S]: the process with the policy's actions averaged out."""
+        require_shape(tuple(self.reward.shape), policy=policy)
+        return torch.einsum("sa,san->sn", policy, self.transition), (policy * self.reward).sum(-1)
+
     def value(self, policy: Tensor) -> Tensor:
         """V^pi(s), [S]: the solution of Bellman's equation. Differentiable in the policy."""
-        chain, reward = self._chain(policy)
+        chain, reward = self.averaged(policy)
         return torch.linalg.solve(torch.eye(len(reward), dtype=reward.dtype) - self.gamma * chain, reward)
 
     def q_value(self, policy: Tensor) -> Tensor:
@@ -122,7 +127,7 @@ class TabularMDP:
 
     def visitation(self, policy: Tensor) -> Tensor:
         """Discounted visitation sum_t gamma^t P(s_t = s), [S]: not normalized, it sums to 1 / (1 - gamma)."""
-        chain, _ = self._chain(policy)
+        chain, _ = self.averaged(policy)
         return torch.linalg.solve(torch.eye(len(chain), dtype=chain.dtype) - self.gamma * chain.T, self.start)
 
     def expected_return(self, policy: Tensor) -> Tensor:
@@ -241,11 +246,6 @@ class TabularMDP:
             state[walking] = inverse_cdf(self.transition[here, action], uniform[2, on])
         return state
 
-    def _chain(self, policy: Tensor) -> tuple[Tensor, Tensor]:
-        """P^pi [S, S] and r^pi [S]: the process with the policy's actions averaged out."""
-        require_shape(tuple(self.reward.shape), policy=policy)
-        return torch.einsum("sa,san->sn", policy, self.transition), (policy * self.reward).sum(-1)
-
 
 def softmax_score(policy: Tensor) -> Tensor:
     """Score d log pi(a | s) / d theta of a softmax with one logit for each (s, a): [S, A, S * A], policy [S, A].
@@ -261,6 +261,15 @@ def random_policy(states: int, actions: int, generator: Generator) -> Tensor:
     """A policy [S, A] with every state's probabilities uniform on the simplex, float64."""
     require_count(states=states, actions=actions)
     return _simplex(generator, states, actions)
+
+
+def drifting_critic(error: float) -> tuple[TabularMDP, Tensor, Tensor]:
+    """A corridor of eight states, a policy that drifts right, its values with noise of `error` times their spread."""
+    world = TabularMDP.chain(8, 0.95)
+    policy = torch.tensor([[0.4, 0.6]], dtype=torch.float64).repeat(8, 1)
+    value = world.value(policy)
+    noise = torch.randn(8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return world, policy, value + error * value.std() * noise
 
 
 def inverse_cdf(probability: Tensor, uniform: Tensor) -> Tensor:

@@ -18,7 +18,6 @@ from PIL import Image
 
 from .plots import (
     book_style,
-    drifting_critic,
     plot_baseline,
     plot_clip_objective,
     plot_conjugate_gradient,
@@ -26,7 +25,7 @@ from .plots import (
     plot_gae,
     plot_trust_region,
 )
-from .tabular import TabularMDP
+from .tabular import TabularMDP, drifting_critic
 
 MAX_FRAMES = 24
 

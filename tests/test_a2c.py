@@ -4,50 +4,31 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-import io
 import math
 
 import pytest
 import torch
 
-from minerva_lite.agents.a2c import A2CAgent, A2CConfig
-from minerva_lite.envs import make_env
+from minerva_lite.agents.a2c import A2CConfig
+from tests.living import (
+    FAMILIES,
+    FAMILY_NAMES,
+    check_option_matters,
+    check_restored,
+    differ,
+    learned,
+    live,
+    make_agent,
+    vector,
+)
 
 SMALL = {"num_envs": 4, "rollout_steps": 16, "hidden": (16,), "learning_rate": 3e-3}
-FAMILIES = [("Pendulum-v1", {}), ("Pendulum-v1", {"squash": True}), ("CartPole-v1", {})]
-FAMILY_NAMES = ["continuous", "squashed", "discrete"]
 F64 = torch.float64
 
 
-def make(env_id: str = "CartPole-v1", seed: int = 0, dtype=torch.float32, **options):
-    """An agent, its environment and the first observation."""
-    config = A2CConfig(**SMALL | options)
-    env = make_env(env_id, config.num_envs, seed=seed, dtype=dtype)
-    return A2CAgent(config, env.spec, seed=seed, device="cpu", dtype=dtype), env, env.reset()
-
-
-def live(agent, env, obs, updates: int, progress: float = 0.0):
-    figures = {}
-    for _ in range(updates):
-        rollout, obs = agent.collect(env, obs)
-        figures = agent.update(rollout, progress=progress)
-    return figures, obs
-
-
-def learned(agent) -> list[torch.Tensor]:
-    return [p.detach().clone() for p in agent.parameters]
-
-
-def differ(first, second) -> bool:
-    return len(first) != len(second) or any(
-        a.shape != b.shape or not torch.equal(a, b) for a, b in zip(first, second, strict=True)
-    )
-
-
-def vector(*numbers: float) -> torch.Tensor:
-    return torch.tensor(numbers, dtype=F64)
+def make(env_id: str = "CartPole-v1", **options):
+    return make_agent("a2c", env_id, **SMALL | options)
 
 
 def test_policy_loss_by_hand():
@@ -125,14 +106,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize(("option", "base", "one", "other"), OPTIONS, ids=lambda x: str(x))
 def test_every_option_matters(option, base, one, other):
-    """Two updates of two agents alike in all but one option end in different parameters; a third like the first does not."""
-    ends = []
-    for value in (one, other, one):
-        agent, env, obs = make(**base | {option: value})
-        live(agent, env, obs, 2, progress=0.25)
-        ends.append(learned(agent))
-    assert differ(ends[0], ends[1])
-    assert not differ(ends[0], ends[2])
+    check_option_matters(lambda **o: make(**base | o), option, one, other, updates=2)
 
 
 def test_no_option_is_left_out():
@@ -163,17 +137,5 @@ def test_contradictions_are_refused_by_name(options, message):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("env_id", "options"), FAMILIES, ids=FAMILY_NAMES)
 def test_a_restored_agent_continues_to_the_bit(env_id, options, dtype, same):
-    """Entropy of a squashed policy is drawn: the generator has to come back too."""
-    agent, env, obs = make(env_id, dtype=dtype, normalize_obs=True, normalize_reward=True, entropy_coef=0.01, **options)
-    _, obs = live(agent, env, obs, 2)
-    file = io.BytesIO()
-    torch.save(agent.state_dict(), file)
-    file.seek(0)
-    twin = A2CAgent(agent.config, agent.spec, seed=99, device="cpu", dtype=dtype)
-    twin.load_state_dict(torch.load(file, weights_only=True))
-    twin_env, twin_obs = copy.deepcopy(env), obs.clone()
-    for _ in range(2):
-        theirs, obs = live(agent, env, obs, 1)
-        ours, twin_obs = live(twin, twin_env, twin_obs, 1)
-        assert same(theirs, ours)
-    assert same(agent.state_dict(), twin.state_dict())
+    options = options | {"normalize_obs": True, "normalize_reward": True, "entropy_coef": 0.01}
+    check_restored(*make(env_id, dtype=dtype, **options), same)

@@ -19,7 +19,7 @@ FLOORS = {
     3: {"envs", "rollout", "replay", "learning", "normalizer", "tabular_trpo"},
     4: {"on_policy"},
     5: {"agents"},
-    6: {"presets", "checkpoints"},
+    6: {"presets", "checkpoints", "style"},
     7: {"training", "plots"},
     8: {"studies", "widgets", "grading", "video"},
     9: {"__main__"},

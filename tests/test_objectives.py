@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minerva_lite import objectives as o
+from tests.living import vector
 
 F64 = torch.float64
 EPS = 0.2
@@ -17,10 +18,6 @@ EPS = 0.2
 
 def logs(*ratios: float) -> torch.Tensor:
     return torch.tensor(ratios, dtype=F64).log()
-
-
-def vector(*numbers: float) -> torch.Tensor:
-    return torch.tensor(numbers, dtype=F64)
 
 
 def gradient(loss, at: torch.Tensor) -> torch.Tensor:

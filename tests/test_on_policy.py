@@ -16,6 +16,7 @@ from minerva_lite.agents import AGENTS
 from minerva_lite.envs import EnvSpec, make_env
 from minerva_lite.on_policy import GradientConfig, OnPolicyAgent, OnPolicyConfig, kept_rows
 from minerva_lite.rollout import collect
+from tests.living import differ, learned, make_agent
 
 SMALL = {"num_envs": 4, "rollout_steps": 32, "hidden": (8,)}
 OWN = {
@@ -27,20 +28,8 @@ NAMES = list(AGENTS)
 EPISODIC = ["reinforce", "a2c", "trpo"]
 
 
-def make(name: str, env_id: str = "Pendulum-v1", seed: int = 0, dtype=torch.float32, **options):
-    """An agent of this name, its environment and the first observation."""
-    agent, config = AGENTS[name]
-    config = config(**SMALL | OWN.get(name, {}) | options)
-    env = make_env(env_id, config.num_envs, seed=seed, dtype=dtype)
-    return agent(config, env.spec, seed=seed, device="cpu", dtype=dtype), env, env.reset()
-
-
-def learned(agent) -> list[torch.Tensor]:
-    return [p.detach().clone() for p in agent.parameters]
-
-
-def differ(first, second) -> bool:
-    return any(not torch.equal(a, b) for a, b in zip(first, second, strict=True))
+def make(name: str, env_id: str = "Pendulum-v1", **options):
+    return make_agent(name, env_id, **SMALL | OWN.get(name, {}) | options)
 
 
 def everything(agent):
@@ -229,7 +218,7 @@ def test_what_prepare_flattens_stays_together():
     )
     torch.testing.assert_close(batch["value_old"][row], agent.critic(rollout.obs[t, b]).detach())
     torch.testing.assert_close(batch["value_target"], batch["advantage"] + batch["value_old"])
-    assert batch["weight"].eq(1).all() and not any(v.requires_grad for v in batch.values() if torch.is_tensor(v))
+    assert not any(v.requires_grad for v in batch.values() if torch.is_tensor(v))
 
 
 def test_kept_rows_of_tensors_and_tuples():

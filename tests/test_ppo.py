@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import io
 import math
 
 import pytest
@@ -17,36 +16,23 @@ from minerva_lite.distributions import kl_estimates
 from minerva_lite.envs import EnvSpec, make_env
 from minerva_lite.objectives import normalize_advantage
 from minerva_lite.rollout import collect
+from tests.living import (
+    FAMILIES,
+    FAMILY_NAMES,
+    check_option_matters,
+    check_restored,
+    differ,
+    learned,
+    live,
+    make_agent,
+    through_a_file,
+)
 
 SMALL = {"num_envs": 4, "rollout_steps": 32, "minibatch_size": 32, "epochs": 3, "learning_rate": 3e-3, "hidden": (16,)}
-FAMILIES = [("Pendulum-v1", {}), ("Pendulum-v1", {"squash": True}), ("CartPole-v1", {})]
-FAMILY_NAMES = ["continuous", "squashed", "discrete"]
 
 
-def make(env_id: str = "Pendulum-v1", seed: int = 0, dtype=torch.float32, **options):
-    """An agent, its environment and the first observation."""
-    config = PPOConfig(**SMALL | options)
-    env = make_env(env_id, config.num_envs, seed=seed, dtype=dtype)
-    return PPOAgent(config, env.spec, seed=seed, device="cpu", dtype=dtype), env, env.reset()
-
-
-def live(agent, env, obs, updates: int, progress: float = 0.0):
-    """Collect and update; the figures of the last update and the next observation."""
-    figures = {}
-    for _ in range(updates):
-        rollout, obs = collect(agent, env, obs, agent.config.rollout_steps)
-        figures = agent.update(rollout, progress=progress)
-    return figures, obs
-
-
-def learned(agent) -> list[torch.Tensor]:
-    return [p.detach().clone() for p in agent.parameters]
-
-
-def differ(first, second) -> bool:
-    return len(first) != len(second) or any(
-        a.shape != b.shape or not torch.equal(a, b) for a, b in zip(first, second, strict=True)
-    )
+def make(env_id: str = "Pendulum-v1", **options):
+    return make_agent("ppo", env_id, **SMALL | options)
 
 
 def snapshot(agent):
@@ -94,14 +80,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize(("option", "base", "one", "other"), OPTIONS, ids=lambda x: str(x))
 def test_every_option_matters(option, base, one, other):
-    """Two updates of two agents alike in all but one option end in different parameters; a third like the first does not."""
-    ends = []
-    for value in (one, other, one):
-        agent, env, obs = make(**base | {option: value})
-        live(agent, env, obs, 2, progress=0.25)
-        ends.append(learned(agent))
-    assert differ(ends[0], ends[1])
-    assert not differ(ends[0], ends[2])
+    check_option_matters(lambda **o: make(**base | o), option, one, other, updates=2)
 
 
 def test_no_option_is_left_out():
@@ -466,32 +445,11 @@ def test_figures_over_the_rollout():
     assert all(math.isfinite(v) for v in figures.values())
 
 
-def through_a_file(state):
-    """What a checkpoint does to a state: plain values and tensors, written and read back safely."""
-    file = io.BytesIO()
-    torch.save(state, file)
-    file.seek(0)
-    return torch.load(file, weights_only=True)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("env_id", "options"), FAMILIES, ids=FAMILY_NAMES)
 def test_a_restored_agent_continues_to_the_bit(env_id, options, dtype, same):
-    """Normalizers, adaptive penalty, optimizer moments, generator: whatever is missing shows in the second update."""
     options = options | {"normalize_obs": True, "normalize_reward": True, "objective": "kl_penalty"}
-    agent, env, obs = make(env_id, dtype=dtype, **options)
-    _, obs = live(agent, env, obs, 3)
-    state = through_a_file(agent.state_dict())
-    twin = PPOAgent(agent.config, agent.spec, seed=99, device="cpu", dtype=dtype)
-    assert differ(learned(twin), learned(agent))
-    twin.load_state_dict(state)
-    twin_env, twin_obs = copy.deepcopy(env), obs.clone()
-    for _ in range(2):
-        theirs, obs = live(agent, env, obs, 1)
-        ours, twin_obs = live(twin, twin_env, twin_obs, 1)
-        assert same(theirs, ours)
-    assert torch.equal(obs, twin_obs)
-    assert same(snapshot(agent), snapshot(twin))
+    check_restored(*make(env_id, dtype=dtype, **options), same)
 
 
 def test_refusals_are_restored_and_a_foreign_state_is_not_taken():

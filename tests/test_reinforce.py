@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-import io
 
 import pytest
 import torch
@@ -14,38 +12,14 @@ import torch
 from minerva_lite.agents.reinforce import REINFORCEAgent, REINFORCEConfig
 from minerva_lite.envs import TabularEnv, make_env
 from minerva_lite.tabular import TabularMDP
+from tests.living import check_option_matters, check_restored, differ, learned, live, make_agent, vector
 
 SMALL = {"num_envs": 4, "rollout_steps": 60, "hidden": (16,), "learning_rate": 1e-2}
 F64 = torch.float64
 
 
-def make(env_id: str = "CartPole-v1", seed: int = 0, dtype=torch.float32, **options):
-    """An agent, its environment and the first observation."""
-    config = REINFORCEConfig(**SMALL | options)
-    env = make_env(env_id, config.num_envs, seed=seed, dtype=dtype)
-    return REINFORCEAgent(config, env.spec, seed=seed, device="cpu", dtype=dtype), env, env.reset()
-
-
-def live(agent, env, obs, updates: int, progress: float = 0.0):
-    figures = {}
-    for _ in range(updates):
-        rollout, obs = agent.collect(env, obs)
-        figures = agent.update(rollout, progress=progress)
-    return figures, obs
-
-
-def learned(agent) -> list[torch.Tensor]:
-    return [p.detach().clone() for p in agent.parameters]
-
-
-def differ(first, second) -> bool:
-    return len(first) != len(second) or any(
-        a.shape != b.shape or not torch.equal(a, b) for a, b in zip(first, second, strict=True)
-    )
-
-
-def vector(*numbers: float) -> torch.Tensor:
-    return torch.tensor(numbers, dtype=F64)
+def make(env_id: str = "CartPole-v1", **options):
+    return make_agent("reinforce", env_id, **SMALL | options)
 
 
 # The loss
@@ -247,14 +221,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize(("option", "base", "one", "other"), OPTIONS, ids=lambda x: str(x))
 def test_every_option_matters(option, base, one, other):
-    """Two updates of two agents alike in all but one option end in different parameters; a third like the first does not."""
-    ends = []
-    for value in (one, other, one):
-        agent, env, obs = make(**base | {option: value})
-        live(agent, env, obs, 2, progress=0.25)
-        ends.append(learned(agent))
-    assert differ(ends[0], ends[1])
-    assert not differ(ends[0], ends[2])
+    check_option_matters(lambda **o: make(**base | o), option, one, other, updates=2)
 
 
 def test_no_option_is_left_out():
@@ -319,16 +286,5 @@ def test_it_climbs_on_cartpole():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("env_id", "options"), [("Pendulum-v1", {}), ("Pendulum-v1", {"squash": True}), ("CartPole-v1", {"baseline": "others"})], ids=["continuous", "squashed", "discrete"])  # fmt: skip
 def test_a_restored_agent_continues_to_the_bit(env_id, options, dtype, same):
-    agent, env, obs = make(env_id, dtype=dtype, normalize_obs=True, normalize_reward=True, entropy_coef=0.01, **options)
-    _, obs = live(agent, env, obs, 2)
-    file = io.BytesIO()
-    torch.save(agent.state_dict(), file)
-    file.seek(0)
-    twin = REINFORCEAgent(agent.config, agent.spec, seed=99, device="cpu", dtype=dtype)
-    twin.load_state_dict(torch.load(file, weights_only=True))
-    twin_env, twin_obs = copy.deepcopy(env), obs.clone()
-    for _ in range(2):
-        theirs, obs = live(agent, env, obs, 1)
-        ours, twin_obs = live(twin, twin_env, twin_obs, 1)
-        assert same(theirs, ours)
-    assert same(agent.state_dict(), twin.state_dict())
+    options = options | {"normalize_obs": True, "normalize_reward": True, "entropy_coef": 0.01}
+    check_restored(*make(env_id, dtype=dtype, **options), same)

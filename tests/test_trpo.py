@@ -9,53 +9,24 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import io
 import math
 
 import pytest
 import torch
 
 from minerva_lite.agents.trpo import SKIPS, TRPOAgent, TRPOConfig
-from minerva_lite.envs import TabularEnv, make_env
+from minerva_lite.envs import make_env
 from minerva_lite.rollout import Vine
-from minerva_lite.tabular import TabularMDP
 from minerva_lite.training import train
+from tests.living import FAMILIES, FAMILY_NAMES, check_option_matters, check_restored, differ, learned, live, make_agent
 
 SMALL = {"num_envs": 4, "rollout_steps": 32, "hidden": (16,), "value_iterations": 5}
 VINE = {"sampling": "vine", "vine_states": 16, "vine_steps": 8}
-FAMILIES = [("Pendulum-v1", {}), ("Pendulum-v1", {"squash": True}), ("CartPole-v1", {})]
-FAMILY_NAMES = ["continuous", "squashed", "discrete"]
 WORLDS = ["Pendulum-v1", "CartPole-v1", "tabular"]
 
 
-def make(env_id: str = "Pendulum-v1", seed: int = 0, dtype=torch.float32, **options):
-    """An agent, its environment and the first observation."""
-    config = TRPOConfig(**SMALL | options)
-    if env_id == "tabular":
-        env = TabularEnv(TabularMDP.chain(5, 0.9), config.num_envs, max_steps=20, seed=seed, dtype=dtype)
-    else:
-        env = make_env(env_id, config.num_envs, seed=seed, dtype=dtype)
-    return TRPOAgent(config, env.spec, seed=seed, device="cpu", dtype=dtype), env, env.reset()
-
-
-def live(agent, env, obs, updates: int):
-    """Collect and update; the figures of the last update and the next observation."""
-    figures = {}
-    for number in range(updates):
-        rollout, obs = agent.collect(env, obs)
-        figures = agent.update(rollout, progress=number / updates)
-    return figures, obs
-
-
-def learned(module) -> list[torch.Tensor]:
-    parameters = module.parameters() if isinstance(module, torch.nn.Module) else module.parameters
-    return [p.detach().clone() for p in parameters]
-
-
-def differ(first, second) -> bool:
-    return len(first) != len(second) or any(
-        a.shape != b.shape or not torch.equal(a, b) for a, b in zip(first, second, strict=True)
-    )
+def make(env_id: str = "Pendulum-v1", **options):
+    return make_agent("trpo", env_id, **SMALL | options)
 
 
 def reasons(figures) -> list[str]:
@@ -105,14 +76,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize(("option", "env_id", "base", "one", "other"), OPTIONS, ids=lambda x: str(x))
 def test_every_option_matters(option, env_id, base, one, other):
-    """Three updates of two agents alike in all but one option end in different parameters; a third like the first does not."""
-    ends = []
-    for value in (one, other, one):
-        agent, env, obs = make(env_id, **base | {option: value})
-        live(agent, env, obs, 3)
-        ends.append(learned(agent))
-    assert differ(ends[0], ends[1])
-    assert not differ(ends[0], ends[2])
+    check_option_matters(lambda **o: make(env_id, **base | o), option, one, other, updates=3)
 
 
 @pytest.mark.parametrize("anneal", [False, True])
@@ -448,19 +412,7 @@ def test_a_vine_needs_a_world_whose_state_can_be_set():
 def test_a_restored_agent_continues_to_the_bit(env_id, options, dtype, same):
     options = options | {"normalize_obs": True, "normalize_reward": "sampling" not in options}
     agent, env, obs = make(env_id, dtype=dtype, **options)
-    _, obs = live(agent, env, obs, 2)
-    file = io.BytesIO()
-    torch.save(agent.state_dict(), file)
-    file.seek(0)
-    twin = TRPOAgent(agent.config, agent.spec, seed=99, device="cpu", dtype=dtype)
-    assert differ(learned(twin), learned(agent))
-    twin.load_state_dict(torch.load(file, weights_only=True))
-    twin_env, twin_obs = copy.deepcopy(env), obs.clone()
-    for _ in range(2):
-        theirs, obs = live(agent, env, obs, 1)
-        ours, twin_obs = live(twin, twin_env, twin_obs, 1)
-        assert same(theirs, ours)
-    assert torch.equal(obs, twin_obs) and same(agent.state_dict(), twin.state_dict())
+    check_restored(agent, env, obs, same)
     assert "optimizer" not in agent.state_dict()
 
 

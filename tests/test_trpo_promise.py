@@ -256,7 +256,7 @@ def test_whole_episodes_keep_first_episodes_alone(agent_class, config_class):
     assert rollout.reward.shape == (6, 6)  # until the longest is over
     # The observation is the step within the episode: 6 episodes reach step 0, 5 reach step 1, …
     assert batch["obs"].flatten().sort().values.tolist() == sorted(t for n in range(1, 7) for t in range(n))
-    assert all(len(batch[name]) == 21 for name in ("action", "advantage", "value_target", "weight"))
+    assert all(len(rows) == 21 for rows in batch.values() if torch.is_tensor(rows))
 
 
 @pytest.mark.parametrize(("discount_states", "weights"), [(False, [1.0, 1.0, 1.0]), (True, [1.0, 0.5, 0.25])])
@@ -267,7 +267,7 @@ def test_gamma_to_the_t_weighs_a_state_where_asked_and_nowhere_else(discount_sta
     for t, weight in enumerate(weights):
         assert (batch["weight"][batch["obs"][:, 0] == t] == weight).all()
     agent, rollout = lottery(TRPOAgent, TRPOConfig(num_envs=6, rollout_steps=50, whole_episodes=True, gamma=0.5))
-    assert (agent.prepare(rollout)["weight"] == 1.0).all()
+    assert "weight" not in agent.prepare(rollout)
 
 
 @pytest.mark.parametrize("normalize_advantage", [True, False])

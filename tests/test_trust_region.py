@@ -22,12 +22,9 @@ from minerva_lite.trust_region import (
     line_search,
     predicted_gain,
 )
+from tests.living import vector
 
 F64 = torch.float64
-
-
-def vector(*numbers: float) -> torch.Tensor:
-    return torch.tensor(numbers, dtype=F64)
 
 
 def positive_definite(n: int, condition: float, generator) -> torch.Tensor:

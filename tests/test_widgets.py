@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from minerva_lite.plots import (
-    drifting_critic,
     plot_baseline,
     plot_conjugate_gradient,
     plot_gae,
     plot_trust_region,
-    two_parameter_world,
 )
+from minerva_lite.tabular import drifting_critic
+from minerva_lite.tabular_trpo import two_parameter_world
 from minerva_lite.widgets import (
     MAX_FRAMES,
     explore_baseline,
@@ -105,21 +105,19 @@ def test_bad_grids_are_refused_before_anything_is_drawn(grids, message):
         frames_figure(never, alt=describe, start={"height": 2}, **grids)
 
 
-def test_explore_ppo_clip_fits_its_page():
-    figure = explore_ppo_clip(clip_eps=(0.1, 0.2))
+@pytest.mark.parametrize(("explore", "grid", "frames", "slider_at", "button_at"), [
+    (explore_ppo_clip, {"clip_eps": (0.1, 0.2)}, 4, 0.2, 1.0),
+    (explore_baseline, {"baseline": (0.0, 1.2)}, 6, 0.0, 0.8),
+    (explore_gae, {"lam": (0.0, 0.8)}, 6, 0.8, 0.5),
+    (explore_trust_region, {"kl_bound": (0.1, 0.5)}, 6, 0.5, 1.0),
+    (explore_conjugate_gradient, {"condition": (2.0, 10.0)}, 8, 2, 10.0),
+], ids=lambda x: getattr(x, "__name__", ""))  # fmt: skip
+def test_a_figure_with_two_controls_starts_where_it_says_and_fits_its_page(explore, grid, frames, slider_at, button_at):
+    figure = explore(**grid)
     buttons, slider, stack = figure.children
-    assert figure.frames == 4 and slider.value == 0.2 and buttons.value == 1.0
+    assert figure.frames == frames and slider.value == slider_at and buttons.value == button_at
     tags = [shown(page)[1] for inner in stack.children for page in inner.children]
-    assert len(set(tags)) == 4
-    assert all(len(tag) < 30_000 for tag in tags), "24 pictures of this size stay below 1 MB"
-
-
-def test_explore_baseline_fits_its_page():
-    figure = explore_baseline(baseline=(0.0, 1.2))
-    buttons, slider, stack = figure.children
-    assert figure.frames == 6 and slider.value == 0.0 and buttons.value == 0.8
-    tags = [shown(page)[1] for inner in stack.children for page in inner.children]
-    assert len(set(tags)) == 6
+    assert len(set(tags)) == frames
     assert all(len(tag) < 30_000 for tag in tags), "24 pictures of this size stay below 1 MB"
 
 
@@ -148,15 +146,6 @@ def test_explore_discount_turns_the_policy_around_and_fits_its_page():
     assert all(len(tag) < 30_000 for tag in tags)
 
 
-def test_explore_gae_fits_its_page():
-    figure = explore_gae(lam=(0.0, 0.8))
-    buttons, slider, stack = figure.children
-    assert figure.frames == 6 and slider.value == 0.8 and buttons.value == 0.5
-    tags = [shown(page)[1] for inner in stack.children for page in inner.children]
-    assert len(set(tags)) == 6
-    assert all(len(tag) < 30_000 for tag in tags), "24 pictures of this size stay below 1 MB"
-
-
 def test_the_curves_of_gae_are_the_exact_ones_and_the_dots_stand_on_them():
     axes = Figure().add_subplot()
     plot_gae(axes, error=0.5, lam=0.6)
@@ -169,15 +158,6 @@ def test_the_curves_of_gae_are_the_exact_ones_and_the_dots_stand_on_them():
     assert [line.get_ydata()[24] for line in right.lines if len(line.get_xdata()) == 41] == pytest.approx(
         dots, abs=1e-3
     )
-
-
-def test_explore_trust_region_fits_its_page():
-    figure = explore_trust_region(kl_bound=(0.1, 0.5))
-    buttons, slider, stack = figure.children
-    assert figure.frames == 6 and slider.value == 0.5 and buttons.value == 1.0
-    tags = [shown(page)[1] for inner in stack.children for page in inner.children]
-    assert len(set(tags)) == 6
-    assert all(len(tag) < 30_000 for tag in tags), "24 pictures of this size stay below 1 MB"
 
 
 def test_the_two_parameter_world_is_exact():
@@ -205,15 +185,6 @@ def test_the_trust_region_shows_steps_of_equal_cost_and_only_one_that_turns():
     assert world["gradient"] @ natural > max(world["gradient"] @ plain, world["gradient"] @ turned)
     taken = torch.tensor([float(x[0]) for x in axes.lines[-1].get_data()], dtype=torch.float64)
     assert world["kl"](taken) <= 0.5 < world["kl"](natural), "the full step is refused, the one taken keeps the bound"
-
-
-def test_explore_conjugate_gradient_fits_its_page():
-    figure = explore_conjugate_gradient(condition=(2.0, 10.0))
-    buttons, slider, stack = figure.children
-    assert figure.frames == 8 and slider.value == 2 and buttons.value == 10.0
-    tags = [shown(page)[1] for inner in stack.children for page in inner.children]
-    assert len(set(tags)) == 8
-    assert all(len(tag) < 30_000 for tag in tags), "24 pictures of this size stay below 1 MB"
 
 
 @pytest.mark.parametrize("condition", [2.0, 100.0])

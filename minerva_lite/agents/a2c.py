@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ..objectives import normalize_advantage, policy_gradient_loss, value_loss
 from ..on_policy import GradientConfig, OnPolicyAgent
-from ..rollout import Rollout
 
 
 @dataclass(frozen=True)
@@ -22,18 +20,9 @@ class A2CConfig(GradientConfig):
 
 
 class A2CAgent(OnPolicyAgent):
-    """A policy and a critic, one gradient step a rollout. `act`, `update`, `state_dict`; see `A2CConfig`."""
+    """A policy and a critic, one gradient step of `loss` a rollout. `act`, `update`, `state_dict`; see `A2CConfig`."""
 
     name = "a2c"
-
-    def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
-        """One gradient step of the whole loss on the whole rollout: the data are used once, while on-policy."""
-        self.set_learning_rate(progress)
-        batch = self.prepare(rollout)
-        loss, parts = self.loss(batch)
-        grad_norm = self.gradient_step(loss)
-        rate = torch.tensor(self.optimizer.param_groups[0]["lr"])
-        return self.diagnose(batch) | parts | {"train/grad_norm": grad_norm, "train/learning_rate": rate}
 
     def loss(self, batch: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
         """The scalar to descend, and its parts."""

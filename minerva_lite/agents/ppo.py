@@ -139,7 +139,7 @@ class PPOAgent(OnPolicyAgent):
             "train/max_ratio": log_ratio.max().exp(),
             "train/grad_norm": torch.stack(grad_norms).mean() if grad_norms else torch.zeros(()),
             "train/gradient_steps": torch.tensor(float(len(grad_norms))),
-            "train/learning_rate": torch.tensor(self.optimizer.param_groups[0]["lr"]),
+            "train/learning_rate": self.learning_rate,
         }
 
     def state_dict(self) -> dict[str, Any]:

@@ -47,18 +47,9 @@ class REINFORCEConfig(GradientConfig):
 
 
 class REINFORCEAgent(OnPolicyAgent):
-    """A policy moved by the plain policy gradient. `act`, `update`, `state_dict`; see `REINFORCEConfig`."""
+    """A policy moved by one step of the plain policy gradient a batch of episodes; see `REINFORCEConfig`."""
 
     name = "reinforce"
-
-    def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
-        """One gradient step on the whole rollout."""
-        self.set_learning_rate(progress)
-        batch = self.prepare(rollout)
-        loss, parts = self.loss(batch)
-        grad_norm = self.gradient_step(loss)
-        rate = torch.tensor(self.optimizer.param_groups[0]["lr"])
-        return self.diagnose(batch) | parts | {"train/grad_norm": grad_norm, "train/learning_rate": rate}
 
     def estimate(self, rollout: Rollout, reward: Tensor, obs: Tensor) -> tuple[Tensor, Tensor]:
         c = self.config
@@ -76,10 +67,15 @@ class REINFORCEAgent(OnPolicyAgent):
         # LaTeX: A_t = G_t - b_t
         return returns - baseline
 
+    @torch.no_grad()
+    def prepare(self, rollout: Rollout) -> dict[str, Any]:
+        weight = self.state_weight(rollout.reward) if self.config.discount_states else torch.ones_like(rollout.reward)
+        kept = weight[rollout.first_episode] if self.config.whole_episodes else weight.flatten()
+        return super().prepare(rollout) | {"weight": kept}
+
     def state_weight(self, reward: Tensor) -> Tensor:
+        """The theorem's weight of the state in each row, [T, B]: an episode begins in row 0."""
         t = torch.arange(len(reward), dtype=reward.dtype, device=reward.device).unsqueeze(-1)
-        if not self.config.discount_states:
-            return super().state_weight(reward)
         # LaTeX: w_t = \gamma^t
         return (self.config.gamma**t).expand_as(reward)
 
