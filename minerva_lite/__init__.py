@@ -3,12 +3,16 @@
 from .agents import (
     A2CAgent,
     A2CConfig,
+    MPOAgent,
+    MPOConfig,
     PPOAgent,
     PPOConfig,
     REINFORCEAgent,
     REINFORCEConfig,
     TRPOAgent,
     TRPOConfig,
+    VMPOAgent,
+    VMPOConfig,
 )
 from .envs import make_env
 from .presets import preset
@@ -18,12 +22,16 @@ __all__ = [
     "A2CAgent",
     "A2CConfig",
     "History",
+    "MPOAgent",
+    "MPOConfig",
     "PPOAgent",
     "PPOConfig",
     "REINFORCEAgent",
     "REINFORCEConfig",
     "TRPOAgent",
     "TRPOConfig",
+    "VMPOAgent",
+    "VMPOConfig",
     "evaluate",
     "make_env",
     "preset",

@@ -1,4 +1,4 @@
-"""The command line: `python -m minerva_lite train|evaluate|study …` (floor 9)."""
+"""The command line: `python -m minerva_lite train|evaluate|study …` (floor 10)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .presets import preset
 from .studies import ABLATIONS, study
 from .training import evaluate, train
 
-Algorithm = Annotated[Literal["reinforce", "a2c", "trpo", "ppo"], tyro.conf.Positional]
+Algorithm = Annotated[Literal["reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo"], tyro.conf.Positional]
 
 
 def train_command(

@@ -1,4 +1,4 @@
-"""Save an agent and get it back (floor 6)."""
+"""Save an agent and get it back (floor 7)."""
 
 from __future__ import annotations
 

@@ -48,6 +48,27 @@ def gaussian_kl(mean_old: Tensor, std_old: Tensor, mean: Tensor, std: Tensor) ->
     return 0.5 * (scale * scale + shift * shift - 1.0) - scale.log()
 
 
+def gaussian_kl_mean_std(mean_old: Tensor, std_old: Tensor, mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor]:
+    r"""What a step of the mean alone, and one of the standard deviation alone, cost: two [..., D], nats.
+
+    The first is KL(old || N(mean, std_old^2)), the second KL(old || N(mean_old, std^2)). Their sum is KL(old || new)
+    only where std is unchanged: the exact split has the new std in its mean part, so inflating it would relax the
+    bound on the mean.
+
+    Source: Abdolmaleki et al. 2018, arXiv:1812.02256. Book: eq. mpo-kl-parts. Raises ValueError: shapes differ.
+    """
+    require_same_shape(mean_old=mean_old, std_old=std_old, mean=mean, std=std)
+    # LaTeX: \Delta_i = \frac{\mu_i - \mu^{\mathrm{old}}_i}{\sigma^{\mathrm{old}}_i}
+    shift = (mean - mean_old) / std_old
+    # LaTeX: r_i = \frac{\sigma^{\mathrm{old}}_i}{\sigma_i}
+    scale = std_old / std
+    # LaTeX: \mathrm{KL}^\mu_i = \tfrac{1}{2} \Delta_i^2
+    kl_mean = 0.5 * shift * shift
+    # LaTeX: \mathrm{KL}^\sigma_i = \tfrac{1}{2} \left[ r_i^2 - 1 \right] - \log r_i
+    kl_std = 0.5 * (scale * scale - 1.0) - scale.log()
+    return kl_mean, kl_std
+
+
 def gaussian_sample(mean: Tensor, std: Tensor, generator: Generator | None = None) -> Tensor:
     r"""One draw from N(mean, std^2), [..., D], detached; the noise comes from `generator`."""
     noise = torch.randn(mean.shape, generator=generator, dtype=mean.dtype, device=mean.device)

@@ -64,12 +64,14 @@ class RewardScaler(nn.Module):
         # LaTeX: \hat{r} = \operatorname{clip}\left( \frac{r}{\sqrt{\nu + \varepsilon}}, -c, c \right)
         return (reward / (stats.var + stats.eps).sqrt()).clamp(-stats.clip, stats.clip)
 
-    def absorb(self, reward: Tensor, ended: Tensor) -> None:
-        """Fold one rollout in: reward [T, B], ended [T, B] bool."""
+    def absorb(self, reward: Tensor, ended: Tensor, real: Tensor | None = None) -> None:
+        """Fold one rollout in: reward [T, B], ended [T, B] bool; real [T, B] bool, rows to count (None: all)."""
         if not self.stats.training:
             return
         if len(self.running) != reward.shape[1]:
             self.running = torch.zeros_like(reward[0])
+        if real is not None:  # such a row stands after the end of an episode, where nothing is running
+            reward = reward.masked_fill(~real, 0.0)
         returns = torch.empty_like(reward)
         running = self.running
         for t in range(len(reward)):
@@ -79,7 +81,7 @@ class RewardScaler(nn.Module):
             # LaTeX: g'_t = (1 - e_t) g_t
             running = running.masked_fill(ended[t], 0.0)
         self.running = running
-        self.stats.absorb(returns)
+        self.stats.absorb(returns if real is None else returns[real])
 
     def _load_from_state_dict(self, state_dict, prefix, *args):
         # The number of environments is a property of the run, so the buffer takes the saved length.

@@ -114,6 +114,19 @@ def adapt_kl_penalty(kl_penalty: float, kl: float, kl_target: float) -> float:
     return kl_penalty * 2.0**direction
 
 
+def weighted_nll(log_prob: Tensor, weights: Tensor) -> Tensor:
+    r"""Negative log-likelihood of weighted samples: scalar, nats. Minimizing it is the M-step of MPO and V-MPO.
+
+    log_prob, weights: [N, B] (or [N] for one set of samples); the weights of each column are taken as given.
+
+    Source: Abdolmaleki et al. 2018, arXiv:1806.06920, section 3.3. Book: eq. mpo-mstep.
+    Raises ValueError: shapes differ.
+    """
+    require_same_shape(log_prob=log_prob, weights=weights)
+    # LaTeX: L^\pi = -\operatorname{mean}_b \sum_i \mathrm{sg}(q_{ib}) \log \pi_{ib}
+    return -(weights.detach() * log_prob).sum(0).mean()
+
+
 def value_loss(value: Tensor, value_target: Tensor) -> Tensor:
     r"""Half the mean squared error of V(s_t) against its target, both [...]: scalar, squared return units.
 

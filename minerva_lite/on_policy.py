@@ -1,39 +1,23 @@
-"""What every on-policy agent shares: settings, acting, targets, the door for a batch, saving (floor 4).
+"""What every on-policy agent shares: settings, collecting, targets, the step of a gradient (floor 5).
 
-An algorithm adds the `loss` of a batch, or replaces `improve(rollout, progress)`; `update` guards its two doors.
+An algorithm adds the `loss` of a batch, or replaces `improve(rollout, progress)`.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
-from .checks import (
-    require_bool,
-    require_count,
-    require_dtype,
-    require_non_negative,
-    require_one_of,
-    require_positive,
-    require_shape,
-    require_unit_interval,
-)
+from .agent import Agent
+from .checks import require_count, require_non_negative, require_one_of, require_positive, require_unit_interval
 from .diagnostics import explained_variance
 from .envs import EnvSpec
-from .learning import NonFiniteGuard, make_optimizer, pick_device
-from .networks import (
-    LOG_STD_MAX,
-    LOG_STD_MIN,
-    CategoricalPolicy,
-    GaussianPolicy,
-    Params,
-    SquashedGaussianPolicy,
-    ValueNet,
-)
-from .normalizer import Normalizer, RewardScaler
+from .learning import make_optimizer
+from .networks import LOG_STD_MAX, LOG_STD_MIN, ValueNet
+from .normalizer import RewardScaler
 from .returns import gae
 from .rollout import Rollout, collect, collect_episodes
 
@@ -105,64 +89,32 @@ class GradientConfig(OnPolicyConfig):
             raise ValueError(f"momentum: wanted 0 with adam, which has its own; got {self.momentum}")
 
 
-class OnPolicyAgent:
+class OnPolicyAgent(Agent):
     """A policy and a critic; an algorithm gives `name`, and a `loss` to descend or an `improve` of its own."""
 
-    name: str
+    critic: nn.Module
+    reward_scaler: RewardScaler
 
-    def __init__(
-        self,
-        config: Any,
-        spec: EnvSpec,
-        *,
-        seed: int = 0,
-        device: str | torch.device = "auto",
-        dtype: torch.dtype = torch.float32,
-    ):
-        if spec.num_actions and config.squash:
-            raise ValueError(f"squash: wanted False for {spec.env_id}, whose actions are discrete; got True")
-        self.config, self.spec, self.dtype = config, spec, dtype
-        self.device = pick_device(device)
-        weights = Generator().manual_seed(seed)  # on the CPU, so that every device starts from the same weights
-        if spec.num_actions:
-            self.policy: nn.Module = CategoricalPolicy(spec.obs_dim, spec.num_actions, config.hidden, weights)
-        else:
-            family = SquashedGaussianPolicy if config.squash else GaussianPolicy
-            self.policy = family(spec.obs_dim, spec.action_dim, config.hidden, config.log_std_init, weights)
-        self.critic = ValueNet(spec.obs_dim, config.hidden, weights)
-        if config.head_init == "small":
-            self.policy.small_head(weights)
-        self.obs_normalizer = Normalizer((spec.obs_dim,))
-        self.reward_scaler = RewardScaler(config.gamma)
-        self.modules = nn.ModuleDict(
-            {
-                "policy": self.policy,
-                "critic": self.critic,
-                "obs_normalizer": self.obs_normalizer,
-                "reward_scaler": self.reward_scaler,
-            }
-        ).to(self.device, dtype)
+    def __init__(self, config: Any, spec: EnvSpec, **where: Any):
+        super().__init__(config, spec, **where)
         self.parameters = [*self.policy.parameters(), *self.critic.parameters()]
         self.optimizer = self.make_optimizer()
-        self.guard = NonFiniteGuard()
-        self.generator = Generator(device=self.device).manual_seed(seed)
+
+    def make_modules(self, weights: Generator) -> dict[str, nn.Module]:
+        policy, critic = self.make_networks(weights)
+        if self.config.head_init == "small":
+            policy.small_head(weights)
+        return {"policy": policy, "critic": critic, "reward_scaler": RewardScaler(self.config.gamma)}
+
+    def make_networks(self, weights: Generator) -> tuple[nn.Module, nn.Module]:
+        """The policy and the critic."""
+        policy = self.make_policy(weights, torso="tanh", squash=self.config.squash)
+        return policy, ValueNet(self.spec.obs_dim, self.config.hidden, weights)
 
     def make_optimizer(self) -> torch.optim.Optimizer | None:
         """The optimizer of policy and critic, or None for an agent that has none."""
         c = self.config
         return make_optimizer(c.optimizer, self.parameters, c.learning_rate, momentum=c.momentum)
-
-    @torch.no_grad()
-    def act(self, obs: Tensor, *, deterministic: bool = False) -> tuple[Tensor, Params]:
-        """Actions for obs [B, O] as the policy stores them, and the parameters they were drawn from."""
-        require_shape((None, self.spec.obs_dim), obs=obs)
-        params = self.policy(self.normalized(obs))
-        action = self.policy.mode(params) if deterministic else self.policy.sample(params, self.generator)
-        return action, params
-
-    def normalized(self, obs: Tensor) -> Tensor:
-        """Observations as the networks see them."""
-        return self.obs_normalizer.normalize(obs) if self.config.normalize_obs else obs
 
     def collect(self, env: Any, obs: Tensor) -> tuple[Any, Tensor]:
         """The data of one update, acting in `env` from obs [B, O]; and what to act on next."""
@@ -170,21 +122,8 @@ class OnPolicyAgent:
             return collect_episodes(self, env, self.config.rollout_steps)
         return collect(self, env, obs, self.config.rollout_steps)
 
-    def update(self, rollout: Rollout, progress: float = 0.0) -> dict[str, Tensor]:
-        """Improve on one rollout; `progress` in [0, 1] is the share of training done, by which a rate or a bound falls.
-
-        Returns diagnostics as 0-d tensors. A rollout with a non-finite number changes nothing and is counted.
-        Raises ValueError: a tensor of the rollout has the wrong shape or dtype, or progress lies outside [0, 1].
-        """
-        self.check(rollout)
-        require_unit_interval(progress=progress)
-        if self.guard.refuses(**rollout.tensors()):
-            return {"train/skipped_batches": self.skipped_batches()}
-        figures = self.improve(rollout, progress)
-        # The one moment at which observation statistics move: after the last use of this rollout, before the next.
-        if self.config.normalize_obs:
-            self.obs_normalizer.absorb(rollout.obs)
-        return figures | {"train/skipped_batches": self.skipped_batches()}
+    def rollout_shape(self) -> tuple[int | None, int]:
+        return None if self.config.whole_episodes else self.config.rollout_steps, self.config.num_envs
 
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
         """Learn from a checked rollout and return diagnostics: here by one gradient step of `loss` on all of it.
@@ -207,37 +146,18 @@ class OnPolicyAgent:
         """The optimizer's present learning rate, 0-d."""
         return torch.tensor(self.optimizer.param_groups[0]["lr"])
 
-    def skipped_batches(self) -> Tensor:
-        """How many batches were refused so far because a number was not finite, 0-d."""
-        return torch.tensor(float(sum(self.guard.skipped.values())))
-
-    def check(self, rollout: Rollout) -> None:
-        """Raise ValueError unless every tensor of the rollout has the shape and dtype that this agent learns from."""
-        c, spec = self.config, self.spec
-        rows = (None if c.whole_episodes else c.rollout_steps, c.num_envs)
-        features = rollout.tensors()
-        flags = {name: features.pop(name) for name in ("terminated", "truncated")}
-        action = features.pop("action")
-        require_bool(**flags)
-        require_dtype(torch.int64 if self.policy.discrete else self.dtype, action=action)
-        require_dtype(self.dtype, **features)
-        require_shape(rows, reward=rollout.reward)
-        rows = tuple(rollout.reward.shape)
-        require_shape(rows, behavior_log_prob=rollout.behavior_log_prob, **flags)
-        require_shape((*rows, spec.obs_dim), obs=rollout.obs, next_obs=rollout.next_obs)
-        require_shape(rows if self.policy.discrete else (*rows, spec.action_dim), action=action)
-        params = {name: tensor for name, tensor in features.items() if name.startswith("behavior_params")}
-        require_shape((*rows, spec.num_actions or spec.action_dim), **params)
-
     @torch.no_grad()
     def prepare(self, rollout: Rollout) -> dict[str, Any]:
-        """Advantages and value targets of a rollout; everything flattened to [N, ...], first episodes only if asked."""
+        """Advantages and value targets of a rollout; everything flattened to [N, ...].
+
+        Rows of restart weight 0 are left out, and those of second episodes where whole episodes were asked for.
+        """
         c = self.config
         obs, reward = self.normalized(rollout.obs), rollout.reward
         if c.normalize_reward:
             if c.whole_episodes:  # no episode of the rollout before goes on in this one
                 self.reward_scaler.running = torch.zeros_like(reward[0])
-            self.reward_scaler.absorb(reward, rollout.ended)
+            self.reward_scaler.absorb(reward, rollout.ended, rollout.real)
             reward = self.reward_scaler.scale(reward)
         advantage, value = self.estimate(rollout, reward, obs)
         batch = {
@@ -249,7 +169,13 @@ class OnPolicyAgent:
             "value_old": value.flatten(),
             "value_target": self.value_target(advantage, value).flatten(),
         }
-        return kept_rows(batch, rollout.first_episode.flatten()) if c.whole_episodes else batch
+        if c.whole_episodes or rollout.restart_weight is not None:
+            batch = kept_rows(batch, self.kept(rollout).flatten())
+        return batch
+
+    def kept(self, rollout: Rollout) -> Tensor:
+        """[T, B] bool: the rows to learn from."""
+        return rollout.real & rollout.first_episode if self.config.whole_episodes else rollout.real
 
     def estimate(self, rollout: Rollout, reward: Tensor, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Advantages and values, both [T, B], from (scaled) rewards [T, B] and normalized obs [T, B, O]."""
@@ -309,27 +235,12 @@ class OnPolicyAgent:
         return figures
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that training changes, and the settings it was made with."""
-        state = {
-            "config": asdict(self.config),
-            "spec": asdict(self.spec),
-            "modules": self.modules.state_dict(),
-            "generator": self.generator.get_state(),
-            "skipped": dict(self.guard.skipped),
-            "skipped_in_a_row": self.guard.in_a_row,
-        }
-        return state | ({"optimizer": self.optimizer.state_dict()} if self.optimizer else {})
+        return super().state_dict() | ({"optimizer": self.optimizer.state_dict()} if self.optimizer else {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a saved state. Raises ValueError: it was saved under other settings."""
-        if state["config"] != asdict(self.config) or state["spec"] != asdict(self.spec):
-            raise ValueError("state: wanted one saved with this config and environment; got another")
-        self.modules.load_state_dict(state["modules"])
+        super().load_state_dict(state)
         if self.optimizer:
             self.optimizer.load_state_dict(state["optimizer"])
-        self.generator.set_state(state["generator"])
-        self.guard.skipped = dict(state["skipped"])
-        self.guard.in_a_row = state["skipped_in_a_row"]
 
 
 def kept_rows(batch: dict[str, Any], mask: Tensor) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""Settings per algorithm and environment; `book/results/README.md` tells how they were found (floor 6)."""
+"""Settings per algorithm and environment; `book/results/README.md` tells how they were found (floor 7)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .agents import A2CConfig, PPOConfig, REINFORCEConfig, TRPOConfig
+from .agents import A2CConfig, MPOConfig, PPOConfig, REINFORCEConfig, TRPOConfig, VMPOConfig
 from .on_policy import OnPolicyConfig
 
 
@@ -12,7 +12,7 @@ from .on_policy import OnPolicyConfig
 class Preset:
     """A configuration, and for how many environment steps it was meant to train."""
 
-    config: OnPolicyConfig
+    config: OnPolicyConfig | MPOConfig
     total_steps: int
 
 
@@ -56,6 +56,51 @@ PRESETS: dict[tuple[str, str], Preset] = {
             gamma=0.99,
             lam=0.95,
             learning_rate=1e-3,
+        ),
+        total_steps=65_536,
+    ),
+    # 32 batches after every 64 steps: MPO learns from each step many times, and needs few of them.
+    ("mpo", "Pendulum-v1"): Preset(
+        MPOConfig(
+            num_envs=8,
+            rollout_steps=8,
+            learner_steps=32,
+            minibatch_size=64,
+            gamma=0.97,
+            action_samples=16,
+            value_samples=8,
+            eps_mean=0.05,
+            eps_std=1e-3,
+            target_period=16,
+            critic_learning_rate=3e-3,
+            policy_learning_rate=3e-3,
+            anneal_lr=True,
+        ),
+        total_steps=6_400,
+    ),
+    ("vmpo", "Pendulum-v1"): Preset(
+        VMPOConfig(
+            num_envs=10,
+            rollout_steps=200,
+            gamma=0.95,
+            lam=0.95,
+            eps_eta=0.5,
+            policy_learning_rate=3e-3,
+            value_learning_rate=3e-3,
+            normalize_reward=True,
+        ),
+        total_steps=80_000,
+    ),
+    ("vmpo", "CartPole-v1"): Preset(
+        VMPOConfig(
+            num_envs=32,
+            rollout_steps=64,
+            gamma=0.99,
+            lam=0.95,
+            eps_eta=0.5,
+            policy_learning_rate=3e-3,
+            value_learning_rate=3e-3,
+            normalize_reward=True,
         ),
         total_steps=65_536,
     ),

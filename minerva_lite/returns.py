@@ -92,3 +92,50 @@ def leave_one_out_baseline(returns: Tensor, mask: Tensor) -> Tensor:
         count = mask.sum(1, keepdim=True) - mask.long()
         # LaTeX: b_{ti} = \frac{S_{ti}}{\max(1, n_{ti})}
         return others / count.clamp(min=1)
+
+
+def retrace_targets(
+    reward: Tensor,  # [T, B]  r_t, reward units
+    q_value: Tensor,  # [T, B]  Q'(s_t, a_t), target critic
+    next_value: Tensor,  # [T, B]  E_{a ~ pi'} Q'(s_{t+1}, a), true successor
+    log_ratio: Tensor,  # [T, B]  log pi' - log pi_b at a_t, nats
+    terminated: Tensor,  # [T, B]  bool: no bootstrap
+    truncated: Tensor,  # [T, B]  bool: bootstrap from the true successor, but stop the trace
+    *,
+    gamma: float,
+    lam: float = 1.0,
+) -> Tensor:  # [T, B]  return units, detached
+    r"""Retrace(lambda) targets for Q: any behavior policy, and traces that never exceed 1.
+
+    With lam = 0 this is one-step expected SARSA. The first ratio of a sequence is never used: the correction of
+    step t starts with the ratio of step t + 1, for a_t itself is given.
+
+    Source: Munos et al. 2016, arXiv:1606.02647. Book: eq. retrace-recursion.
+    Raises ValueError: shapes differ, a flag is not bool, or gamma or lam lies outside [0, 1].
+    """
+    require_same_shape(
+        reward=reward,
+        q_value=q_value,
+        next_value=next_value,
+        log_ratio=log_ratio,
+        terminated=terminated,
+        truncated=truncated,
+    )
+    require_bool(terminated=terminated, truncated=truncated)
+    require_unit_interval(gamma=gamma, lam=lam)
+    with torch.no_grad():
+        # LaTeX: c_t = \lambda \exp\left( \min(0, \log \rho_t) \right)
+        trace = lam * log_ratio.clamp(max=0.0).exp()
+        # LaTeX: \delta_t = r_t + \gamma (1 - d_t) V(s_{t+1}) - Q(s_t, a_t)
+        td_error = reward + gamma * next_value.masked_fill(terminated, 0.0) - q_value
+        # No trace enters from beyond the last row, nor from the next episode.
+        next_trace = torch.cat([trace[1:], torch.zeros_like(trace[:1])])
+        # LaTeX: w_t = \gamma (1 - d_t) (1 - z_t) c_{t+1}
+        weight = gamma * next_trace.masked_fill(terminated | truncated, 0.0)
+        correction, running = torch.empty_like(td_error), torch.zeros_like(td_error[0])
+        for t in reversed(range(len(td_error))):
+            # LaTeX: \Delta_t = \delta_t + w_t \Delta_{t+1}
+            running = td_error[t] + weight[t] * running
+            correction[t] = running
+        # LaTeX: Q^{\mathrm{ret}}_t = Q(s_t, a_t) + \Delta_t
+        return q_value + correction

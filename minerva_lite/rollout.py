@@ -29,6 +29,7 @@ class Rollout:
     next_obs: Tensor  # [T, B, O]  s_{t+1}, raw
     terminated: Tensor  # [T, B] bool
     truncated: Tensor  # [T, B] bool
+    restart_weight: Tensor | None = None  # [T, B] 1, or 0 for a row that is no real transition; None: all are real
 
     @property
     def ended(self) -> Tensor:
@@ -37,12 +38,24 @@ class Rollout:
     def tensors(self) -> dict[str, Tensor]:
         """Every tensor under the name an error message should use."""
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "behavior_params"}
+        if self.restart_weight is None:
+            named.pop("restart_weight")
         return named | {f"behavior_params[{i}]": p for i, p in enumerate(self.behavior_params)}
 
     @property
     def num_steps(self) -> int:
         """Environment steps that were taken for these data."""
         return self.reward.numel()
+
+    @property
+    def real(self) -> Tensor:
+        """[T, B] bool: the rows that are transitions of the environment."""
+        return torch.ones_like(self.terminated) if self.restart_weight is None else self.restart_weight == 1
+
+    @property
+    def visited(self) -> Tensor:
+        """The observations that were acted on, [..., O]."""
+        return self.obs if self.restart_weight is None else self.obs[self.real]
 
     @property
     def first_episode(self) -> Tensor:
@@ -61,6 +74,11 @@ class Vine:
     q_value: Tensor  # [N, K]  discounted return of the branch, bootstrapped where it was cut
     trunk: Rollout  # [T, B]  the path on which the states lie; the critic learns from it
     num_steps: int  # environment steps that were taken, trunk and branches
+
+    @property
+    def visited(self) -> Tensor:
+        """The observations whose actions are compared, [N, O]."""
+        return self.obs
 
     @property
     def reward(self) -> Tensor:

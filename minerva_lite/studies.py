@@ -1,4 +1,4 @@
-"""Many variants over many seeds, side by side on this machine, written as one tidy table (floor 8)."""
+"""Many variants over many seeds, side by side on this machine, written as one tidy table (floor 9)."""
 
 from __future__ import annotations
 
@@ -68,6 +68,14 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
         "Adam critic": {"value_fit": "adam"},
     },
     "ppo": PPO_ABLATIONS,
+    "mpo": {
+        "preset": {},
+        "retrace": {"critic_target": "retrace", "sequence_length": 4, "minibatch_size": 32},
+    },
+    "vmpo": {
+        "preset": {},
+        "all samples": {"top_k_frac": 1.0},
+    },
 }
 COLUMNS = ["algorithm", "env_id", "variant", "seed", "steps", "seconds", "episodes", "mean", "std", "min", "max"]
 

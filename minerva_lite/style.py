@@ -1,4 +1,4 @@
-"""The look of the book's pictures: colors, and settings of Matplotlib (floor 6)."""
+"""The look of the book's pictures: colors, and settings of Matplotlib (floor 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop and the evaluation (floor 7)."""
+"""The loop and the evaluation (floor 8)."""
 
 from __future__ import annotations
 

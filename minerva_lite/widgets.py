@@ -1,4 +1,4 @@
-"""Interactive figures that also live without a kernel (floor 8).
+"""Interactive figures that also live without a kernel (floor 9).
 
 Every picture is drawn beforehand; the controls only choose which one is shown, by links that run in the
 browser. So the same figure moves in a notebook and on a rendered page opened from disk.
@@ -21,10 +21,16 @@ from .plots import (
     plot_baseline,
     plot_clip_objective,
     plot_conjugate_gradient,
+    plot_decoupled_kl,
     plot_discount,
     plot_gae,
+    plot_temperature,
+    plot_top_k,
     plot_trust_region,
 )
+from .plots.estep import temperature_example
+from .plots.mstep import RULES, decoupled_kl_optimum
+from .plots.top_k import top_k_example
 from .tabular import TabularMDP, drifting_critic
 
 MAX_FRAMES = 24
@@ -228,4 +234,69 @@ def explore_gae(lam: Sequence[float] = (0.0, 0.4, 0.6, 0.8, 0.95, 1.0)) -> Frame
         start={"error": 0.5, "lam": 0.8 if 0.8 in lam else lam[0]},
         labels={"error": "Critic", "lam": "λ"},
         error={"exact": 0.0, "fair": 0.5, "poor": 1.0}, lam=lam,
+    )  # fmt: skip
+
+
+def explore_top_k(eta: Sequence[float] = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 12.8)) -> FramesFigure:
+    """V-MPO's weights of 32 samples against their advantages: choose the share that is kept, and the temperature."""
+
+    def alt(top_k_frac: float, eta: float) -> str:
+        example = top_k_example(top_k_frac, eta)
+        return (
+            f"Thirty-two samples, the best {int(example['mask'].sum())} of them kept at temperature {eta:g}: weights "
+            f"rise with the advantage as a straight line on the logarithmic axis, the largest being "
+            f"{float(example['psi'].max()):.2f} of the whole; KL to the kept {float(example['kl_kept']):.2f} nats, "
+            f"to the batch {float(example['kl_batch']):.2f} nats, effective sample size {float(example['ess']):.1f}."
+        )
+
+    return frames_figure(
+        plot_top_k, alt=alt, size=(7.2, 4.0),
+        start={"top_k_frac": 0.5, "eta": 0.8 if 0.8 in eta else eta[0]},
+        labels={"top_k_frac": "Keep", "eta": "η"},
+        top_k_frac={"all": 1.0, "half": 0.5, "a quarter": 0.25}, eta=eta,
+    )  # fmt: skip
+
+
+def explore_temperature(
+    eta: Sequence[float] = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5),
+) -> FramesFigure:
+    """MPO's weights and the dual of their temperature: choose the bound, then move the temperature."""
+
+    def alt(eps_eta: float, eta: float) -> str:
+        kl, value = temperature_example(eta)
+        return (
+            f"Left: probabilities of seven actions before and after the reweighting at temperature {eta:g}: it moved "
+            f"{kl:.2f} nats and the mean value is {value:.2f}. Right: the dual for a bound of {eps_eta:g} nats, "
+            f"convex, and its tangent at {eta:g}, whose slope is {eps_eta - kl:+.2f}, the bound less the divergence."
+        )
+
+    return frames_figure(
+        plot_temperature, alt=alt, size=(8.6, 3.8),
+        start={"eps_eta": 0.5, "eta": 1.0 if 1.0 in eta else eta[0]},
+        labels={"eps_eta": "ε (nats)", "eta": "η"},
+        eps_eta={"0.1": 0.1, "0.5": 0.5, "4": 4.0}, eta=eta,
+    )  # fmt: skip
+
+
+def explore_decoupled_kl(std_fit: Sequence[float] = (0.4, 0.7, 0.9, 1.2)) -> FramesFigure:
+    """Policies that a bound allows around N(0, 1): choose what is bounded, and the std that the weights ask for."""
+    eps_mean, eps_std, mean_fit = 0.05, 0.005, 0.6
+
+    def alt(rule: str, std_fit: float) -> str:
+        (mean, std), _ = decoupled_kl_optimum(rule, mean_fit, std_fit, eps_mean, eps_std)
+        region = {
+            "coupled": "a round region of means and stds whose whole KL is below one bound",
+            "new std": "a band of stds in which a wider policy may move its mean farther",
+            "decoupled": "a box: so far for the mean, so far for the std, each by itself",
+        }[rule]
+        return (
+            f"The plane of mean and std around an old policy with mean 0 and std 1: {region}. The weights ask for mean "
+            f"{mean_fit:g} and std {std_fit:g}; the best policy allowed has mean {mean:.2f} and std {std:.2f}."
+        )
+
+    return frames_figure(
+        plot_decoupled_kl, alt=alt,
+        start={"std_fit": 0.7 if 0.7 in std_fit else std_fit[0]},
+        labels={"rule": "Bounded", "std_fit": "std wanted"},
+        rule=dict(zip(("the whole KL", "parts, new std", "parts, old std"), RULES, strict=True)), std_fit=std_fit,
     )  # fmt: skip

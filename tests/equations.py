@@ -20,13 +20,17 @@ ROW = re.compile(r"^\| \{eq\}`([\w-]+)` \| (computed|derivation) \| (.*?) \| (.*
 # The first operator on a line that can be changed, and what it becomes. A unary minus after `return` counts.
 SWAPS = (
     (" + ", " - "), (" - ", " + "), (" * ", " + "), (" / ", " * "), ("return -", "return "), ("= -", "= "),
-    (".minimum(", ".maximum("), (".maximum(", ".minimum("), (".mean()", ".sum()"), (".clamp(", ".add("),
+    (".minimum(", ".maximum("), (".maximum(", ".minimum("), (".mean()", ".sum()"), (".clamp(max=", ".clamp(min="),
+    (".clamp(", ".add("),
     ("masked_fill(terminated,", "masked_fill(~terminated,"), (" | ", " & "), ("2.0**", "2.0**-"), (".exp()", ""),
     ("(1.0 - clip_eps,", "(1.0 + clip_eps,"), ("expm1", "exp"),
     ("**", " * "), (" @ ", ".sign() @ "), (".softmax(", ".log_softmax("), ("zeros_like(", "ones_like("),
     (".clone()", ".neg()"), ("= normalize_advantage(", "= -normalize_advantage("),
     (".log_softmax(", ".softmax("),
     ("return policy_gradient_loss(", "return -policy_gradient_loss("),
+    (".max(0)", ".min(0)"), (".mean(0)", ".sum(0)"), ("weighted_nll(", "-weighted_nll("),
+    ("= value_loss(", "= -value_loss("), ("masked_fill(~mask,", "masked_fill(mask,"),
+    ("(eligible.sum()", "(eligible.numel()"), (".log()", ""),
 )  # fmt: skip
 
 

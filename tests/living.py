@@ -39,8 +39,8 @@ def live(agent, env, obs, updates: int, progress: float = 0.0):
 
 def learned(module) -> list[Tensor]:
     """Copies of the parameters of an agent or of one of its networks."""
-    parameters = module.parameters() if isinstance(module, torch.nn.Module) else module.parameters
-    return [p.detach().clone() for p in parameters]
+    module = module if isinstance(module, torch.nn.Module) else module.modules
+    return [p.detach().clone() for p in module.parameters()]
 
 
 def differ(first: list[Tensor], second: list[Tensor]) -> bool:

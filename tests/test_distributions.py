@@ -12,6 +12,7 @@ import torch
 from torch import distributions as td
 
 from minerva_lite import distributions as d
+from tests.living import vector
 
 F64 = torch.float64
 
@@ -42,10 +43,41 @@ def test_gaussian_log_prob_entropy_and_kl_are_torchs(gaussians):
 
 
 def test_gaussian_kl_by_hand():
-    """KL(N(1, 1) || N(0, 2^2)) = log 2 + (1 + 1) / 8 - 1/2, per dimension; the other direction differs."""
+    """KL(N(1, 1) || N(0, 2^2)) = log 2 + (1 + 1) / 8 - 1/2, per dimension; the other direction differs.
+
+    Both means moved by 3 leave it as it is.
+    """
     one, two, zero = torch.ones(1, dtype=F64), torch.full((1,), 2.0, dtype=F64), torch.zeros(1, dtype=F64)
     close(d.gaussian_kl(one, one, zero, two), torch.tensor([math.log(2) + 2 / 8 - 0.5], dtype=F64))
     close(d.gaussian_kl(zero, two, one, one), torch.tensor([-math.log(2) + 5 / 2 - 0.5], dtype=F64))
+    close(d.gaussian_kl(zero + 3, two, one + 3, one), torch.tensor([-math.log(2) + 5 / 2 - 0.5], dtype=F64))
+
+
+def test_kl_parts_by_hand():
+    """Old N(1, 1), new N(0, 2^2): 1/2 for the mean at the OLD std, log 2 + 1/8 - 1/2 for the std at the old mean.
+
+    Inflating the new std does not make the mean's part any cheaper, as it does in the exact split.
+    """
+    old, new = (vector(1.0), vector(1.0)), (vector(0.0), vector(2.0))
+    of_mean, of_std = d.gaussian_kl_mean_std(*old, *new)
+    assert of_mean.tolist() == pytest.approx([0.5], abs=1e-15)
+    assert of_std.tolist() == pytest.approx([math.log(2) + 1 / 8 - 1 / 2], abs=1e-15)
+    of_mean, of_std = d.gaussian_kl_mean_std(vector(1.0), vector(4.0), vector(3.0), vector(2.0))
+    assert of_mean.tolist() == pytest.approx([1 / 8], abs=1e-15)
+    assert of_std.tolist() == pytest.approx([3 / 2 - math.log(2)], abs=1e-15)
+
+
+def test_kl_parts_are_the_kl_of_each_move_alone(gaussians):
+    """Each part is torch's KL with the other parameter left alone; they add up to the whole only where std stays."""
+    mean_old, std_old, mean, std, _ = gaussians
+    old = td.Normal(mean_old, std_old)
+    of_mean, of_std = d.gaussian_kl_mean_std(mean_old, std_old, mean, std)
+    close(of_mean, td.kl_divergence(old, td.Normal(mean, std_old)))
+    close(of_std, td.kl_divergence(old, td.Normal(mean_old, std)))
+    assert (of_mean + of_std - d.gaussian_kl(mean_old, std_old, mean, std)).abs().min() > 1e-3
+    close(
+        sum(d.gaussian_kl_mean_std(mean_old, std_old, mean, std_old)), d.gaussian_kl(mean_old, std_old, mean, std_old)
+    )
 
 
 def test_squashed_log_prob_is_torchs_transformed_distribution(gaussians):
@@ -164,6 +196,7 @@ def test_k3_keeps_its_digits_where_policies_are_close():
         (d.gaussian_log_prob, [(5, 2), (5, 2), (2,)], "std"),
         (d.gaussian_log_prob, [(5, 2), (5, 1), (5, 2)], "mean"),
         (d.gaussian_kl, [(5, 2), (5, 2), (1, 2), (5, 2)], "mean"),
+        (d.gaussian_kl_mean_std, [(5, 2), (5, 2), (5, 2), (5, 1)], "std"),
         (d.squashed_log_prob, [(5, 2), (2,), (5, 2)], "mean"),
         (d.categorical_kl, [(5, 2), (2,)], "logits"),
         (d.categorical_log_prob, [(5, 1), (5, 2)], "action"),

@@ -4,21 +4,31 @@ import pytest
 import torch
 
 from minerva_lite.grading import (
+    check_binding_temperature,
+    check_bounded_mean,
     check_compatible,
     check_conjugate_gradient,
     check_coupling,
     check_dual_clip,
+    check_dual_curvature,
+    check_estep,
     check_fisher_product,
     check_gae,
     check_lambda_return,
     check_logsumexp,
+    check_mirror_step,
     check_optimal_baseline,
     check_policy_evaluation,
+    check_retrace,
     check_reward_to_go,
+    check_risk_worth,
+    check_top_k,
     check_visitation,
+    check_vmpo_weights,
+    check_vtrace,
 )
 from minerva_lite.objectives import ppo_clip_objective
-from minerva_lite.returns import gae
+from minerva_lite.returns import gae, retrace_targets
 
 
 def dual_clip(log_ratio, advantage, clip_eps, c):
@@ -293,3 +303,247 @@ def test_a_wrong_conjugate_gradient_is_named(wrong, message):
 def test_a_wrong_fisher_product_is_named(wrong, message):
     with pytest.raises(AssertionError, match=message):
         check_fisher_product(wrong)
+
+
+def my_vtrace(r, v, n, u, d, z, *, gamma, ratio_cap, trace_cap, shift=0, leak=False):
+    """From the back; `shift` reads the trace of another row, `leak` lets it pass the end of an episode."""
+    delta = u.exp().clamp(max=ratio_cap) * (r + gamma * n.masked_fill(d, 0.0) - v)
+    trace = u.exp().clamp(max=trace_cap).roll(-shift, 0)
+    weight = gamma * (trace if leak else trace.masked_fill(d | z, 0.0))
+    out, running = torch.empty_like(v), torch.zeros_like(v[0])
+    for t in reversed(range(len(r))):
+        running = delta[t] + weight[t] * running
+        out[t] = v[t] + running
+    return out
+
+
+def test_right_retrace_and_vtrace_pass():
+    check_retrace(retrace_targets)
+    check_vtrace(my_vtrace)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda r, q, n, u, d, z, **k: retrace_targets(r, q, n, u.roll(1, 0), d, z, **k),  # trace one step late
+        lambda r, q, n, u, d, z, **k: retrace_targets(r, q, n, u, d & False, z | d, **k),  # no terminal mask
+        lambda r, q, n, u, d, z, **k: retrace_targets(r, q, n, u, d, z & False, **k),  # leaks over a truncation
+        lambda r, q, n, u, d, z, **k: retrace_targets(r, q, n, u, d | z, z, **k),  # a time limit taken for an end
+        lambda r, q, n, u, d, z, gamma, lam: retrace_targets(r, q, n, u, d, z, gamma=gamma, lam=0.0),  # never used
+        lambda r, q, n, u, d, z, gamma, lam: retrace_targets(r, q, n, u, d, z, gamma=gamma, lam=gamma * lam),
+        lambda r, q, n, u, d, z, **k: retrace_targets(r, q, n, u, d, z, **k) - q,
+    ],
+)
+def test_wrong_retrace_is_named(wrong):
+    with pytest.raises(AssertionError, match=r"T = \d.*entries are wrong"):
+        check_retrace(wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda *rows, **k: my_vtrace(*rows, **k, shift=1),  # the trace of the next row, as Retrace has it
+        lambda *rows, **k: my_vtrace(*rows, **k, leak=True),
+        lambda *rows, gamma, ratio_cap, trace_cap: my_vtrace(
+            *rows, gamma=gamma, ratio_cap=trace_cap, trace_cap=ratio_cap
+        ),
+    ],
+)
+def test_wrong_vtrace_is_named(wrong):
+    with pytest.raises(AssertionError, match=r"T = \d.*entries are wrong"):
+        check_vtrace(wrong)
+
+
+def my_estep(q_value, log_prior, eta):
+    return (log_prior + (q_value - q_value.amax(0)) / eta).softmax(0)
+
+
+def my_temperature(q_value, log_prior, eps_eta, *, bits=200):
+    low, high = 1e-12, 1e12
+    for _ in range(bits):
+        eta = (low * high) ** 0.5
+        q = my_estep(q_value, log_prior, eta)
+        kl = (q * ((q + 1e-300).log() - log_prior)).sum(0).mean()
+        low, high = (eta, high) if kl > eps_eta else (low, eta)
+    return torch.tensor(eta)
+
+
+def my_curvature(q_value, log_prior, eta, *, power=3):
+    q = my_estep(q_value, log_prior, eta)
+    mean = (q * q_value).sum(0)
+    return ((q * (q_value - mean) ** 2).sum(0)).mean() / eta**power
+
+
+def test_a_right_estep_and_its_temperature_pass():
+    check_estep(my_estep)
+    check_binding_temperature(my_temperature)
+    check_dual_curvature(my_curvature)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda q, p, eta: (p.exp() * (q / eta).exp()) / (p.exp() * (q / eta).exp()).sum(0), "large numbers.*wrong"),
+        (lambda q, p, eta: ((q - q.amax(0)) / eta).softmax(0), "small numbers.*entries are wrong"),  # no prior
+        (lambda q, p, eta: my_estep(q, p, 1 / eta), "small numbers.*entries are wrong"),
+        (lambda q, p, eta: (p + (q - q.amax(0)) / eta).softmax(1), "small numbers.*entries are wrong"),
+        (lambda q, p, eta: my_estep(q, p, eta.clamp(min=1e-3)) * (q == q.amax(0)), "small numbers.*wrong"),
+        (lambda q, p, eta: torch.nn.functional.one_hot(q.argmax(0), 3).T * 1.0, "small numbers.*entries are wrong"),
+        (lambda q, p, eta: my_estep(q, p, eta)[0], "wanted a tensor of shape"),
+    ],
+)
+def test_a_wrong_estep_is_named(wrong, message):
+    with pytest.raises(AssertionError, match=message):
+        check_estep(wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda q, p, eps: my_temperature(q, p, 2 * eps),
+        lambda q, p, eps: my_temperature(q, p, eps, bits=10),  # stopped early
+        lambda q, p, eps: my_temperature(q, torch.full_like(p, 1 / len(p)).log(), eps),  # a uniform prior
+        lambda q, p, eps: my_temperature(q[:, :1], p[:, :1], eps),  # the first state alone
+        lambda q, p, eps: -my_temperature(q, p, eps),
+        lambda q, p, eps: torch.full((q.shape[1],), 1.0, dtype=q.dtype),
+    ],
+)
+def test_a_wrong_binding_temperature_is_named(wrong):
+    with pytest.raises(AssertionError, match=r"N = \d+, B = \d+.*(entries are wrong|wanted a tensor)"):
+        check_binding_temperature(wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda q, p, eta: my_curvature(q, p, eta, power=2), "N = 4, B = 6, eta = 0.5.*entries are wrong"),
+        (lambda q, p, eta: my_curvature(q, p, torch.full_like(eta, 1e9)) * 1e27 / eta**3, "entries are wrong"),
+        (lambda q, p, eta: my_curvature(q, p, eta) * q.shape[1], "N = 4, B = 6.*entries are wrong"),  # a sum, no mean
+        (lambda q, p, eta: 0.0, "wanted a tensor"),
+    ],
+)
+def test_a_wrong_dual_curvature_is_named(wrong, message):
+    with pytest.raises(AssertionError, match=message):
+        check_dual_curvature(wrong)
+
+
+def my_bounded_mean(action, weights, mean_old, std_old, eps_mean, *, reach=lambda std, eps: std * (2 * eps) ** 0.5):
+    shift = (weights[:, None] * action).sum(0) / weights.sum() - mean_old
+    limit = reach(std_old, eps_mean)
+    return mean_old + shift.clamp(-limit, limit)
+
+
+def test_a_right_bounded_mean_passes():
+    check_bounded_mean(my_bounded_mean)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda a, w, m, s, e: (w[:, None] * a).sum(0) / w.sum(), "everything beyond.*entries are wrong"),
+        (lambda *x: my_bounded_mean(*x, reach=lambda std, eps: std * eps**0.5), "everything beyond.*entries are wrong"),
+        (lambda *x: my_bounded_mean(*x, reach=lambda std, eps: 0 * std + (2 * eps) ** 0.5), "everything beyond"),
+        (lambda a, w, m, s, e: my_bounded_mean(2 * a - m, w, m, s, e), "everything within.*entries are wrong"),
+        (lambda a, w, m, s, e: my_bounded_mean(w.sum() * a, w, m, s, e), "weights that sum to 2.*entries are wrong"),
+        (lambda a, w, m, s, e: my_bounded_mean(a, w, m, s, e).sum(), "everything within.*wanted a tensor of shape"),
+    ],
+)
+def test_a_wrong_bounded_mean_is_named(wrong, message):
+    with pytest.raises(AssertionError, match=message):
+        check_bounded_mean(wrong)
+
+
+def mirror_step(policy, advantage, eta):
+    best = advantage.masked_fill(policy == 0, -torch.inf).max(-1, keepdim=True).values
+    return (policy.log() + ((advantage - best) / eta).clamp(max=0.0)).softmax(-1)
+
+
+def risk_worth(outcome, chance, eta):
+    best = outcome[chance > 0].max()
+    return best + eta * (chance * ((outcome - best).clamp(max=0.0) / eta).exp()).sum().log()
+
+
+def test_right_mirror_step_and_worth_pass():
+    check_mirror_step(mirror_step)
+    check_risk_worth(risk_worth)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda p, a, eta: mirror_step(p, -a, eta),
+        lambda p, a, eta: mirror_step(p, a * eta, 1.0),
+        lambda p, a, eta: (a / eta).softmax(-1),  # forgets the old policy
+        lambda p, a, eta: mirror_step(p.clamp(min=1e-3), a, eta),  # gives what is impossible a chance
+        lambda p, a, eta: p * (a / eta).exp() / (p * (a / eta).exp()).sum(-1, keepdim=True),  # overflows
+        lambda p, a, eta: mirror_step(p, a, eta).flatten(),
+    ],
+)
+def test_wrong_mirror_step_is_named(wrong):
+    with pytest.raises(AssertionError, match=r"(plain|policy|eta).*(entries are wrong|wanted a tensor)"):
+        check_mirror_step(wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x, p, eta: (p * x).sum(),  # the mean
+        lambda x, p, eta: x.max(),
+        lambda x, p, eta: risk_worth(x, torch.full_like(p, 0.5), eta),
+        lambda x, p, eta: risk_worth(x, p, eta) / eta,
+        lambda x, p, eta: eta * (p * (x / eta).exp()).sum().log(),  # overflows
+        lambda x, p, eta: x.max() + eta * (p * ((x - x.max()) / eta).exp()).sum().log(),  # chance 0 counts
+    ],
+)
+def test_wrong_worth_is_named(wrong):
+    with pytest.raises(AssertionError, match=r"(entries are wrong|wanted a tensor)"):
+        check_risk_worth(wrong)
+
+
+def my_top_k(advantage, eligible, kappa, slack=1e-9):
+    k = int(kappa * int(eligible.sum()) + slack)
+    rank = sorted(eligible.nonzero().flatten().tolist(), key=lambda i: (-advantage[i].item(), i))
+    return torch.isin(torch.arange(len(advantage)), torch.tensor(rank[:k]))
+
+
+def kept_softmax(advantage, mask, eta):
+    scaled = ((advantage - advantage[mask].max()) / eta).masked_fill(~mask, -torch.inf)
+    return scaled.exp() / scaled.exp().sum()
+
+
+def test_right_selections_and_weights_pass():
+    check_top_k(my_top_k)
+    check_vmpo_weights(kept_softmax)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda a, e, k: e & (a >= a[my_top_k(a, e, k)].min()), "ties.*wanted 50 kept"),  # the threshold's ties too
+        (lambda a, e, k: my_top_k(a, torch.ones_like(e), k), "not eligible"),
+        (lambda a, e, k: my_top_k(a, e, k - 0.005), "wanted 50 kept; got 49"),
+        (lambda a, e, k: my_top_k(a, e, k, slack=0.0), "29 kept; got 28"),
+        (lambda a, e, k: my_top_k(a.flip(0), e.flip(0), k).flip(0), "many ties.*entries are wrong"),  # ties: the last
+        (lambda a, e, k: my_top_k(-a, e, k), "entries are wrong"),
+        (lambda a, e, k: my_top_k(a, e, k).double(), "wanted a bool tensor"),
+    ],
+)
+def test_wrong_selections_are_named(wrong, message):
+    with pytest.raises(AssertionError, match=message):
+        check_top_k(wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda a, m, eta: m * (a / eta).exp() / (m * (a / eta).exp()).sum(), "advantages of 1e4|not kept"),
+        (lambda a, m, eta: kept_softmax(a, torch.ones_like(m), eta), "ordinary"),
+        (lambda a, m, eta: (a / eta).masked_fill(~m, -torch.inf).softmax(0), "float32"),  # divides before subtracting
+        (lambda a, m, eta: m * ((a - a.max()) / eta).exp() / (m * ((a - a.max()) / eta).exp()).sum(), "not kept"),
+        (lambda a, m, eta: kept_softmax(a, m, eta) * m.sum(), "ordinary"),
+        (lambda a, m, eta: kept_softmax(a, m, eta)[m], "wanted a tensor of shape"),
+    ],
+)
+def test_wrong_weights_of_kept_samples_are_named(wrong, message):
+    with pytest.raises(AssertionError, match=message):
+        check_vmpo_weights(wrong)

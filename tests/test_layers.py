@@ -16,13 +16,14 @@ FLOORS = {
     0: {"checks"},
     1: {"returns", "distributions", "objectives", "trust_region", "bounds", "duals", "diagnostics"},
     2: {"networks", "tabular"},
-    3: {"envs", "rollout", "replay", "learning", "normalizer", "tabular_trpo"},
-    4: {"on_policy"},
-    5: {"agents"},
-    6: {"presets", "checkpoints", "style"},
-    7: {"training", "plots"},
-    8: {"studies", "widgets", "grading", "video"},
-    9: {"__main__"},
+    3: {"envs", "rollout", "learning", "normalizer", "tabular_trpo"},
+    4: {"agent", "replay"},
+    5: {"on_policy"},
+    6: {"agents"},
+    7: {"presets", "checkpoints", "style"},
+    8: {"training", "plots"},
+    9: {"studies", "widgets", "grading", "video"},
+    10: {"__main__"},
 }
 FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}
 FILES = sorted(p for p in ROOT.rglob("*.py") if p.name != "__init__.py")

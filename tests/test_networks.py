@@ -8,7 +8,16 @@ import pytest
 import torch
 
 from minerva_lite import distributions as d
-from minerva_lite.networks import MLP, CategoricalPolicy, GaussianPolicy, SquashedGaussianPolicy, ValueNet
+from minerva_lite.networks import (
+    MLP,
+    CategoricalPolicy,
+    GaussianPolicy,
+    LayerNormMLP,
+    QNet,
+    SquashedGaussianPolicy,
+    ValueHead,
+    ValueNet,
+)
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -121,3 +130,146 @@ def test_value_net_drops_its_last_axis_and_starts_with_gain_one():
     critic = ValueNet(3, (8,), seeded())
     assert critic(torch.zeros(4, 5, 3)).shape == (4, 5)
     assert linears(critic)[-1].weight.norm().item() == pytest.approx(1.0, abs=1e-5)
+
+
+# The networks of MPO and V-MPO
+
+
+def test_layernorm_mlp_by_hand():
+    """Linear, LayerNorm, tanh; then ELU between linear layers; nothing after the last."""
+    net = LayerNormMLP((3, 5, 4, 2), 0.01, seeded())
+    first, second, head = linears(net)
+    x = torch.randn(7, 3, generator=seeded(1)) * 5
+    h = x @ first.weight.T + first.bias
+    h = ((h - h.mean(-1, keepdim=True)) / (h.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()).tanh()
+    h = torch.nn.functional.elu(h @ second.weight.T + second.bias)
+    torch.testing.assert_close(net(x), h @ head.weight.T + head.bias)
+    assert len(linears(LayerNormMLP((3, 5, 2), 0.01, seeded()))) == 2
+
+
+def test_layernorm_mlp_bounds_what_follows_whatever_the_scale():
+    """A million times the observation hardly moves the output: only the first layer's direction counts."""
+    net = LayerNormMLP((3, 64, 64, 2), 1.0, seeded())
+    x = torch.randn(50, 3, generator=seeded(1)) * 100
+    torch.testing.assert_close(net(1e6 * x), net(x), rtol=1e-3, atol=1e-3)
+    assert not torch.allclose(net(-x), net(x), atol=1e-2)
+
+
+def test_layernorm_mlp_starts_as_it_says():
+    """Hidden weights uniform within +-1/sqrt(fan_in), so of variance 1/(3 fan_in); the head normal, cut at two."""
+    first, second, head = linears(LayerNormMLP((400, 300, 200, 300), 0.01, seeded()))
+    for layer in (first, second):
+        edge = 1 / math.sqrt(layer.in_features)
+        assert layer.weight.abs().max() <= edge and layer.weight.abs().max() > 0.99 * edge
+        assert layer.weight.var().item() == pytest.approx(edge**2 / 3, rel=0.02)
+    unit = head.weight.detach() * math.sqrt(200) / 0.01
+    assert unit.abs().max() <= 2 and unit.abs().max() > 1.99
+    assert unit.std().item() == pytest.approx(0.8796, rel=0.01), "of a standard normal cut at two"
+    assert not any(layer.bias.any() for layer in (first, second, head))
+
+
+def test_layernorm_weights_come_from_the_generator_alone():
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    first, again, other = (linears(LayerNormMLP((3, 4, 2), 1.0, seeded(s))) for s in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), before)
+    for a, b, c in zip(first, again, other, strict=True):
+        assert torch.equal(a.weight, b.weight) and not torch.equal(a.weight, c.weight)
+
+
+def test_layernorm_mlp_needs_something_to_normalize():
+    with pytest.raises(ValueError, match=r"^sizes: wanted at least one hidden layer, to be normalized; got \[3, 2\]"):
+        LayerNormMLP((3, 2), 0.01, seeded())
+    with pytest.raises(ValueError, match=r"^sizes\[1\]: wanted a whole number of at least 1; got 0"):
+        LayerNormMLP((3, 0, 2), 0.01, seeded())
+
+
+@pytest.mark.parametrize("family", [GaussianPolicy, SquashedGaussianPolicy])
+def test_a_layernorm_gaussian_has_a_std_of_its_own_in_each_state(family):
+    policy = family(3, 2, (8,), -0.5, seeded(), "layernorm")
+    obs = torch.randn(40, 3, generator=seeded(1))
+    mean, std = policy(obs)
+    assert mean.shape == std.shape == (40, 2)
+    torch.testing.assert_close(std, torch.full((40, 2), math.exp(-0.5)), rtol=0.1, atol=0)
+    assert (std.std(0) > 0).all() and (mean.std(0) > 0).all()
+    assert policy.state_std and "log_std" not in dict(policy.named_parameters())
+    with torch.no_grad():
+        policy.mean[-1].bias.copy_(torch.tensor([0.0, 0.0, 9.0, -99.0]))
+    assert policy(obs)[1][0].tolist() == pytest.approx([math.exp(2), math.exp(-20)], rel=1e-5), "clamped"
+    (slope,) = torch.autograd.grad(policy(obs)[1][:, 0].sum() + policy(obs)[0].sum(), policy.mean[0].weight)
+    assert slope.isfinite().all() and slope.abs().sum() > 0
+
+
+def test_a_tanh_gaussian_has_one_std_for_all_states():
+    policy = GaussianPolicy(3, 2, (8,), -0.5, seeded())
+    assert not policy.state_std and "log_std" in dict(policy.named_parameters())
+    with pytest.raises(ValueError, match="^torso: wanted one of tanh, layernorm; got 'relu'"):
+        GaussianPolicy(3, 2, (8,), -0.5, seeded(), "relu")
+
+
+def test_a_layernorm_categorical_starts_near_uniform():
+    policy = CategoricalPolicy(3, 4, (8,), seeded(), "layernorm")
+    probabilities = policy(torch.randn(40, 3, generator=seeded(1)) * 100)[0].softmax(-1)
+    assert (probabilities - 0.25).abs().max() < 0.02
+
+
+def test_kl_parts_are_those_of_the_plain_functions():
+    old, new = ((torch.randn(6, 2, generator=seeded(s)), torch.rand(6, 2, generator=seeded(s)) + 0.5) for s in (1, 2))
+    wanted = d.gaussian_kl_mean_std(*old, *new)
+    for family in (GaussianPolicy, SquashedGaussianPolicy):
+        got = family(3, 2, (8,), 0.0, seeded()).kl_parts(old, new)
+        assert len(got) == 2 and torch.equal(got[0], wanted[0]) and torch.equal(got[1], wanted[1])
+    (whole,) = CategoricalPolicy(3, 2, (8,), seeded()).kl_parts(old[:1], new[:1])
+    assert torch.equal(whole, d.categorical_kl(old[0], new[0]).unsqueeze(-1))
+
+
+@pytest.mark.parametrize("torso", ["tanh", "layernorm"])
+def test_the_encoder_is_all_but_the_last_layer(torso):
+    obs = torch.randn(5, 3, generator=seeded(1))
+    for policy, body in (
+        (p := GaussianPolicy(3, 2, (8, 7), 0.0, seeded(), torso), p.mean),
+        (p := CategoricalPolicy(3, 2, (8, 7), seeded(), torso), p.logits),
+    ):
+        assert policy.encoder(obs).shape == (5, 7)
+        torch.testing.assert_close(body[-1](policy.encoder(obs)), body(obs))
+
+
+def test_a_value_head_stands_on_the_policys_encoder_and_lists_only_its_own():
+    policy = GaussianPolicy(3, 2, (8,), 0.0, seeded())
+    critic = ValueHead(policy.encoder, 8, seeded(1))
+    obs = torch.randn(4, 5, 3, generator=seeded(2))
+    assert critic(obs).shape == (4, 5)
+    head = critic.head[-1]
+    torch.testing.assert_close(critic(obs), (policy.encoder(obs) @ head.weight.T + head.bias).squeeze(-1))
+    assert {id(p) for p in critic.parameters()} == {id(head.weight), id(head.bias)}
+    assert not {id(p) for p in critic.parameters()} & {id(p) for p in policy.parameters()}
+    assert set(critic.state_dict()) == {"head.0.weight", "head.0.bias"}, "saved once, with the policy"
+    critic(obs).sum().backward()
+    assert policy.mean[0].weight.grad.abs().sum() > 0, "the value loss moves the encoder too"
+
+
+def test_a_value_net_on_a_layernorm_torso():
+    critic = ValueNet(3, (8,), seeded(), "layernorm")
+    assert critic(torch.zeros(4, 5, 3)).shape == (4, 5) and isinstance(critic.value, LayerNormMLP)
+    with pytest.raises(ValueError, match="^torso: wanted one of tanh, layernorm; got 'relu'"):
+        ValueNet(3, (8,), seeded(), "relu")
+
+
+def test_qnet_of_continuous_actions_sees_them_clipped():
+    critic = QNet(3, 2, 0, (8,), seeded())
+    obs, action = torch.randn(4, 5, 3, generator=seeded(1)), torch.randn(4, 5, 2, generator=seeded(2)) * 3
+    assert critic(obs, action).shape == (4, 5)
+    assert torch.equal(critic(obs, action), critic(obs, action.clamp(-1, 1)))
+    direct = critic.value(torch.cat([obs, action.clamp(-1, 1)], -1)).squeeze(-1)
+    assert torch.equal(critic(obs, action), direct)
+    inside = 0.1 * action
+    assert not torch.equal(critic(obs, inside), critic(obs, 0 * inside))
+
+
+def test_qnet_of_a_finite_set_gives_all_values_or_the_one_that_is_named():
+    critic = QNet(3, 0, 4, (8,), seeded())
+    obs = torch.randn(6, 5, 3, generator=seeded(1))
+    action = torch.randint(4, (6, 5), generator=seeded(2))
+    values = critic(obs)
+    assert values.shape == (6, 5, 4) and critic(obs, action).shape == (6, 5)
+    assert torch.equal(critic(obs, action), values.gather(-1, action[..., None])[..., 0])

@@ -173,6 +173,17 @@ def test_adapt_kl_penalty_around_both_thresholds(kl, wanted):
     assert o.adapt_kl_penalty(3.0, kl, 0.01) == wanted
 
 
+def test_weighted_nll_by_hand():
+    """Two columns: -(0.25 * 2 + 0.75 * 4) and -(1 * -1 + 0 * 9), their mean; no gradient to the weights."""
+    log_prob = torch.tensor([[2.0, -1.0], [4.0, 9.0]], dtype=F64, requires_grad=True)
+    weights = torch.tensor([[0.25, 1.0], [0.75, 0.0]], dtype=F64, requires_grad=True)
+    loss = o.weighted_nll(log_prob, weights)
+    assert loss.item() == pytest.approx((-3.5 + 1.0) / 2, abs=1e-15)
+    loss.backward()
+    assert log_prob.grad.tolist() == [[-0.125, -0.5], [-0.375, 0.0]] and weights.grad is None
+    assert o.weighted_nll(log_prob[:, 0], weights[:, 0]).item() == pytest.approx(-3.5, abs=1e-15)
+
+
 def test_value_loss_by_hand():
     assert o.value_loss(vector(1.0, 5.0), vector(3.0, 4.0)).item() == 0.5 * (4.0 + 1.0) / 2
 
@@ -237,6 +248,7 @@ ONE, TWO = torch.zeros(3), torch.zeros(3, 1)
         (o.kl_penalty_loss, (ONE, ONE, TWO, 1.0), "kl"),
         (o.adapt_kl_penalty, (0.0, 1.0, 1.0), "kl_penalty"),
         (o.adapt_kl_penalty, (1.0, 1.0, 0.0), "kl_target"),
+        (o.weighted_nll, (ONE, TWO), "weights"),
         (o.value_loss, (ONE, TWO), "value_target"),
         (o.clipped_value_loss, (ONE, TWO, ONE, 1.0), "value_old"),
         (o.clipped_value_loss, (ONE, ONE, TWO, 1.0), "value_target"),

@@ -1,4 +1,4 @@
-"""What all on-policy agents share, asked of each of the four: the door, the statistics, the targets, the state."""
+"""What all on-policy agents share, asked of each of the five: the door, the statistics, the targets, the state."""
 
 # ruff: noqa: E501 - a table keeps one row a line
 
@@ -23,9 +23,10 @@ OWN = {
     "reinforce": {"whole_episodes": False},
     "ppo": {"minibatch_size": 32, "epochs": 2},
     "trpo": {"value_iterations": 3},
+    "vmpo": {"inner_steps": 3},
 }
-NAMES = list(AGENTS)
-EPISODIC = ["reinforce", "a2c", "trpo"]
+NAMES = [name for name, (agent, _) in AGENTS.items() if issubclass(agent, OnPolicyAgent)]
+EPISODIC = ["reinforce", "a2c", "trpo", "vmpo"]
 
 
 def make(name: str, env_id: str = "Pendulum-v1", **options):
@@ -40,11 +41,13 @@ def everything(agent):
 
 
 def test_each_agent_is_known_by_its_name():
-    assert NAMES == ["reinforce", "a2c", "trpo", "ppo"]
+    assert list(AGENTS) == ["reinforce", "a2c", "trpo", "mpo", "ppo", "vmpo"]
+    assert NAMES == ["reinforce", "a2c", "trpo", "ppo", "vmpo"], "MPO learns from a replay"
     for name, (agent, config) in AGENTS.items():
-        assert agent.name == name and issubclass(agent, OnPolicyAgent) and issubclass(config, OnPolicyConfig)
-        assert (agent(config(), EnvSpec("any", 3, 1)).optimizer is None) == (name == "trpo")
-        assert issubclass(config, GradientConfig) == (name != "trpo")
+        assert agent.name == name and issubclass(config, OnPolicyConfig) == (name in NAMES)
+        if name in NAMES:
+            assert (agent(config(), EnvSpec("any", 3, 1)).optimizer is None) == (name == "trpo")
+        assert issubclass(config, GradientConfig) == (name in ("reinforce", "a2c", "ppo"))
 
 
 def test_an_algorithm_has_to_say_how_it_improves():
@@ -101,6 +104,73 @@ def test_a_misshapen_rollout_is_named_before_anything_moves(name, same):
         agent.update(r, progress=-0.5)
     with pytest.raises(ValueError, match=r"^obs: wanted shape \(any, 3\); got \(3,\)"):
         agent.act(r.obs[0, 0])
+    assert same(before, everything(agent))
+
+
+def with_phantoms(rollout, at):
+    """The rollout with one more row before each of the rows `at`, of restart weight 0 and full of nonsense."""
+
+    def spread(tensor, fill):
+        rows = list(tensor)
+        for row in sorted(at, reverse=True):
+            rows.insert(row, fill(tensor[0]))
+        return torch.stack(rows)
+
+    def nonsense(row):
+        return torch.ones_like(row) if row.dtype in (torch.bool, torch.int64) else torch.full_like(row, 77.0)
+
+    changed = {name: spread(tensor, nonsense) for name, tensor in rollout.tensors().items() if "[" not in name}
+    params = tuple(spread(p, nonsense) for p in rollout.behavior_params)
+    weight = spread(torch.ones_like(rollout.reward), torch.zeros_like)
+    return dataclasses.replace(rollout, **changed, behavior_params=params, restart_weight=weight)
+
+
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
+@pytest.mark.parametrize(
+    "options", [{}, {"normalize_obs": True, "normalize_reward": True}, {"estimator": "returns"}], ids=str
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_of_restart_weight_zero_are_as_if_they_were_not_there(name, options, env_id, same):
+    """All episodes end at rows 10 and 31; the rows after them, and the first, are no transitions."""
+    plain, env, obs = make(name, env_id, **options)
+    rollout, _ = plain.collect(env, obs)
+    ended = torch.zeros_like(rollout.truncated)
+    ended[[10, 31]] = True
+    rollout = dataclasses.replace(rollout, truncated=ended)
+    other, _, _ = make(name, env_id, **options | {"rollout_steps": 35})
+    other.generator.set_state(plain.generator.get_state())
+    theirs = other.update(with_phantoms(rollout, [0, 11, 32]))
+    before, ours = learned(plain), plain.update(rollout)
+    assert differ(before, learned(plain))
+    assert not differ(learned(plain), learned(other)) and same(ours, theirs)
+    assert same(plain.modules.state_dict(), other.modules.state_dict()), "statistics included"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_of_one_everywhere_change_nothing(name, same):
+    twins = [make(name) for _ in range(2)]
+    rollout, _ = twins[0][0].collect(*twins[0][1:])
+    twins[1][0].generator.set_state(twins[0][0].generator.get_state())
+    ours = twins[0][0].update(rollout)
+    theirs = twins[1][0].update(dataclasses.replace(rollout, restart_weight=torch.ones_like(rollout.reward)))
+    assert same(ours, theirs) and not differ(*(learned(agent) for agent, *_ in twins))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_restart_weights_other_than_zero_and_one_are_refused(name, same):
+    agent, env, obs = make(name, normalize_obs=True)
+    rollout, _ = agent.collect(env, obs)
+    before = everything(agent)
+    ones = torch.ones_like(rollout.reward)
+    for weight in (0.0 * ones, 0.5 * ones, -ones, 2.0 * ones, math.nan * ones):
+        with pytest.raises(ValueError, match="^restart_weight: wanted only 0 and 1, and not only 0"):
+            agent.update(dataclasses.replace(rollout, restart_weight=weight))
+    for weight, message in (
+        (ones[1:], r"wanted shape \(32, 4\); got \(31, 4\)"),
+        (ones.double(), "wanted dtype torch.float32"),
+    ):
+        with pytest.raises(ValueError, match=f"^restart_weight: {message}"):
+            agent.update(dataclasses.replace(rollout, restart_weight=weight))
     assert same(before, everything(agent))
 
 
@@ -237,6 +307,7 @@ def test_a_small_head_is_small_and_touches_nothing_else(name, env_id):
     head = (agent.policy.logits if agent.policy.discrete else agent.policy.mean)[-1]
     assert 0.001 < head.weight.abs().max() <= 0.003 and head.bias.eq(0).all()
     changed = [n for (n, p), (_, q) in zip(agent.modules.named_parameters(), twin.modules.named_parameters(), strict=True) if not torch.equal(p, q)]  # fmt: skip
+    changed = [n for n in changed if not n.startswith("target_")]  # V-MPO's target is a copy
     assert len(changed) == 1 and changed[0].endswith("weight")
 
 

@@ -1,13 +1,15 @@
-"""GAE and bootstrapped returns against direct double sums, hand-worked numbers and their identities."""
+"""GAE, Retrace and bootstrapped returns against direct double sums, hand-worked numbers and their identities."""
 
 from __future__ import annotations
+
+import math
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minerva_lite.returns import discounted_returns, gae, leave_one_out_baseline
+from minerva_lite.returns import discounted_returns, gae, leave_one_out_baseline, retrace_targets
 
 F64 = torch.float64
 FLAGS = {"goes on": (False, False), "terminated": (True, False), "truncated": (False, True), "both": (True, True)}
@@ -131,6 +133,103 @@ def test_one_single_step(terminated, wanted):
     tensors = column(1), column(2), column(6), flags(terminated), flags(0)
     assert gae(*tensors, gamma=0.5, lam=0.9).item() == wanted
     assert discounted_returns(column(1), *tensors[2:], gamma=0.5).item() == wanted + 2
+
+
+RETRACE = {"reward": column(1, 2, 3), "q_value": column(2, 4, 6), "next_value": column(4, 6, 8), "gamma": 0.5}
+HALF = column(2.0, 0.5, 4.0).log()  # ratios: the first is never used, the second is 1/2, the third counts as 1
+
+
+def retrace(lam=1.0, terminated=(0, 0, 0), truncated=(0, 0, 0), log_ratio=HALF, **changes):
+    ends = {"terminated": flags(*terminated), "truncated": flags(*truncated)}
+    return retrace_targets(**RETRACE | ends | {"log_ratio": log_ratio, "lam": lam} | changes).flatten().tolist()
+
+
+def test_retrace_by_hand():
+    """delta = (1 + .5*4 - 2, 2 + .5*6 - 4, 3 + .5*8 - 6) = 1, 1, 1; weights gamma c of the step after: 1/4, 1/2."""
+    assert retrace() == pytest.approx([2 + 1 + (1 + 1 / 2) / 4, 4 + 1 + 1 / 2, 6 + 1.0], abs=1e-14)
+    assert retrace(lam=0.5) == pytest.approx([2 + 1 + (1 + 1 / 4) / 8, 4 + 1 + 1 / 4, 6 + 1.0], abs=1e-14)
+    # Terminal: no successor's value, no trace. Truncated: the true successor's value, no trace.
+    assert retrace(terminated=(0, 1, 0)) == pytest.approx([2 + 1 - 2 / 4, 2.0, 7.0], abs=1e-14)
+    assert retrace(truncated=(0, 1, 0)) == pytest.approx([2 + 1 + 1 / 4, 5.0, 7.0], abs=1e-14)
+    assert retrace(terminated=(0, 1, 0), truncated=(0, 1, 0)) == retrace(terminated=(0, 1, 0))
+
+
+def test_the_first_ratio_of_a_sequence_is_never_used():
+    assert retrace(log_ratio=column(-50.0, HALF[1].item(), 0.0)) == retrace()
+
+
+def retrace_by_double_sum(reward, q_value, next_value, log_ratio, terminated, truncated, gamma, lam):
+    """Q_t + sum_k gamma^(k-t) (prod of c over t+1 ... k) delta_k, up to the first step that ended, or the last row."""
+    target = q_value.clone()
+    steps, envs = reward.shape
+    for b in range(envs):
+        for t in range(steps):
+            weight = 1.0
+            for k in range(t, steps):
+                if k > t:
+                    weight *= gamma * lam * min(1.0, math.exp(log_ratio[k, b]))
+                bootstrap = 0.0 if terminated[k, b] else float(next_value[k, b])
+                target[t, b] += weight * (float(reward[k, b]) + gamma * bootstrap - float(q_value[k, b]))
+                if terminated[k, b] or truncated[k, b]:
+                    break
+    return target
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.5, 1.0])
+@given(data=episodes())
+def test_retrace_is_the_double_sum(data, lam):
+    reward, q_value, next_value, terminated, truncated, gamma, _ = data
+    log_ratio = torch.randn(reward.shape, generator=torch.Generator().manual_seed(reward.numel()), dtype=F64)
+    tensors = reward, q_value, next_value, log_ratio, terminated, truncated
+    got = retrace_targets(*tensors, gamma=gamma, lam=lam)
+    torch.testing.assert_close(got, retrace_by_double_sum(*tensors, gamma, lam), rtol=1e-12, atol=1e-11)
+
+
+@given(episodes())
+def test_retrace_at_lambda_zero_is_expected_sarsa(data):
+    reward, q_value, next_value, terminated, truncated, gamma, _ = data
+    got = retrace_targets(reward, q_value, next_value, q_value, terminated, truncated, gamma=gamma, lam=0.0)
+    torch.testing.assert_close(got, reward + gamma * torch.where(terminated, 0.0, next_value), rtol=1e-12, atol=1e-11)
+
+
+@given(episodes())
+def test_retrace_on_policy_is_the_monte_carlo_return(data):
+    """Ratio 1, lambda 1, a successor worth the action taken there: the critic cancels but for the last bootstrap."""
+    reward, q_value, next_value, terminated, truncated, gamma, _ = data
+    ended = terminated | truncated
+    next_value = torch.cat([torch.where(ended[:-1], next_value[:-1], q_value[1:]), next_value[-1:]])
+    got = retrace_targets(reward, q_value, next_value, 0 * reward, terminated, truncated, gamma=gamma)
+    wanted = returns_by_sum(reward, next_value, terminated, truncated, gamma)
+    torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-11)
+
+
+def test_traces_never_exceed_one_and_carry_no_gradient():
+    """A ratio of e^1000 counts as 1, in float32 too; one of e^-1000 cuts the trace."""
+    same = retrace(log_ratio=column(0, 0, 0))
+    assert retrace(log_ratio=column(1000, 1000, 1000)) == same
+    assert retrace(log_ratio=column(0, -1000, 0))[0] == 3.0
+    q_value = column(2, 4, 6).float().requires_grad_()
+    no = flags(0, 0, 0)
+    got = retrace_targets(*(column(1, 2, 3).float(), q_value, q_value), q_value * 1000, no, no, gamma=0.5)
+    assert got.isfinite().all() and not got.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"q_value": torch.zeros(3)}, r"q_value: wanted shape \(3, 1\).*got \(3,\)"),
+        ({"log_ratio": torch.zeros(2, 1)}, r"log_ratio: wanted shape \(3, 1\).*got \(2, 1\)"),
+        ({"terminated": torch.zeros(3, 1)}, r"terminated: wanted dtype torch.bool; got torch.float32"),
+        ({"truncated": torch.zeros(3, 1)}, r"truncated: wanted dtype torch.bool; got torch.float32"),
+        ({"gamma": 1.5}, r"gamma: wanted a number in \[0, 1\]; got 1.5"),
+        ({"lam": -0.5}, r"lam: wanted a number in \[0, 1\]; got -0.5"),
+    ],
+)
+def test_retrace_names_a_wrong_argument(change, message):
+    good = RETRACE | {"log_ratio": HALF, "terminated": flags(0, 0, 0), "truncated": flags(0, 0, 0)}
+    retrace_targets(**good)
+    with pytest.raises(ValueError, match=message):
+        retrace_targets(**good | change)
 
 
 def test_leave_one_out_baseline_by_hand():

@@ -44,7 +44,7 @@ def test_a_run_is_decided_by_its_seed_and_its_variant(short):
 
 def test_bad_studies_are_refused_before_anything_is_written(tmp_path):
     path = tmp_path / "study.csv"
-    with pytest.raises(ValueError, match="algorithm: wanted one of reinforce, a2c, trpo, ppo; got 'dqn'"):
+    with pytest.raises(ValueError, match="algorithm: wanted one of reinforce, a2c, trpo, ppo, mpo, vmpo; got 'dqn'"):
         studies.study("dqn", ["CartPole-v1"], [0], {"preset": {}}, path)
     with pytest.raises(ValueError, match="jobs: wanted a whole number of at least 1; got 0"):
         studies.study("ppo", ["CartPole-v1"], [0], {"preset": {}}, path, jobs=0)

@@ -1,4 +1,6 @@
-"""Sentences of texts on TRPO that are wrong, each beside the right one, on a world small enough for fractions.
+"""Sentences of texts that are wrong, each beside the right one, on worlds small enough for fractions.
+
+Those on TRPO come first, and share one world:
 
 `TabularMDP.two_state(1/2)`: action 0 stays, 1 switches; staying in state 1 pays 1. OLD tosses a coin, NEW goes to
 state 1 and stays. By hand: V^OLD = (1/4, 3/4), A^OLD = ((-1/8, 1/8), (5/8, -5/8)), d^OLD = (3/2, 1/2),
@@ -8,13 +10,17 @@ d^NEW = (1, 1), J(OLD) = 1/4, J(NEW) = 1.
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 import torch
 
+from minerva_lite.agents import AGENTS
 from minerva_lite.bounds import penalty_constant, total_variation, tv_bound
+from minerva_lite.duals import estep_weights
+from minerva_lite.envs import EnvSpec
 from minerva_lite.learning import fit_lbfgs
-from minerva_lite.networks import ValueNet
+from minerva_lite.networks import GaussianPolicy, ValueNet
 from minerva_lite.tabular import TabularMDP
 
 
@@ -115,3 +121,69 @@ def test_a_value_function_minimizes_its_squared_error(generator):
     first = tensor([1.0, 0.0]).expand(2000, 2)
     assert fit_lbfgs(critic, first, returns, iterations=50, l2=0.0)
     assert abs(float(critic(first[:1]).detach()) - mean) < 1e-3
+
+
+def mpo(**options):
+    agent, config = AGENTS["mpo"]
+    return agent(config(hidden=(4,), **options), EnvSpec("any", 3, action_dim=2), device="cpu", dtype=torch.float64)
+
+
+def test_the_action_penalty_is_a_distance_not_its_square():
+    """Said: the penalty grows with the square of how far an action lies outside its bounds."""
+    # 0, 1 and 2 outside [-1, 1], the last one by (6/5, 8/5): three candidates in one state.
+    action = tensor([[0.5, -0.5], [2.0, 0.0], [2.2, -2.6]]).unsqueeze(1)
+    penalty = mpo().overshoot(action)
+    assert penalty.flatten().tolist() == pytest.approx([0.0, -1.0, -2.0])
+    prior, eta = torch.full((3, 1), -math.log(3.0), dtype=torch.float64), tensor(1.0 / math.log(2.0))
+    by_distance, by_square = (estep_weights(x, prior, eta).flatten() for x in (penalty, -penalty.square()))
+    assert torch.allclose(by_distance, tensor([4.0, 2.0, 1.0]) / 7)
+    assert torch.allclose(by_square, tensor([16.0, 8.0, 1.0]) / 25)
+    # No temperature turns one into the other: the first halves from each to the next, the second cannot.
+    assert torch.allclose(by_distance[1:] / by_distance[:-1], tensor([0.5, 0.5]))
+    for eta in torch.logspace(-2, 2, 50, dtype=torch.float64):
+        weights = estep_weights(-penalty.square(), prior, eta).flatten()
+        assert float(weights[2] / weights[1]) == pytest.approx(float(weights[1] / weights[0]) ** 3)
+    # Near the bounds the square hardly pulls: over by 1/10, a slope of 2/10 instead of 1.
+    near = tensor([1.1, 0.0]).requires_grad_()
+    (slope,) = torch.autograd.grad(-mpo().overshoot(near), near)
+    (slope_of_square,) = torch.autograd.grad(mpo().overshoot(near).square(), near)
+    assert slope.tolist() == pytest.approx([1.0, 0.0]) and slope_of_square.tolist() == pytest.approx([0.2, 0.0])
+
+
+@pytest.mark.parametrize("inner_steps", [1, 4, 9])
+def test_inner_steps_divide_no_learning_rate(inner_steps):
+    """Said: with M steps on one batch the learning rate is divided by sqrt(M)."""
+    agent = mpo(policy_steps=inner_steps, optimizer="sgd", max_grad_norm=1e9, policy_learning_rate=0.1)
+    weight = agent.policy.mean[-1].bias
+    start, rates = weight.detach().clone(), []
+    for _ in range(inner_steps):  # the steps that one M-step takes, on a slope that stays 1
+        agent.step("policy", agent.policy.mean[-1].bias.sum())
+        rates.append(agent.optimizers["policy"].param_groups[0]["lr"])
+    assert rates == [0.1] * inner_steps
+    moved = float((start - weight.detach()).mean())
+    assert moved == pytest.approx(0.1 * inner_steps)
+    # What the sentence promises is another distance as soon as there is more than one step.
+    promised = 0.1 / math.sqrt(inner_steps) * inner_steps
+    assert promised == pytest.approx(0.1 * math.sqrt(inner_steps))
+    assert (moved == pytest.approx(promised)) == (inner_steps == 1)
+
+
+def test_the_decoupled_parts_sum_to_the_kl_only_for_an_unchanged_std(generator):
+    """Said: KL(old || new) is the mean's part with the OLD variance plus the variance's part."""
+    policy = GaussianPolicy(1, 1, (2,), 0.0, generator)
+    old = (tensor([0.0]), tensor([1.0]))
+    halved = (tensor([0.5]), tensor([0.5]))  # the mean moves by half a standard deviation, and that is halved
+    parts, whole = float(sum(policy.kl_parts(old, halved)).sum()), float(policy.kl(old, halved))
+    assert parts == pytest.approx(0.125 + 1.5 - math.log(2.0)) and round(parts, 2) == 0.93
+    assert whole == pytest.approx(0.5 + 1.5 - math.log(2.0)) and round(whole, 2) == 1.31
+    # The whole by its definition, the mean of log old - log new over draws of old.
+    draws = torch.randn(200_000, 1, generator=generator, dtype=torch.float64)
+    ratio = policy.log_prob(tuple(p.expand(200_000, 1) for p in old), draws) - policy.log_prob(
+        tuple(p.expand(200_000, 1) for p in halved), draws
+    )
+    error = float(ratio.std()) / math.sqrt(200_000)
+    assert abs(float(ratio.mean()) - whole) < 5 * error < 0.05 < abs(float(ratio.mean()) - parts)
+    # With a wider new policy the sum is too large instead; only an unchanged variance makes it right.
+    doubled, moved = (tensor([0.5]), tensor([2.0])), (tensor([0.5]), tensor([1.0]))
+    assert float(sum(policy.kl_parts(old, doubled)).sum()) > float(policy.kl(old, doubled))
+    assert float(sum(policy.kl_parts(old, moved)).sum()) == float(policy.kl(old, moved)) == 0.125

@@ -14,18 +14,27 @@ from PIL import Image
 from minerva_lite.plots import (
     plot_baseline,
     plot_conjugate_gradient,
+    plot_dual_slope,
     plot_gae,
+    plot_state_weights,
+    plot_temperature,
+    plot_top_k,
     plot_trust_region,
 )
+from minerva_lite.plots.mstep import decoupled_kl_optimum
+from minerva_lite.plots.top_k import top_k_example
 from minerva_lite.tabular import drifting_critic
 from minerva_lite.tabular_trpo import two_parameter_world
 from minerva_lite.widgets import (
     MAX_FRAMES,
     explore_baseline,
     explore_conjugate_gradient,
+    explore_decoupled_kl,
     explore_discount,
     explore_gae,
     explore_ppo_clip,
+    explore_temperature,
+    explore_top_k,
     explore_trust_region,
     frames_figure,
 )
@@ -111,6 +120,9 @@ def test_bad_grids_are_refused_before_anything_is_drawn(grids, message):
     (explore_gae, {"lam": (0.0, 0.8)}, 6, 0.8, 0.5),
     (explore_trust_region, {"kl_bound": (0.1, 0.5)}, 6, 0.5, 1.0),
     (explore_conjugate_gradient, {"condition": (2.0, 10.0)}, 8, 2, 10.0),
+    (explore_top_k, {"eta": (0.2, 0.8)}, 6, 0.8, 0.5),
+    (explore_decoupled_kl, {"std_fit": (0.4, 0.7)}, 6, 0.7, "coupled"),
+    (explore_temperature, {"eta": (0.1, 1.0)}, 6, 1.0, 0.5),
 ], ids=lambda x: getattr(x, "__name__", ""))  # fmt: skip
 def test_a_figure_with_two_controls_starts_where_it_says_and_fits_its_page(explore, grid, frames, slider_at, button_at):
     figure = explore(**grid)
@@ -194,3 +206,59 @@ def test_conjugate_gradient_is_there_after_two_steps_and_steepest_descent_is_not
     descent, conjugate, solution = (np.stack(line.get_data(), -1) for line in axes.lines)
     assert len(descent) == len(conjugate) == 3
     assert np.allclose(conjugate[-1], solution[0]) and not np.allclose(descent[-1], solution[0], atol=0.01)
+
+
+@pytest.mark.parametrize(("eta", "eps_eta"), [(0.35, 0.5), (2.5, 0.1), (0.1, 4.0)])
+def test_the_red_line_is_the_tangent_of_the_dual_and_the_bars_are_two_distributions(eta, eps_eta):
+    axes = Figure().add_subplot()
+    plot_temperature(axes, eta=eta, eps_eta=eps_eta)
+    left, right = axes.child_axes
+    heights = np.array([bar.get_height() for bar in left.patches])
+    assert heights[:7].sum() == pytest.approx(1.0) and heights[7:].sum() == pytest.approx(1.0)
+    dual, tangent, dot = (np.stack(line.get_data(), -1) for line in right.lines[:3])
+    near = np.interp([eta - 0.016, eta + 0.016], *dual.T)
+    slope = np.diff(tangent[:, 1]) / np.diff(tangent[:, 0])
+    assert slope == pytest.approx(np.diff(near) / 0.032, abs=0.15)
+    assert dot[0] == pytest.approx([eta, np.interp(eta, *dual.T)], abs=0.01)
+    below = np.interp(dual[:, 0], *tangent.T)[(dual[:, 0] > tangent[0, 0]) & (dual[:, 0] < tangent[1, 0])]
+    assert (below <= dual[(dual[:, 0] > tangent[0, 0]) & (dual[:, 0] < tangent[1, 0]), 1] + 1e-9).all(), "convex"
+    assert len(right.lines) == (3 if eps_eta == 4.0 else 4), "a bound above log 1 / pi(best) has no minimum to mark"
+
+
+def test_the_decoupled_optimum_is_the_closed_form_one_and_the_new_std_lets_the_mean_go_farther():
+    (mean, std), _ = decoupled_kl_optimum("decoupled", 0.6, 0.9, 0.05, 0.005)
+    assert mean == pytest.approx((2 * 0.05) ** 0.5, abs=0.004) and 1.06 < std < 1.08
+    (farther, inflated), _ = decoupled_kl_optimum("new std", 0.6, 0.9, 0.05, 0.005)
+    assert farther == pytest.approx(inflated * (2 * 0.05) ** 0.5, abs=0.004) and farther > mean + 0.01
+    (shorter, narrow), grid = decoupled_kl_optimum("coupled", 0.6, 0.4, 0.05, 0.005)
+    assert shorter < mean - 0.05 and narrow < 0.9
+    # Brute force: no allowed point of the grid fits better.
+    assert float(grid["loss"][grid["allowed"]].min()) == pytest.approx(
+        np.log(narrow) + 0.5 * (0.4**2 + (0.6 - shorter) ** 2) / narrow**2
+    )
+
+
+@pytest.mark.parametrize("top_k_frac", [1.0, 0.5, 0.25])
+def test_the_weights_of_kept_samples_lie_on_a_line_and_the_title_adds_up(top_k_frac):
+    axes = Figure().add_subplot()
+    plot_top_k(axes, top_k_frac=top_k_frac, eta=0.8)
+    advantage, share = axes.lines[-1].get_data()
+    example = top_k_example(top_k_frac, 0.8)
+    assert len(share) == 32 * top_k_frac and np.allclose(np.diff(np.log(share)) / np.diff(advantage), 1 / 0.8)
+    assert share.sum() == pytest.approx(32.0)
+    kept, cut, batch = (float(x) for x in re.findall(r"\d+\.\d\d", axes.get_title())[:3])
+    assert kept + cut == pytest.approx(batch, abs=0.011) and cut == pytest.approx(-np.log(top_k_frac), abs=0.006)
+    assert float(example["kl_batch"]) == pytest.approx(batch, abs=0.006)
+
+
+def test_states_are_drawn_by_their_spread_and_a_slope_is_marked_where_it_crosses_zero():
+    axes = Figure().add_subplot()
+    plot_state_weights(axes, {"one": torch.tensor([0.2, 0.5, 0.3])}, torch.tensor([3.0, 1.0, 2.0]))
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx([0.5, 0.3, 0.2])
+    axes = Figure().add_subplot()
+    eta = torch.tensor([0.1, 1.0, 10.0])
+    slopes = {"crosses": torch.tensor([-1.0, 0.5, 1.0]), "below": -eta, "above": eta}
+    plot_dual_slope(axes, eta, slopes)
+    assert [tuple(map(float, (*x, *y))) for x, y in (line.get_data() for line in axes.lines) if len(x) == 1] == [
+        (1.0, 0.0)
+    ]

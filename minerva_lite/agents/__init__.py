@@ -1,9 +1,11 @@
-"""One algorithm a module, each a frozen config and an agent with `act`, `update` and `state_dict` (floor 5)."""
+"""One algorithm a module, each a frozen config and an agent with `act`, `update` and `state_dict` (floor 6)."""
 
 from .a2c import A2CAgent, A2CConfig
+from .mpo import MPOAgent, MPOConfig
 from .ppo import PPOAgent, PPOConfig
 from .reinforce import REINFORCEAgent, REINFORCEConfig
 from .trpo import TRPOAgent, TRPOConfig
+from .vmpo import VMPOAgent, VMPOConfig
 
 # What a name on the command line, in a preset or in a checkpoint stands for.
 AGENTS: dict[str, tuple[type, type]] = {
@@ -11,4 +13,6 @@ AGENTS: dict[str, tuple[type, type]] = {
     A2CAgent.name: (A2CAgent, A2CConfig),
     TRPOAgent.name: (TRPOAgent, TRPOConfig),
     PPOAgent.name: (PPOAgent, PPOConfig),
+    MPOAgent.name: (MPOAgent, MPOConfig),
+    VMPOAgent.name: (VMPOAgent, VMPOConfig),
 }

@@ -1,4 +1,4 @@
-"""Advantage actor-critic, synchronous (Mnih et al. 2016, arXiv:1602.01783), readable top to bottom (floor 5)."""
+"""Advantage actor-critic, synchronous (Mnih et al. 2016, arXiv:1602.01783), readable top to bottom (floor 6)."""
 
 from __future__ import annotations
 

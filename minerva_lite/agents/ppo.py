@@ -1,4 +1,4 @@
-"""Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347), readable top to bottom (floor 5)."""
+"""Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347), readable top to bottom (floor 6)."""
 
 from __future__ import annotations
 
@@ -77,6 +77,8 @@ class PPOAgent(OnPolicyAgent):
         grad_norms, stopped = [], False
         for _ in range(c.epochs):
             for rows in minibatches(batch, c.minibatch_size, self.generator):
+                if c.normalize_advantage and len(rows["advantage"]) == 1:
+                    continue  # the rest after rows of restart weight 0 were left out; alone it has no spread
                 loss, log_ratio = self.loss(rows)
                 if c.stop_test == "minibatch" and self.drifted(log_ratio):
                     stopped = True

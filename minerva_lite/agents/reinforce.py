@@ -1,4 +1,4 @@
-"""REINFORCE (Williams 1992) with reward-to-go and baselines, readable top to bottom (floor 5)."""
+"""REINFORCE (Williams 1992) with reward-to-go and baselines, readable top to bottom (floor 6)."""
 
 from __future__ import annotations
 
@@ -70,8 +70,7 @@ class REINFORCEAgent(OnPolicyAgent):
     @torch.no_grad()
     def prepare(self, rollout: Rollout) -> dict[str, Any]:
         weight = self.state_weight(rollout.reward) if self.config.discount_states else torch.ones_like(rollout.reward)
-        kept = weight[rollout.first_episode] if self.config.whole_episodes else weight.flatten()
-        return super().prepare(rollout) | {"weight": kept}
+        return super().prepare(rollout) | {"weight": weight[self.kept(rollout)]}
 
     def state_weight(self, reward: Tensor) -> Tensor:
         """The theorem's weight of the state in each row, [T, B]: an episode begins in row 0."""

@@ -1,4 +1,4 @@
-"""Trust region policy optimization (Schulman et al. 2015, arXiv:1502.05477), readable top to bottom (floor 5)."""
+"""Trust region policy optimization (Schulman et al. 2015, arXiv:1502.05477), readable top to bottom (floor 6)."""
 
 from __future__ import annotations
 

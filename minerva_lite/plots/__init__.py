@@ -1,9 +1,21 @@
-"""Pictures: one function a picture, drawn on axes it is given, in the book's style (floor 7)."""
+"""Pictures: one function a picture, drawn on axes it is given, in the book's style (floor 8)."""
 
 from ..style import book_style, use_book_style
+from .estep import plot_sample_bias, plot_simplex, plot_sweeps, plot_temperature, plot_thermostat
 from .gradients import plot_baseline, plot_direction_cosine, plot_gradient_noise
 from .learning import plot_ablations, plot_diagnostics, plot_exact_returns, plot_learning_curve, plot_learning_curves
+from .mirror import plot_luck, plot_multiplier_sign, plot_projections, plot_vmpo_diagnostics
+from .mstep import (
+    plot_chase,
+    plot_collapse,
+    plot_decoupled_kl,
+    plot_mpo_diagnostics,
+    plot_multiplier,
+    plot_period,
+)
 from .ppo import plot_clip_objective, plot_drift, plot_kl_estimators, plot_promise
+from .retrace import plot_contraction_factors, plot_ratio_products, plot_target_error
+from .top_k import plot_dual_slope, plot_state_weights, plot_top_k
 from .trust_region import (
     plot_bounds,
     plot_cg_error,
@@ -31,13 +43,18 @@ __all__ = [
     "plot_baseline",
     "plot_bounds",
     "plot_cg_error",
+    "plot_chase",
     "plot_clip_objective",
+    "plot_collapse",
     "plot_conjugate_gradient",
     "plot_contraction",
+    "plot_contraction_factors",
+    "plot_decoupled_kl",
     "plot_diagnostics",
     "plot_direction_cosine",
     "plot_discount",
     "plot_drift",
+    "plot_dual_slope",
     "plot_exact_returns",
     "plot_gae",
     "plot_gae_error",
@@ -48,12 +65,28 @@ __all__ = [
     "plot_kl_kept",
     "plot_learning_curve",
     "plot_learning_curves",
+    "plot_luck",
     "plot_minorizer",
+    "plot_mpo_diagnostics",
+    "plot_multiplier",
+    "plot_multiplier_sign",
+    "plot_period",
     "plot_pinsker",
+    "plot_projections",
     "plot_promise",
+    "plot_ratio_products",
     "plot_reparametrization",
+    "plot_sample_bias",
+    "plot_simplex",
+    "plot_state_weights",
+    "plot_sweeps",
+    "plot_target_error",
+    "plot_temperature",
+    "plot_thermostat",
     "plot_time_limit",
+    "plot_top_k",
     "plot_trust_region",
     "plot_value_error",
+    "plot_vmpo_diagnostics",
     "use_book_style",
 ]

@@ -1,4 +1,4 @@
-"""Policy gradients, their noise and their baselines (floor 7)."""
+"""Policy gradients, their noise and their baselines (floor 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How agents learn (floor 7)."""
+"""How agents learn (floor 8)."""
 
 from __future__ import annotations
 

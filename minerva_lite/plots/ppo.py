@@ -1,4 +1,4 @@
-"""PPO's objective, and what it does not bound (floor 7)."""
+"""PPO's objective, and what it does not bound (floor 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TRPO's bounds and its step (floor 7)."""
+"""TRPO's bounds and its step (floor 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values, visits and advantages on small worlds (floor 7)."""
+"""Values, visits and advantages on small worlds (floor 8)."""
 
 from __future__ import annotations
 

@@ -149,7 +149,9 @@ class Function:
                         pairs += zip(target.elts, node.value.elts, strict=True)
                     else:
                         pairs.append((target, node.value))
-            elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For | ast.NamedExpr):
+            elif isinstance(node, ast.For):
+                pairs = _looped_over(node)
+            elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
                 pairs = [(node.target, node)]
             bindings += [value for target, value in pairs if name in _names(target)]
         return bool(bindings) and all(_is_outside_call(v, checked, self.holder()[0]) for v in bindings)
@@ -183,11 +185,23 @@ def _names(target: ast.AST) -> set[str]:
     return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
 
 
+def _looped_over(loop: ast.For) -> list[tuple[ast.AST, ast.AST]]:
+    """What each loop variable takes its values from; `for x, y in zip(one, other)` takes them side by side."""
+    if isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter.func) == "zip" and isinstance(loop.target, ast.Tuple):
+        return list(zip(loop.target.elts, loop.iter.args, strict=True))
+    return [(loop.target, loop.iter)]
+
+
 def _is_outside_call(value: ast.AST, checked: set[str], owner: Any) -> bool:
-    """torch.rand(...), gae(...), self.critic(...), self.policy.log_prob(...), but no unchecked method of the class."""
+    """torch.rand(...), gae(...), self.critic(...), self.policy.log_prob(...), but no unchecked method of the class.
+
+    A sum of such calls is one too.
+    """
     if not isinstance(value, ast.Call):
         return False
     path = ast.unparse(value.func).split(".")
+    if path == ["sum"] and isinstance(value.args[0], ast.GeneratorExp):
+        return _is_outside_call(value.args[0].elt, checked, owner)
     if len(path) == 1:
         return path[0] in checked
     if path[0] == "torch":

@@ -516,3 +516,249 @@ def _(g: Generator) -> Iterator[Any]:
             "critic_loss": normal(g).abs(),
             "entropy": entropy,
         }
+
+
+@cases("returns.retrace_targets")
+def _(g: Generator) -> Iterator[Any]:
+    for gamma, lam in ((0.9, 0.8), (0.7, 0.0), (0.6, 1.0)):
+        yield trajectory(g) | {"q_value": normal(g, T, B), "log_ratio": log_ratio(g), "gamma": gamma, "lam": lam}
+
+
+@cases("distributions.gaussian_kl_mean_std")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        names = ("mean_old", "std_old", "mean", "std")
+        yield {name: (positive if "std" in name else normal)(g, T, B, D) for name in names}
+
+
+@cases("objectives.weighted_nll")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"log_prob": normal(g, K, B), "weights": positive(g, K, B)}
+
+
+@cases("diagnostics.effective_sample_size")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"weights": positive(g, K, B)}
+
+
+@cases("duals.positive")
+def _(g: Generator) -> Iterator[Any]:
+    yield {"raw": normal(g, T)}
+    yield {"raw": normal(g, T) - 14.0}  # where the floor counts
+
+
+@cases("duals.project_raw")
+def _(g: Generator) -> Iterator[Any]:
+    for shift in (-18.0, 0.0):
+        yield {"raw": normal(g, T) + shift}
+
+
+@cases("duals.raw_of")
+def _(g: Generator) -> Iterator[Any]:
+    for value in (1.7, 0.3, 1e-6):
+        yield {"value": value}
+
+
+def weighing(g: Generator) -> Iterator[dict[str, Any]]:
+    """K candidate actions of B states: samples of one log-weight, and a finite set of unequal ones."""
+    for log_prior, eta in ((torch.full((K, B), -1.3862943611198906), 0.7), (normal(g, K, B).log_softmax(0), 2.0)):
+        yield {"q_value": normal(g, K, B), "log_prior": log_prior.double(), "eta": torch.tensor(eta).double()}
+
+
+@cases("duals.estep_weights")
+def _(g: Generator) -> Iterator[Any]:
+    yield from weighing(g)
+
+
+@cases("duals.temperature_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for case in weighing(g):
+        yield case | {"eps_eta": 0.3}
+
+
+@cases("duals.weights_kl")
+def _(g: Generator) -> Iterator[Any]:
+    for scale in (1.0, 3.0):
+        yield {"weights": (scale * normal(g, K, B)).softmax(0), "log_prior": normal(g, K, B).log_softmax(0)}
+
+
+@cases("duals.multiplier_loss", "duals.kl_price")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"alpha": positive(g, D), "kl": positive(g, D)}
+
+
+CASES["duals.multiplier_loss"] = lambda g, priced=CASES["duals.kl_price"]: (c | {"bound": 0.3} for c in priced(g))
+
+
+@cases("duals.top_k_mask")
+def _(g: Generator) -> Iterator[Any]:
+    # With ties at the threshold; then a fraction that rounding would make one sample less, and one of all.
+    eligible = torch.tensor([True, False, True, True, False, True, True, True])
+    tied = torch.tensor([1.0, 5.0, 0.0, 1.0, 1.0, 1.0, -2.0, 1.0]).double()
+    for advantage, fraction in ((tied, 0.5), (normal(g, 8), 1.0), (normal(g, 8), 0.35)):
+        yield {"advantage": advantage, "eligible": eligible, "top_k_frac": fraction}
+    yield {"advantage": normal(g, 100), "eligible": torch.ones(100, dtype=torch.bool), "top_k_frac": 0.29}
+    yield {"advantage": normal(g, 8), "eligible": eligible, "top_k_frac": (2.0 - 5e-10) / 6}  # within the allowance
+
+
+def kept_samples(g: Generator) -> Iterator[dict[str, Any]]:
+    """Kept ones among which the largest advantage is not the first, and an unkept one far above."""
+    for eta in (0.7, 2.0):
+        advantage, mask = normal(g, S), torch.tensor([True, False, True, True, False, False])
+        advantage[1] = 9.0
+        yield {
+            "advantage": advantage,
+            "mask": mask,
+            "log_importance": normal(g, S),
+            "eta": torch.tensor(eta).double(),
+        }
+
+
+@cases("duals._kept_logits", "duals.vmpo_weights")
+def _(g: Generator) -> Iterator[Any]:
+    yield from kept_samples(g)
+
+
+@cases("duals.vmpo_temperature_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for case in kept_samples(g):
+        for normalizer in ("weights", "count"):
+            yield case | {"eps_eta": 0.3, "normalizer": normalizer}
+
+
+def mpo(discrete: bool = False, **config: Any) -> Any:
+    """A small MPO agent in float64 whose targets are not its networks."""
+    from minerva_lite.agents import MPOAgent, MPOConfig
+    from minerva_lite.envs import EnvSpec
+
+    shared = {"num_envs": B, "rollout_steps": T, "hidden": (4,), "gamma": 0.9, "action_samples": K, "value_samples": 7}
+    spec = EnvSpec("test", obs_dim=S, num_actions=K) if discrete else EnvSpec("test", obs_dim=S, action_dim=D)
+    made = MPOAgent(MPOConfig(**shared | config), spec, seed=0, device="cpu", dtype=torch.float64)
+    return stirred(made)
+
+
+def stirred(agent: Any) -> Any:
+    """The agent with all its networks moved away from where they start, and from one another."""
+    g = Generator().manual_seed(5)
+    with torch.no_grad():
+        for module in (agent.policy, agent.target_policy, agent.critic, getattr(agent, "target_critic", None)):
+            for p in module.parameters() if module else ():
+                p.add_(0.5 * normal(g, *p.shape))
+    return agent
+
+
+def sequences(g: Generator, discrete: bool) -> Any:
+    from minerva_lite.rollout import Rollout
+
+    data = trajectory(g)
+    action = torch.randint(K, (T, B), generator=g) if discrete else normal(g, T, B, D)
+    ends = (data["terminated"], data["truncated"])
+    return Rollout(normal(g, T, B, S), action, normal(g, T, B), (), data["reward"], normal(g, T, B, S), *ends)
+
+
+def candidates(agent: Any, g: Generator) -> tuple[Tensor, tuple, Tensor, Tensor, Tensor]:
+    """Six states, the old parameters there, and the actions to be weighed with their prior and Q."""
+    states = normal(g, S, S)
+    old = tuple(p.detach() for p in agent.target_policy(states))
+    with torch.no_grad():
+        return states, old, *agent.candidates(states, old)
+
+
+@cases("agents.mpo.MPOAgent.critic_targets")
+def _(g: Generator) -> Iterator[Any]:
+    for discrete in (False, True):
+        batch = sequences(g, discrete)
+        yield {"self": mpo(discrete), "batch": batch, "obs": batch.obs, "next_obs": batch.next_obs}
+
+
+@cases("agents.mpo.MPOAgent.expected_value")
+def _(g: Generator) -> Iterator[Any]:
+    for discrete in (False, True):
+        yield {"self": mpo(discrete), "obs": normal(g, T, B, S)}
+
+
+@cases("agents.mpo.MPOAgent.candidates")
+def _(g: Generator) -> Iterator[Any]:
+    for discrete in (False, True):
+        agent, states = mpo(discrete), normal(g, S, S)
+        yield {"self": agent, "states": states, "old": tuple(p.detach() for p in agent.target_policy(states))}
+
+
+@cases("agents.mpo.MPOAgent.critic_step")
+def _(g: Generator) -> Iterator[Any]:
+    for discrete in (False, True):
+        batch = sequences(g, discrete)
+        yield {"self": mpo(discrete), "obs": batch.obs, "action": batch.action, "target": normal(g, T, B)}
+
+
+@cases("agents.mpo.MPOAgent.estep")
+def _(g: Generator) -> Iterator[Any]:
+    for penalty in (True, False):
+        agent = mpo(action_penalty=penalty, eta_penalty_init=0.4, eps_penalty=0.3)
+        _, _, action, log_prior, q_value = candidates(agent, g)
+        yield {"self": agent, "action": 2.0 * action, "log_prior": log_prior, "q_value": q_value}
+
+
+@cases("agents.mpo.MPOAgent.overshoot")
+def _(g: Generator) -> Iterator[Any]:
+    for scale in (1.0, 3.0):
+        yield {"self": mpo(), "action": scale * normal(g, K, B, D)}
+
+
+@cases("agents.mpo.MPOAgent.mstep")
+def _(g: Generator) -> Iterator[Any]:
+    for discrete in (False, True):
+        agent = mpo(discrete, policy_steps=2, alpha_mean_init=3.0)
+        states, old, action, log_prior, q_value = candidates(agent, g)
+        weights = (log_prior + q_value).softmax(0)
+        yield {"self": agent, "states": states, "old": old, "action": action, "weights": weights}
+
+
+@cases("agents.mpo.MPOAgent.fit_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for discrete in (False, True):
+        agent = mpo(discrete)
+        states, old, action, log_prior, q_value = candidates(agent, g)
+        weights = (log_prior + q_value).softmax(0)
+        yield {"self": agent, "action": action, "weights": weights, "old": old, "params": agent.policy(states)}
+
+
+def vmpo(g: Generator, discrete: bool = False, **config: Any) -> tuple[Any, dict[str, Any]]:
+    """A small V-MPO agent in float64 whose policy has left its target, and a batch of it before the E-step."""
+    from minerva_lite.agents import VMPOAgent, VMPOConfig
+    from minerva_lite.envs import EnvSpec
+
+    shared = {"num_envs": B, "rollout_steps": T, "hidden": (4,), "act_by": "online", "vf_coef": 0.4}
+    spec = EnvSpec("test", obs_dim=S, num_actions=K) if discrete else EnvSpec("test", obs_dim=S, action_dim=D)
+    agent = stirred(VMPOAgent(VMPOConfig(**shared | config), spec, seed=0, device="cpu", dtype=torch.float64))
+    action = torch.randint(K, (N,), generator=g) if discrete else normal(g, N, D)
+    names = ("advantage", "value_target", "behavior_log_prob")
+    return agent, {"obs": normal(g, N, S), "action": action} | {name: normal(g, N) for name in names}
+
+
+@cases("agents.vmpo.VMPOAgent.estep")
+def _(g: Generator) -> Iterator[Any]:
+    for clip in (1.5, 0.2):
+        agent, batch = vmpo(g, importance_clip=clip)
+        log_prob = agent.policy.log_prob(agent.target_policy(batch["obs"]), batch["action"])
+        yield {"self": agent, "batch": batch | {"behavior_log_prob": (log_prob + normal(g, N)).detach()}}
+
+
+@cases("agents.vmpo.VMPOAgent.loss")
+def _(g: Generator) -> Iterator[Any]:
+    for discrete in (False, True):
+        agent, batch = vmpo(g, discrete, alpha_mean_init=3.0)
+        yield {"self": agent, "batch": batch | agent.estep(batch)}
+
+
+@cases("agents.vmpo.VMPOAgent.kl_parts")
+def _(g: Generator) -> Iterator[Any]:
+    for discrete in (False, True):
+        for kl_over in ("all", "kept"):
+            agent, batch = vmpo(g, discrete, kl_over=kl_over)
+            batch["advantage"][0] = 9.0  # the first row is kept
+            batch |= agent.estep(batch)
+            yield {"self": agent, "batch": batch, "params": agent.policy(batch["obs"])}

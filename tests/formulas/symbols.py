@@ -338,3 +338,149 @@ TABLES: dict[str, Table] = {
         }
     ),
 }
+
+ESTEP = {r"Q_{ib}": "q_value [i b]", r"\log p_{ib}": "log_prior [i b]", r"\eta": "eta", "c_b": "[b]"}
+KEPT = {
+    "A_t": "advantage [t]",
+    "m_t": "mask [t]",
+    r"\log w_t": "log_importance [t]",
+    r"\eta": "eta",
+}
+TABLES |= {
+    "returns.retrace_targets": Table(
+        data("r_t", "V(s_{t+1})", "d_t", "z_t", r"\log \rho_t", r"\gamma", r"\lambda")
+        | {
+            "Q(s_t, a_t)": "q_value [t b]",
+            "c_t": "[t b]",
+            r"\delta_t": "[t b]",
+            "w_t": "[t b]",
+            r"\Delta_t": "[t b]",
+            r"Q^{\mathrm{ret}}_t": "[t b]",
+        }
+    ),
+    "distributions.gaussian_kl_mean_std": Table(
+        {
+            r"\mu^{\mathrm{old}}_i": "mean_old [t b i]",
+            r"\sigma^{\mathrm{old}}_i": "std_old [t b i]",
+            r"\mu_i": "mean [t b i]",
+            r"\sigma_i": "std [t b i]",
+            r"\Delta_i": "[t b i]",
+            r"r_i": "[t b i]",
+            r"\mathrm{KL}^\mu_i": "[t b i]",
+            r"\mathrm{KL}^\sigma_i": "[t b i]",
+        }
+    ),
+    "objectives.weighted_nll": Table({r"\log \pi_{ib}": "log_prob [i b]", "q_{ib}": "weights [i b]", r"L^\pi": "[]"}),
+    "diagnostics.effective_sample_size": Table({"w_i": "weights [i b]", r"\mathrm{ESS}": "[b]"}),
+    "duals.positive": Table({r"\tilde{\eta}": "raw [i]", r"\eta": "[i]"}),
+    "duals.project_raw": Table({r"\tilde{\eta}": "raw [i]", r"\tilde{\eta}'": "[i]"}),
+    "duals.raw_of": Table({r"\eta": "value", "y": "[]", r"\tilde{\eta}": "[]"}),
+    "duals.estep_weights": Table(ESTEP | {"q_{ib}": "[i b]"}),
+    "duals.temperature_loss": Table(ESTEP | {r"\varepsilon_\eta": "eps_eta", r"\ell_b": "[b]", "g": "[]"}),
+    "duals.weights_kl": Table({"q_{ib}": "weights [i b]", r"\log p_{ib}": "log_prior [i b]", r"\mathrm{KL}_b": "[b]"}),
+    "duals.multiplier_loss": Table(
+        {r"\alpha_i": "alpha [i]", r"\mathrm{KL}_i": "kl [i]", r"\varepsilon": "bound", r"L^\alpha": "[]"}
+    ),
+    "duals.kl_price": Table({r"\alpha_i": "alpha [i]", r"\mathrm{KL}_i": "kl [i]", "P": "[]"}),
+    "duals.top_k_mask": Table(
+        {
+            "A_t": "advantage [t]",
+            "e_t": "eligible [t]",
+            r"\kappa": "top_k_frac",
+            "n": "[]",
+            "k": "[]",
+            "m_t": "[t]",
+        }
+    ),
+    "duals._kept_logits": Table(KEPT | {"c": "[]", r"\ell_t": "[t]"}),
+    "duals.vmpo_weights": Table({r"\ell_t": "logits [t]", r"\psi_t": "[t]"}),
+    "duals.vmpo_temperature_loss": Table(
+        {
+            "m_t": "mask [t]",
+            r"\log w_t": "log_importance [t]",
+            r"\eta": "eta",
+            r"\varepsilon_\eta": "eps_eta",
+            r"\ell_t": "logits [t]",
+            "c": "best",
+            r"\log W": "[]",
+            "g": "[]",
+        }
+    ),
+    "agents.mpo.MPOAgent.critic_targets": Table(
+        {
+            "r_t": "batch.reward [t b]",
+            "d_t": "batch.terminated [t b]",
+            "V(s_{t+1})": "next_value [t b]",
+            r"\gamma": "self.config.gamma",
+            r"Q^{\mathrm{target}}_t": "[t b]",
+        }
+    ),
+    "agents.mpo.MPOAgent.expected_value": Table(
+        {
+            r"\ell_a": "params[0] [t b a]",
+            "Q'(s, a)": "values [t b a]",
+            "Q'(s, a_i)": "q_value [i t b]",
+            "V(s)": "[t b]",
+        }
+    ),
+    "agents.mpo.MPOAgent.candidates": Table(
+        {
+            r"\ell_{ba}": "old[0] [b a]",
+            "Q'_{ib}": "q_value [i b]",
+            "N": "#[i]",
+            r"\log p_{ab}": "[a b]",
+            r"\log p_{ib}": "[i b]",
+        }
+    ),
+    "agents.mpo.MPOAgent.critic_step": Table(
+        {"Q(s_t, a_t)": "q_value [t b]", r"Q^{\mathrm{target}}_t": "target [t b]", "L^Q": "[]"}, index=SAMPLES
+    ),
+    "agents.mpo.MPOAgent.estep": Table(
+        {
+            "g^Q": "by_value",
+            "g^x": "by_penalty",
+            "q^Q_{ib}": "weights [i b]",
+            "q^x_{ib}": "pull [i b]",
+            "g": "[]",
+            "q_{ib}": "[i b]",
+        }
+    ),
+    "agents.mpo.MPOAgent.overshoot": Table({"a_{ib}": "action [i b d]", "x_{ib}": "[i b]"}, inner="d"),
+    "agents.mpo.MPOAgent.mstep": Table({r"L^\pi": "fit", "P": "price", "L": "[]"}),
+    "agents.mpo.MPOAgent.fit_loss": Table(
+        {
+            "q_{ib}": "weights [i b]",
+            r"\log \pi_\theta(a_i \mid s_b)": "log_prob [i b]",
+            "a_{ib}": "action[:,:,:] [i b d]",  # the actions of a finite set have no third axis
+            r"\mu^{\mathrm{old}}_b": "old[0] [b d]",
+            r"\sigma^{\mathrm{old}}_b": "old[1] [b d]",
+            r"\mu_b": "params[0] [b d]",
+            r"\sigma_b": "params[1] [b d]",
+            r"L^\mu": "[]",
+            r"L^\sigma": "[]",
+            r"L^\pi": "[]",
+        },
+        inner="d",
+    ),
+    "agents.vmpo.VMPOAgent.estep": Table(
+        {r"\log \rho_t": "log_ratio [t]", r"w_{\max}": "self.config.importance_clip", r"\log w_t": "[t]"}
+    ),
+    "agents.vmpo.VMPOAgent.loss": Table(
+        {
+            r"\psi_t": "batch['psi'] [t]",
+            r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
+            "V(s_t)": "value [t]",
+            "R_t": "batch['value_target'] [t]",
+            "c_V": "self.config.vf_coef",
+            "g": "temperature",
+            "P": "price",
+            r"L^\alpha": "slack",
+            r"L^\pi": "[]",
+            "L^V": "[]",
+            "L": "[]",
+        }
+    ),
+    "agents.vmpo.VMPOAgent.kl_parts": Table(
+        {r"\mathrm{KL}_{ti}": "part [t i]", "m_t": "batch['kept'] [t]", r"\mathrm{KL}": "[]"}
+    ),
+}

@@ -19,7 +19,7 @@ from functools import cached_property
 from .latex import FormulaError, tokens_of
 
 SPEC = re.compile(
-    r"^\s*(?P<source>[^\[\]#@]*(?:\[[-\w:\"']+\][\w.]*)*?)\s*(?P<kind>[#@]?)(?:\[(?P<axes>[a-z ]*)\])?\s*$"
+    r"^\s*(?P<source>[^\[\]#@]*(?:\[[-\w:,\"']+\][\w.]*)*?)\s*(?P<kind>[#@]?)(?:\[(?P<axes>[a-z ]*)\])?\s*$"
 )
 # Symbols of the notation that mean the same everywhere: a table that has the parts need not declare them.
 IDENTITIES = {"e_t": r"d_t \vee z_t"}

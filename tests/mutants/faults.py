@@ -25,6 +25,8 @@ RETURNS, OBJECTIVES, ENVS = "returns.py", "objectives.py", "envs.py"
 PPO, NORMALIZER, LEARNING, ON_POLICY = "agents/ppo.py", "normalizer.py", "learning.py", "on_policy.py"
 TRPO, REINFORCE, TRUST_REGION = "agents/trpo.py", "agents/reinforce.py", "trust_region.py"
 ROLLOUT, BOUNDS = "rollout.py", "bounds.py"
+AGENT, REPLAY, DUALS, MPO, VMPO = "agent.py", "replay.py", "duals.py", "agents/mpo.py", "agents/vmpo.py"
+NETWORKS, DISTRIBUTIONS, DIAGNOSTICS = "networks.py", "distributions.py", "diagnostics.py"
 
 GAE_SUM = "test_returns.py::test_gae_is_the_double_sum"
 RETURNS_SUM = "test_returns.py::test_returns_are_the_sum"
@@ -97,12 +99,62 @@ TV_SUM = TEXTS + "test_total_variation_is_half_a_sum_over_actions_not_a_maximum"
 NO_DISTANCE = TEXTS + "test_the_penalty_constant_holds_no_distance"
 ARG_MIN = TEXTS + "test_a_value_function_minimizes_its_squared_error"
 
+FMPO, BY_HAND = "test_faults_mpo.py::", "test_duals.py::"
+TARGET_ENDS = FMPO + "test_a_target_ends_where_the_episode_does_and_bootstraps_where_it_was_cut"
+NEXT_RATIO = FMPO + "test_the_trace_of_a_step_is_the_ratio_of_the_next_action"
+LIVED = FMPO + "test_a_replay_gives_back_what_was_lived_in_its_order_and_all_of_it"
+NO_PHANTOM_ROW = FMPO + "test_a_replay_takes_no_row_that_nobody_lived"
+REPLAY_DRAWS = FMPO + "test_a_restored_replay_draws_the_same"
+EVERY_STEP = FMPO + "test_every_step_that_was_lived_is_learned_from"
+PHANTOM = FMPO + "test_what_a_row_that_nobody_lived_holds_changes_nothing"
+LEFT_OUT = FMPO + "test_a_row_that_nobody_lived_is_not"
+KEPT_ALONE = FMPO + "test_the_temperature_feels_the_kept_samples_alone"
+UNDERFLOW = FMPO + "test_one_restarting_step_far_above_underflows_nothing"
+TIES = FMPO + "test_ties_keep_exactly_k"
+LARGE = FMPO + "test_large_values_keep_the_temperatures_slope"
+FINITE_SET = FMPO + "test_a_finite_set_is_weighed_from_the_target_policy_not_from_equal_odds"
+TILT = FMPO + "test_importance_weights_tilt_the_weights_and_their_dual_alike"
+INFLATED = FMPO + "test_inflating_the_std_does_not_relax_the_bound_on_the_mean"
+PRICE = FMPO + "test_a_broken_bound_raises_its_price_at_the_multipliers_own_rate"
+TEMPERATURE = FMPO + "test_the_temperature_steps_at_the_multipliers_rate"
+NO_WAY = FMPO + "test_a_price_is_no_way_into_the_policy_nor_the_policy_into_a_price"
+NO_GRADIENT_OF_Q = FMPO + "test_values_and_weights_take_no_gradient_from_the_e_step"
+COMES_BACK = FMPO + "test_a_multiplier_that_fell_to_its_floor_comes_back"
+HELD = FMPO + "test_multipliers_stay_where_they_have_a_slope"
+ASKED = FMPO + "test_the_e_step_and_the_targets_ask_the_target_networks_alone"
+CENTERED = FMPO + "test_mpos_bounds_are_centered_on_the_target"
+BEYOND = FMPO + "test_a_critic_knows_no_action_beyond_the_bounds"
+SHARED = FMPO + "test_a_shared_encoder_learns_from_the_values_too"
+MPO_PERIOD = FMPO + "test_mpos_targets_move_every_period_of_learner_steps"
+VMPO_PERIOD = FMPO + "test_vmpos_target_moves_every_period_of_updates_and_psi_once_an_update"
+HALVES = FMPO + "test_the_std_is_fitted_with_the_old_mean_and_the_mean_with_the_old_std"
+FIRST_OR_ALL = FMPO + "test_mpo_learns_from_the_first_step_or_from_all"
+WAITS = FMPO + "test_mpo_waits_until_it_has_something_to_learn_from"
+CONTINUES = FMPO + "test_a_restored_agent_continues_to_the_bit"
+DIVERGED = FMPO + "test_a_diverged_policy_does_not_train_on"
+STARTS = FMPO + "test_a_multiplier_starts_at_its_value"
+PENALTY_BOUND = FMPO + "test_the_penaltys_bound_moves_its_temperature"
+PENALTY_ADDED = FMPO + "test_the_penaltys_weights_are_added_and_pull_inside"
+OPTION = FMPO + "test_an_option_is_used"
+RETRACE = "test_returns.py::test_retrace_by_hand"
+RETRACE_SUM = "test_returns.py::test_retrace_is_the_double_sum"
+FIRST_RATIO_UNUSED = "test_returns.py::test_the_first_ratio_of_a_sequence_is_never_used"
+TOP_K, EXACTLY_K = BY_HAND + "test_top_k_mask_by_hand", BY_HAND + "test_exactly_k_are_kept_and_none_is_better"
+MULTIPLIER = BY_HAND + "test_multiplier_loss_by_hand"
+PARTS = "test_distributions.py::test_kl_parts_by_hand"
+ESTEP = BY_HAND + "test_estep_weights_by_hand"
+VMPO_LOSS, VMPO_ESTEP = "test_vmpo.py::test_loss_by_hand", "test_vmpo.py::test_estep_by_hand"
+MSTEP, FIT, OVERSHOOT = (f"test_mpo.py::test_{part}_by_hand" for part in ("mstep", "fit_loss", "overshoot"))
+NORM = TEXTS + "test_the_action_penalty_is_a_distance_not_its_square"
+NOT_DIVIDED = TEXTS + "test_inner_steps_divide_no_learning_rate"
+NO_IDENTITY = TEXTS + "test_the_decoupled_parts_sum_to_the_kl_only_for_an_unchanged_std"
+
 MUTANTS = (
     Mutant(
         1,
         "GAE takes a time limit for a terminal state and drops the successor's value",
         RETURNS,
-        (("gamma * next_value.masked_fill(terminated, 0.0)", "gamma * next_value.masked_fill(terminated | truncated, 0.0)"),),
+        (("gamma * next_value.masked_fill(terminated, 0.0) - value", "gamma * next_value.masked_fill(terminated | truncated, 0.0) - value"),),
         (MIDDLE_TRUNCATED, GAE_SUM),
     ),
     Mutant(
@@ -135,8 +187,8 @@ MUTANTS = (
         RETURNS,
         (
             (
-                "gamma * next_value.masked_fill(terminated, 0.0)",
-                "gamma * torch.cat([next_value[:-1].masked_fill(terminated[:-1], 0.0), next_value[-1:]])",
+                "gamma * next_value.masked_fill(terminated, 0.0) - value",
+                "gamma * torch.cat([next_value[:-1].masked_fill(terminated[:-1], 0.0), next_value[-1:]]) - value",
             ),
         ),
         (ENDS_TERMINAL, GAE_SUM),
@@ -157,35 +209,35 @@ MUTANTS = (
         3,
         "no terminal mask in the target at all",
         RETURNS,
-        (("gamma * next_value.masked_fill(terminated, 0.0)", "gamma * next_value"),),
+        (("gamma * next_value.masked_fill(terminated, 0.0) - value", "gamma * next_value - value"),),
         (MIDDLE_TERMINATES, GAE_SUM),
     ),
     Mutant(
         4,
         "the trace is cut by the flag of step t + 1 where that of step t belongs",
         RETURNS,
-        (("td_error[t] + weight[t] * running", "td_error[t] + weight[min(t + 1, len(weight) - 1)] * running"),),
+        (("td_error[t] + weight[t] * running\n            advantage", "td_error[t] + weight[min(t + 1, len(weight) - 1)] * running\n            advantage"),),
         (MIDDLE_TERMINATES, GAE_SUM),
     ),
     Mutant(
         4,
         "the trace is cut by the flag of step t - 1",
         RETURNS,
-        (("td_error[t] + weight[t] * running", "td_error[t] + weight[max(t - 1, 0)] * running"),),
+        (("td_error[t] + weight[t] * running\n            advantage", "td_error[t] + weight[max(t - 1, 0)] * running\n            advantage"),),
         (MIDDLE_TERMINATES, GAE_SUM),
     ),
     Mutant(
         4,
         "the bootstrap is masked by the flag of step t + 1",
         RETURNS,
-        (("gamma * next_value.masked_fill(terminated, 0.0)", "gamma * next_value.masked_fill(terminated.roll(-1, 0), 0.0)"),),
+        (("gamma * next_value.masked_fill(terminated, 0.0) - value", "gamma * next_value.masked_fill(terminated.roll(-1, 0), 0.0) - value"),),
         (MIDDLE_TERMINATES, GAE_SUM),
     ),
     Mutant(
         4,
         "the bootstrap is masked by the flag of step t - 1",
         RETURNS,
-        (("gamma * next_value.masked_fill(terminated, 0.0)", "gamma * next_value.masked_fill(terminated.roll(1, 0), 0.0)"),),
+        (("gamma * next_value.masked_fill(terminated, 0.0) - value", "gamma * next_value.masked_fill(terminated.roll(1, 0), 0.0) - value"),),
         (MIDDLE_TERMINATES, GAE_SUM),
     ),
     Mutant(
@@ -243,30 +295,30 @@ MUTANTS = (
         7,
         "the running return uses a discount of its own",
         ON_POLICY,
-        (("RewardScaler(config.gamma)", "RewardScaler(0.99)"),),
+        (("RewardScaler(self.config.gamma)", "RewardScaler(0.99)"),),
         (OWN_GAMMA,),
     ),
     Mutant(
         8,
         "observation statistics move between collecting and learning",
-        ON_POLICY,
+        AGENT,
         (
             ("figures = self.improve(rollout, progress)", "self.obs_normalizer.absorb(rollout.obs)\n        figures = self.improve(rollout, progress)"),
-            ("            self.obs_normalizer.absorb(rollout.obs)\n        return figures", "            pass\n        return figures"),
+            ("            self.obs_normalizer.absorb(rollout.visited)\n        return figures |", "            pass\n        return figures |"),
         ),
         (FIRST_RATIO, ONE_MOMENT),
     ),
     Mutant(
         8,
         "observation statistics move with every action",
-        ON_POLICY,
-        (("params = self.policy(self.normalized(obs))\n", "self.obs_normalizer.absorb(obs)\n        params = self.policy(self.normalized(obs))\n"),),
+        AGENT,
+        (("        params = (self.policy if", "        self.obs_normalizer.absorb(obs)\n        params = (self.policy if"),),
         (FIRST_RATIO, ONE_MOMENT),
     ),
     Mutant(
         9,
         "the saved state lacks the normalizer's statistics",
-        ON_POLICY,
+        AGENT,
         (
             ('"modules": self.modules.state_dict(),', '"modules": {k: v for k, v in self.modules.state_dict().items() if "normalizer" not in k},'),
             ('self.modules.load_state_dict(state["modules"])', 'self.modules.load_state_dict(state["modules"], strict=False)'),
@@ -276,7 +328,7 @@ MUTANTS = (
     Mutant(
         9,
         "loading leaves the saved statistics out",
-        ON_POLICY,
+        AGENT,
         (
             (
                 'self.modules.load_state_dict(state["modules"])',
@@ -334,7 +386,7 @@ MUTANTS = (
         30,
         "the last TD error carries the exponent T - t + 1 of the PPO paper instead of T - t - 1",
         RETURNS,
-        (("        # No trace enters from beyond", "        td_error[-1] *= (gamma * lam) ** 2\n        # No trace enters from beyond"),),
+        (("        # No trace enters from beyond the last row:", "        td_error[-1] *= (gamma * lam) ** 2\n        # No trace enters from beyond the last row:"),),
         (TO_THE_END, GAE_SUM),
     ),
     Mutant(
@@ -550,7 +602,7 @@ MUTANTS = (
     Mutant(0, "a bound of 0 passes", TRPO, (("require_positive(kl_bound=self.kl_bound, natural", "require_positive(natural"),), (REFUSED,)),
     Mutant(0, "no iteration of conjugate gradient passes", TRPO, (("            cg_iterations=self.cg_iterations,\n", ""),), (REFUSED,)),
     Mutant(0, "a vine with a NaN is learned from", ROLLOUT, (("named = {name: getattr(self, name) for name in (", "named = {name: torch.zeros(()) for name in ("),), (NOT_FINITE,)),
-    Mutant(0, "second episodes are learned from as well", ON_POLICY, ((" if c.whole_episodes else batch", " if False else batch"),), (FIRST_EPISODES,)),
+    Mutant(0, "second episodes are learned from as well", ON_POLICY, (("return rollout.real & rollout.first_episode if self.config.whole_episodes else rollout.real", "return rollout.real"),), (FIRST_EPISODES,)),
     Mutant(0, "the mask of first episodes holds the second ones too", ROLLOUT, (("self.ended.cumsum(0) - self.ended.long() == 0", "self.ended.cumsum(0) - self.ended.long() <= 1"),), (FIRST_EPISODES,)),
     Mutant(0, "an episode's last step is masked out", ROLLOUT, (("self.ended.cumsum(0) - self.ended.long() == 0", "self.ended.cumsum(0) == 0"),), (FIRST_EPISODES,)),
     Mutant(0, "gamma^t weighs the states though nobody asked", REINFORCE, (("if self.config.discount_states else torch", "if True else torch"),), (GAMMA_T,)),
@@ -559,5 +611,125 @@ MUTANTS = (
     Mutant(0, "the leave-one-out baseline divides by all", RETURNS, (("count = mask.sum(1, keepdim=True) - mask.long()", "count = mask.sum(1, keepdim=True).expand_as(mask)"),), (OTHERS,)),
     Mutant(0, "a fit that made the critic worse is kept", LEARNING, (("if not better:", "if False:"),), (UNDONE,)),
     Mutant(0, "a fit that ended in NaN is kept", LEARNING, (("better = bool(loss() <= before)", "better = not bool(loss() > before)"),), (UNDONE,)),
+    Mutant(1, "MPO's one-step target takes a time limit for a terminal state", MPO, (("batch.reward + c.gamma * next_value.masked_fill(batch.terminated, 0.0)", "batch.reward + c.gamma * next_value.masked_fill(batch.terminated | batch.truncated, 0.0)"),), (TARGET_ENDS,)),
+    Mutant(1, "Retrace does", RETURNS, (("gamma * next_value.masked_fill(terminated, 0.0) - q_value", "gamma * next_value.masked_fill(terminated | truncated, 0.0) - q_value"),), (TARGET_ENDS, RETRACE, RETRACE_SUM,)),
+    Mutant(1, "the replay stores one flag for both ends", REPLAY, (("column[index] = getattr(rollout, name)", 'column[index] = rollout.ended if name == "terminated" else getattr(rollout, name)'),), (TARGET_ENDS, LIVED,)),
+    Mutant(2, "Retrace bootstraps in the last row of a sequence even if the episode terminated there", RETURNS, (("gamma * next_value.masked_fill(terminated, 0.0) - q_value", "gamma * torch.cat([next_value[:-1].masked_fill(terminated[:-1], 0.0), next_value[-1:]]) - q_value"),), (TARGET_ENDS, RETRACE_SUM,)),
+    Mutant(3, "no terminal mask in MPO's one-step target", MPO, (("batch.reward + c.gamma * next_value.masked_fill(batch.terminated, 0.0)", "batch.reward + c.gamma * next_value"),), (TARGET_ENDS,)),
+    Mutant(3, "none in Retrace", RETURNS, (("gamma * next_value.masked_fill(terminated, 0.0) - q_value", "gamma * next_value - q_value"),), (TARGET_ENDS, RETRACE, RETRACE_SUM,)),
+    Mutant(4, "Retrace is cut by the flag of step t + 1", RETURNS, (("next_trace.masked_fill(terminated | truncated, 0.0)", "next_trace.masked_fill((terminated | truncated).roll(-1, 0), 0.0)"),), (TARGET_ENDS, RETRACE_SUM,)),
+    Mutant(4, "MPO's one-step target is masked by the flag of step t - 1", MPO, (("batch.reward + c.gamma * next_value.masked_fill(batch.terminated, 0.0)", "batch.reward + c.gamma * next_value.masked_fill(batch.terminated.roll(1, 0), 0.0)"),), (TARGET_ENDS,)),
+    Mutant(5, "Retrace runs on over a truncation into the next episode", RETURNS, (("next_trace.masked_fill(terminated | truncated, 0.0)", "next_trace.masked_fill(terminated, 0.0)"),), (TARGET_ENDS, RETRACE_SUM,)),
+    Mutant(5, "the replay takes the next row's observation for the successor, across the end of an episode too", REPLAY, (("        return Rollout(**drawn, behavior_params=())", '        drawn["next_obs"] = self.columns["obs"][(row + 1) % self.capacity, draw % envs]\n        return Rollout(**drawn, behavior_params=())'),), (LIVED,)),
+    Mutant(22, "Retrace weighs the correction of step t + 1 by the ratio of step t", RETURNS, (("next_trace = torch.cat([trace[1:], torch.zeros_like(trace[:1])])", "next_trace = trace"),), (NEXT_RATIO, RETRACE, RETRACE_SUM, FIRST_RATIO_UNUSED,)),
+    Mutant(22, "by that of step t + 2", RETURNS, (("next_trace = torch.cat([trace[1:], torch.zeros_like(trace[:1])])", "next_trace = torch.cat([trace[2:], torch.zeros_like(trace[:2])])"),), (NEXT_RATIO, RETRACE_SUM,)),
+    Mutant(23, "Retrace is computed, and the critic learns from the one-step target", MPO, (("        return retrace_targets(batch.reward, q_value, next_value, log_ratio, *ends, gamma=c.gamma, lam=c.lam)", "        retrace_targets(batch.reward, q_value, next_value, log_ratio, *ends, gamma=c.gamma, lam=c.lam)\n        return batch.reward + c.gamma * next_value.masked_fill(batch.terminated, 0.0)"),), (NEXT_RATIO, TARGET_ENDS,)),
+    Mutant(23, "nobody asks which target was wanted", MPO, (('if c.critic_target == "one_step":', "if c.critic_target:"),), (NEXT_RATIO, TARGET_ENDS, OPTION,)),
+    Mutant(24, "the new variance in the mean part of the KL: inflating the std relaxes the bound on the mean", DISTRIBUTIONS, (("shift = (mean - mean_old) / std_old", "shift = (mean - mean_old) / std"),), (INFLATED, PARTS, PRICE,)),
+    Mutant(
+        24,
+        "V-MPO splits the KL exactly, with the new variance in the mean part",
+        VMPO,
+        (
+            (
+                'zip(bounds, self.policy.kl_parts(batch["old"], params), strict=False)',
+                "zip(bounds, split, strict=False)",
+            ),
+            (
+                "        found = []\n",
+                """        found, split = [], self.policy.kl_parts(batch["old"], params)
+        if len(split) == 2:
+            split = (self.policy.kl(batch["old"], params).unsqueeze(-1) - split[1].sum(-1, keepdim=True), split[1])
+""",
+            ),
+        ),
+        (INFLATED, PRICE),
+    ),
+    Mutant(25, "the weights are masked by top-k, the temperature's loss is not", VMPO, (('batch["scaled"], batch["kept"], batch["log_importance"], self.multiplier("eta"), c.eps_eta, c.log_normalizer', 'batch["scaled"], torch.ones_like(batch["kept"]), batch["log_importance"], self.multiplier("eta"), c.eps_eta, c.log_normalizer'),), (KEPT_ALONE, VMPO_LOSS,)),
+    Mutant(26, "the maximum is taken over all samples, and the weights over their sum plus 1e-20", DUALS, (("best = advantage.masked_fill(~mask, -torch.inf).max()", "best = advantage.max()"), ("return logits.softmax(0)", "return logits.exp() / (logits.exp().sum() + 1e-20)"),), (UNDERFLOW,)),
+    Mutant(26, "the maximum is taken over all samples, and the weights are 0 over 0", DUALS, (("best = advantage.masked_fill(~mask, -torch.inf).max()", "best = advantage.max()"), ("return logits.softmax(0)", "return logits.exp() / logits.exp().sum()"),), (UNDERFLOW,)),
+    Mutant(26, "the maximum is taken over all samples, and the temperature's loss is log 0", DUALS, (("best = advantage.masked_fill(~mask, -torch.inf).max()", "best = advantage.max()"), ("logits.logsumexp(0) - total", "logits.exp().sum().log() - total"),), (UNDERFLOW,)),
+    Mutant(27, "whoever ties with the k-th is kept as well", DUALS, (("return torch.zeros_like(eligible).scatter(0, order[:k], True)", "return eligible & (advantage >= advantage[order[k - 1]])"),), (TIES, TOP_K, EXACTLY_K,)),
+    Mutant(28, "a multiplier's gradient has the wrong sign: what breaks its bound grows cheap", DUALS, (("(alpha * (bound - kl.detach())).sum()", "(alpha * (kl.detach() - bound)).sum()"),), (PRICE, MULTIPLIER,)),
+    Mutant(28, "the temperature's: it rises the more, the further the weights are from their prior", DUALS, (("eta * (eps_eta + log_normalizer.mean())", "eta * (log_normalizer.mean() - eps_eta)"),), (TEMPERATURE, LARGE,)),
+    Mutant(28, "MPO climbs the multipliers' loss", MPO, (('self.step("duals", sum(', 'self.step("duals", -sum('),), (PRICE, MSTEP,)),
+    Mutant(28, "V-MPO's multipliers feel their own price and fall to nothing", DUALS, (("(alpha.detach() * kl).sum()", "(alpha * kl).sum()"),), (PRICE, VMPO_LOSS,)),
+    Mutant(29, "MPO's optimizer of the multipliers is made and never stepped", MPO, (('        optimizer.step()\n        if name == "duals":', '        if name != "duals":\n            optimizer.step()\n        else:'),), (PRICE, TEMPERATURE, PENALTY_BOUND, MSTEP,)),
+    Mutant(29, "V-MPO's optimizer never hears of the multipliers", VMPO, (('            {"params": list(self.duals.parameters()), "lr": c.dual_learning_rate},\n', ""),), (PRICE, TEMPERATURE,)),
+    Mutant(33, "the action penalty is the squared distance", MPO, (("(action - action.clamp(-1.0, 1.0)).norm(dim=-1)", "(action - action.clamp(-1.0, 1.0)).square().sum(-1)"),), (NORM, OVERSHOOT, PENALTY_ADDED,)),
+    Mutant(34, "the policy's learning rate is divided by the root of the number of inner steps", MPO, (('("policy", c.policy_learning_rate))', '("policy", c.policy_learning_rate / math.sqrt(c.policy_steps)))'), ('"policy": c.policy_learning_rate, "duals"', '"policy": c.policy_learning_rate / math.sqrt(c.policy_steps), "duals"'),), (NOT_DIVIDED,)),
+    Mutant(35, "the KL of a Gaussian policy is the sum of its decoupled parts", NETWORKS, (("return gaussian_kl(*old, *new).sum(-1)", "return sum(gaussian_kl_mean_std(*old, *new)).sum(-1)"),), (NO_IDENTITY,)),
+    Mutant(36, "the first row of every episode is taken for a phantom and left out", ROLLOUT, (("            truncated=truncated,\n        ),\n        obs,", "            truncated=truncated,\n            restart_weight=torch.cat([torch.ones_like(reward[:1]), (~(terminated | truncated))[:-1].to(reward.dtype)]),\n        ),\n        obs,"),), (EVERY_STEP,)),
+    Mutant(36, "the row at which an episode ends is taken for the phantom", ON_POLICY, (("if c.whole_episodes or rollout.restart_weight is not None:\n            batch = kept_rows(batch, self.kept(rollout)", "if True:\n            batch = kept_rows(batch, (~rollout.ended)"),), (EVERY_STEP,)),
+    Mutant(37, "NaN and infinity in a Gaussian policy's outputs become 0", NETWORKS, (("output = self.mean(obs)", "output = self.mean(obs).nan_to_num(0.0, 0.0, 0.0)"),), (DIVERGED,)),
+    Mutant(37, "in a categorical policy's", NETWORKS, (("return (self.logits(obs),)", "return (self.logits(obs).nan_to_num(0.0, 0.0, 0.0),)"),), (DIVERGED,)),
+    Mutant(38, "the action penalty's bound is accepted, and that of the E-step used", MPO, (('self.multiplier("eta_penalty"), c.eps_penalty)', 'self.multiplier("eta_penalty"), c.eps_eta)'),), (PENALTY_BOUND, OPTION,)),
+    Mutant(38, "the action penalty is accepted and never computed", MPO, (("            loss = by_value + by_penalty", "            loss = by_value"), ("both = weights + pull", "both = weights"),), (PENALTY_BOUND, PENALTY_ADDED, OPTION,)),
+    Mutant(38, "MPO's eta_init is accepted, and 1 used", MPO, (("raw_of(c.eta_init)", "raw_of(1.0)"),), (STARTS, OPTION,)),
+    Mutant(38, "MPO's alpha_mean_init is accepted, and 1 used", MPO, (("raw_of(c.alpha_mean_init)", "raw_of(1.0)"),), (STARTS, OPTION,)),
+    Mutant(38, "MPO's alpha_std_init is accepted, and 1 used", MPO, (("raw_of(c.alpha_std_init)", "raw_of(1.0)"),), (STARTS, OPTION,)),
+    Mutant(38, "MPO's eta_penalty_init is accepted, and 1 used", MPO, (("raw_of(c.eta_penalty_init)", "raw_of(1.0)"),), (STARTS, OPTION,)),
+    Mutant(38, "MPO's eta_init is taken for the raw parameter", MPO, (("torch.tensor(raw_of(c.eta_init))", "torch.tensor(c.eta_init)"),), (STARTS,)),
+    Mutant(38, "V-MPO's first multipliers are accepted, and 1 used", VMPO, (("torch.tensor(raw_of(v))", "torch.tensor(raw_of(1.0))"),), (STARTS, OPTION,)),
+    Mutant(38, "MPO's rate of the multipliers is accepted, and the policy's used", MPO, (('"duals": c.dual_learning_rate', '"duals": c.policy_learning_rate'),), (PRICE, TEMPERATURE,)),
+    Mutant(38, "V-MPO's is", VMPO, (('"lr": c.dual_learning_rate', '"lr": c.policy_learning_rate'),), (PRICE, TEMPERATURE,)),
+    Mutant(38, "Retrace's lambda is accepted, and 1 used", MPO, ((", lam=c.lam)", ", lam=1.0)"),), (OPTION,)),
+    Mutant(38, "the inner steps of the M-step are accepted, and one is taken", MPO, (("for _ in range(c.policy_steps):", "for _ in range(1):"),), (OPTION,)),
+    Mutant(38, "the states of the KL are accepted, and all used", VMPO, (('if c.kl_over == "kept":', "if False:"),), (OPTION,)),
+    Mutant(38, "the dual's normalizer is accepted, and the weights' used", VMPO, (('batch["scaled"], batch["kept"], batch["log_importance"], self.multiplier("eta"), c.eps_eta, c.log_normalizer', 'batch["scaled"], batch["kept"], batch["log_importance"], self.multiplier("eta"), c.eps_eta'),), (OPTION,)),
+    Mutant(38, "the clip of the importance weights is accepted and not used", VMPO, (("log_ratio.clamp(max=math.log(c.importance_clip))", "log_ratio"),), (TILT, OPTION, VMPO_ESTEP,)),
+    Mutant(38, "who acts is accepted, and the online policy does", VMPO, (('return self.target_policy if self.config.act_by == "target" else self.policy', "return self.policy"),), (OPTION,)),
+    Mutant(38, "the warm-up is accepted and not waited for", MPO, (("self.replay.num_steps >= c.warmup_steps and ", ""),), (WAITS,)),
+    Mutant(38, "learning from the first step is accepted, and all are learned from", MPO, (('slice(1) if c.learn_from == "first" else slice(None)', "slice(None)"),), (FIRST_OR_ALL,)),
+    Mutant(0, "the floor of a multiplier stands inside the graph, and below it there is no slope", DUALS, (("return F.softplus(raw) + FLOOR", "return F.softplus(raw.clamp(min=RAW_MIN)) + FLOOR"),), (COMES_BACK,)),
+    Mutant(0, "nothing holds a raw parameter", DUALS, (("    raw.copy_(projected)", "    pass"),), (COMES_BACK, HELD,)),
+    Mutant(0, "MPO forgets to project its multipliers", MPO, (("project_raw(raw.data)", "pass"),), (HELD,)),
+    Mutant(0, "V-MPO does", VMPO, (("project_raw(raw.data)", "pass"),), (HELD,)),
+    Mutant(0, "the weights are normalized over the states", DUALS, (("return (log_prior + (q_value - best) / eta).softmax(0)", "return (log_prior + (q_value - best) / eta).softmax(1)"),), (ESTEP, PENALTY_ADDED,)),
+    Mutant(0, "the temperature's loss divides before it subtracts: at Q = 1e4 float32 has lost the slope", DUALS, (("log_normalizer = (log_prior + (q_value - best) / eta).logsumexp(0)", "log_normalizer = (log_prior + q_value / eta).logsumexp(0)"), ("return best.mean() + eta * (eps_eta", "return eta * (eps_eta"),), (LARGE,)),
+    Mutant(0, "the critic is moved by the temperature's loss", DUALS, (("q_value, log_prior = q_value.detach(), log_prior.detach()", "pass"),), (NO_GRADIENT_OF_Q,)),
+    Mutant(0, "a multiplier's loss moves the policy", DUALS, (("(alpha * (bound - kl.detach())).sum()", "(alpha * (bound - kl)).sum()"),), (NO_WAY,)),
+    Mutant(0, "a finite action set is weighed from equal odds", MPO, (("log_prior = old[0].log_softmax(-1).T", "log_prior = torch.zeros_like(old[0]).log_softmax(-1).T"),), (FINITE_SET,)),
+    Mutant(0, "whoever is not eligible is kept all the same", DUALS, (("advantage.masked_fill(~eligible, -torch.inf).sort(", "advantage.sort("),), (UNDERFLOW, TOP_K,)),
+    Mutant(0, "k is a share of all samples, not of the eligible ones", DUALS, (("count = int(eligible.sum())", "count = len(eligible)"),), (UNDERFLOW, TOP_K,)),
+    Mutant(0, "the E-step asks the online critic", MPO, (("        q_value = self.target_critic(states.expand(", "        q_value = self.critic(states.expand("),), (ASKED,)),
+    Mutant(0, "the E-step of a finite set does", MPO, (("self.target_critic(states).T", "self.critic(states).T"),), (ASKED,)),
+    Mutant(0, "the critic's target averages over the online policy", MPO, (("params = self.target_policy(obs)\n        if self", "params = self.policy(obs)\n        if self"),), (ASKED,)),
+    Mutant(0, "Retrace corrects the online critic", MPO, (("q_value = self.target_critic(obs, batch.action)", "q_value = self.critic(obs, batch.action)"),), (ASKED,)),
+    Mutant(0, "Retrace's ratios are those of the online policy", MPO, (("self.policy.log_prob(self.target_policy(obs), batch.action)", "self.policy.log_prob(self.policy(obs), batch.action)"),), (ASKED,)),
+    Mutant(0, "Retrace's ratio is upside down", RETURNS, (("trace = lam * log_ratio.clamp(max=0.0).exp()", "trace = lam * (-log_ratio).clamp(max=0.0).exp()"),), (NEXT_RATIO, RETRACE_SUM,)),
+    Mutant(0, "Retrace's traces exceed 1", RETURNS, (("trace = lam * log_ratio.clamp(max=0.0).exp()", "trace = lam * log_ratio.exp()"),), (RETRACE, RETRACE_SUM,)),
+    Mutant(0, "the M-step's bounds are centered on the policy itself", MPO, (("old = self.target_policy(states)", "old = self.policy(states)"),), (CENTERED,)),
+    Mutant(0, "V-MPO's are", VMPO, (('old = self.target_policy(batch["obs"])', 'old = self.policy(batch["obs"])'),), (PRICE,)),
+    Mutant(0, "the parts of the KL are those of new || old", NETWORKS, (("return gaussian_kl_mean_std(*old, *new)", "return gaussian_kl_mean_std(*new, *old)"),), (PRICE, INFLATED,)),
+    Mutant(0, "MPO's targets move at every learner step", MPO, (("if self.learned % c.target_period == 0:", "if True:"),), (MPO_PERIOD,)),
+    Mutant(0, "MPO's target critic never moves", MPO, (("for target, source in ((self.target_policy, self.policy), (self.target_critic, self.critic)):", "for target, source in ((self.target_policy, self.policy),):"),), (MPO_PERIOD,)),
+    Mutant(0, "V-MPO's target moves at every inner step", VMPO, (("            grad_norm = self.gradient_step(loss)", "            grad_norm = self.gradient_step(loss)\n            self.target_policy.load_state_dict(self.policy.state_dict())"),), (VMPO_PERIOD,)),
+    Mutant(0, "V-MPO's target moves at every update", VMPO, (("if self.updates % self.config.target_period == 0:", "if True:"),), (VMPO_PERIOD,)),
+    Mutant(0, "V-MPO weighs its samples anew at every inner step", VMPO, (("loss, parts = self.loss(batch)", "loss, parts = self.loss(batch | self.estep(batch))"),), (VMPO_PERIOD,)),
+    Mutant(0, "the importance weights are left out of the temperature's loss", VMPO, (('batch["scaled"], batch["kept"], batch["log_importance"], self.multiplier("eta"), c.eps_eta, c.log_normalizer', 'batch["scaled"], batch["kept"], 0.0 * batch["log_importance"], self.multiplier("eta"), c.eps_eta, c.log_normalizer'),), (TILT,)),
+    Mutant(0, "the importance weights are left out of psi", VMPO, (("psi = vmpo_weights(advantage, kept, log_importance,", "psi = vmpo_weights(advantage, kept, 0.0 * log_importance,"),), (TILT, VMPO_ESTEP,)),
+    Mutant(0, "the mean is fitted with the new std", MPO, (("gaussian_log_prob(action, mean, std_old)", "gaussian_log_prob(action, mean, std)"),), (HALVES, FIT,)),
+    Mutant(0, "the std is fitted with the new mean", MPO, (("gaussian_log_prob(action, mean_old, std)", "gaussian_log_prob(action, mean, std)"),), (HALVES, FIT,)),
+    Mutant(0, "the action penalty pulls outside", MPO, (("return -(action - action.clamp(", "return (action - action.clamp("),), (PENALTY_ADDED, PENALTY_BOUND, OVERSHOOT,)),
+    Mutant(0, "the penalty's weights take the place of the values'", MPO, (("both = weights + pull", "both = pull"),), (PENALTY_ADDED,)),
+    Mutant(0, "the two sets of weights are averaged: each pulls with half its strength", MPO, (("both = weights + pull", "both = 0.5 * (weights + pull)"),), (PENALTY_ADDED,)),
+    Mutant(0, "a critic is asked for actions that the environment never gets", NETWORKS, (("action.clamp(-1.0, 1.0)], -1)", "action], -1)"),), (BEYOND,)),
+    Mutant(0, "the values do not reach a shared encoder", NETWORKS, (("return self.head(self.shared[0](obs)).squeeze(-1)", "return self.head(self.shared[0](obs).detach()).squeeze(-1)"),), (SHARED,)),
+    Mutant(0, "the std knows nothing of the state", NETWORKS, (("(self.log_std + shift).clamp(", "(self.log_std + 0.0 * shift).clamp("),), (PRICE,)),
+    Mutant(0, "a sequence crosses the place where new steps overwrite old ones", REPLAY, (("starts, envs = self.size - length + 1,", "starts, envs = self.size,"),), (LIVED,)),
+    Mutant(0, "sequences are counted from the start of the ring, not from the oldest step", REPLAY, (("oldest = self.position - self.size\n", "oldest = 0\n"),), (LIVED, REPLAY_DRAWS,)),
+    Mutant(0, "the newest sequence is never drawn", REPLAY, (("starts, envs = self.size - length + 1,", "starts, envs = max(1, self.size - length),"),), (LIVED,)),
+    Mutant(0, "a sequence runs through several environments", REPLAY, (("column[row, draw % envs]", "column[row, (draw + steps) % envs]"),), (LIVED,)),
+    Mutant(0, "the ring forgets that it is full", REPLAY, (("self.size = min(self.size + steps, self.capacity)", "self.size = self.size + steps"),), (LIVED,)),
+    Mutant(0, "phantom rows are stored", REPLAY, (("if rollout.restart_weight is not None:", "if False:"),), (NO_PHANTOM_ROW,)),
+    Mutant(0, "phantom rows are learned from", ON_POLICY, (("if c.whole_episodes or rollout.restart_weight is not None:", "if c.whole_episodes:"),), (LEFT_OUT,)),
+    Mutant(0, "phantom rows move the observation statistics", AGENT, (("absorb(rollout.visited)", "absorb(rollout.obs)"),), (PHANTOM,)),
+    Mutant(0, "phantom rows move the reward scaler", ON_POLICY, (("absorb(reward, rollout.ended, rollout.real)", "absorb(reward, rollout.ended)"),), (PHANTOM,)),
+    Mutant(0, "a replay is saved as it lies in the ring and read as if in order", REPLAY, (("row = (self.position - self.size + torch.arange(self.size)) % self.capacity", "row = torch.arange(self.size)"),), (REPLAY_DRAWS,)),
+    Mutant(0, "MPO forgets how many steps it has learned", MPO, (('"learned": self.learned,', '"learned": 0,'),), (CONTINUES,)),
+    Mutant(0, "MPO is restored without its replay", MPO, (('self.replay.load_state_dict(state["replay"], self.device)', "pass"),), (CONTINUES,)),
+    Mutant(0, "MPO is restored without its optimizers' moments", MPO, (('optimizer.load_state_dict(state["optimizers"][name])', "pass"),), (CONTINUES,)),
+    Mutant(0, "V-MPO forgets how many updates it has made", VMPO, (('{"updates": self.updates}', '{"updates": 0}'),), (CONTINUES,)),
 )  # fmt: skip
-FAULTS = (0, *range(1, 22), 30, 31, 32, 39, 40)
+FAULTS = (0, *range(1, 41))

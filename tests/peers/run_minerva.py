@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from minerva_lite import evaluate, make_env, preset, train
 from minerva_lite.agents import AGENTS
+from minerva_lite.studies import ABLATIONS
 
 from .measure import EVAL_EPISODES, EVAL_EVERY, EVAL_SEED, FINAL_EPISODES, Clock, Row, report, task
+
+EVERY = {"mpo": 512}  # environment steps between evaluations, where no peer sets the cadence
 
 
 class Watch:
@@ -25,18 +30,19 @@ class Watch:
         self.updated = self.clock.now()
 
 
-def run(algorithm: str, env_id: str, seed: int, backend: str) -> list[Row]:
+def run(algorithm: str, env_id: str, seed: int, backend: str, variant: str) -> list[Row]:
     """Train to the end of the budget: a row an evaluation, the last over more episodes."""
     settings = preset(algorithm, env_id)
+    config = replace(settings.config, **ABLATIONS[algorithm][variant])
     clock = Clock()
-    env = make_env(env_id, settings.config.num_envs, backend=backend, seed=seed)
-    agent = AGENTS[algorithm][0](settings.config, env.spec, seed=seed, device="cpu")
+    env = make_env(env_id, config.num_envs, backend=backend, seed=seed)
+    agent = AGENTS[algorithm][0](config, env.spec, seed=seed, device="cpu")
     watch = Watch(clock)
     train(
         agent,
         env,
         settings.total_steps,
-        eval_every=EVAL_EVERY,
+        eval_every=EVERY.get(algorithm, EVAL_EVERY),
         eval_episodes=EVAL_EPISODES,
         progress=False,
         callback=watch,
@@ -47,5 +53,5 @@ def run(algorithm: str, env_id: str, seed: int, backend: str) -> list[Row]:
 
 
 if __name__ == "__main__":
-    args = task("--backend")
-    report(run(args.algorithm, args.env, args.seed, args.backend))
+    args = task("--backend", "--variant")
+    report(run(args.algorithm, args.env, args.seed, args.backend, args.variant))

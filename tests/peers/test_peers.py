@@ -82,7 +82,8 @@ def test_summary_of_failures_and_of_a_part_of_the_runners(runners):
     runs = [run for group in pairs([None], [None]) for run in group if run.runner in runners]
     lines = summary(runs).splitlines()[2:]
     assert [line.split()[:2] for line in lines] == [[name, "0/1"] for name in runners]
-    assert all(line.split()[-3:-1] == ["0.00", "0.00"] for line in lines)
+    told = "0.00" if "sb3" in runners else "-"  # a race that nobody won, or no race
+    assert all(line.split()[-3:-1] == [told, told] for line in lines)
 
 
 def test_table_survives_the_disk(tmp_path):

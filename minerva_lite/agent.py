@@ -1,0 +1,151 @@
+"""What every agent shares: acting, the door for a batch, saving (floor 4).
+
+An algorithm builds its networks, says by `check` what data it takes, and learns in `improve`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from .checks import require_bool, require_dtype, require_shape, require_unit_interval
+from .envs import EnvSpec
+from .learning import NonFiniteGuard, pick_device
+from .networks import CategoricalPolicy, GaussianPolicy, Params, SquashedGaussianPolicy
+from .normalizer import Normalizer
+from .rollout import Rollout
+
+
+class Agent:
+    """A policy with its data's guard; an algorithm gives `name`, `make_modules` and `improve`."""
+
+    name: str
+    policy: nn.Module
+
+    def __init__(
+        self,
+        config: Any,
+        spec: EnvSpec,
+        *,
+        seed: int = 0,
+        device: str | torch.device = "auto",
+        dtype: torch.dtype = torch.float32,
+    ):
+        self.config, self.spec, self.dtype = config, spec, dtype
+        self.device = pick_device(device)
+        self.obs_normalizer = Normalizer((spec.obs_dim,))
+        # Weights are drawn on the CPU, so that every device starts from the same ones.
+        modules = self.make_modules(Generator().manual_seed(seed)) | {"obs_normalizer": self.obs_normalizer}
+        for name, module in modules.items():
+            setattr(self, name, module)
+        self.modules = nn.ModuleDict(modules).to(self.device, dtype)
+        self.guard = NonFiniteGuard()
+        self.generator = Generator(device=self.device).manual_seed(seed)
+
+    def make_modules(self, weights: Generator) -> dict[str, nn.Module]:
+        """Everything that holds parameters or statistics, under the attribute's name; "policy" among it."""
+        raise NotImplementedError
+
+    def make_policy(self, weights: Generator, *, torso: str, squash: bool) -> nn.Module:
+        """A policy for this environment's actions.
+
+        Raises ValueError: squash with a finite action set.
+        """
+        c, spec = self.config, self.spec
+        if spec.num_actions:
+            if squash:
+                raise ValueError(f"squash: wanted False for {spec.env_id}, whose actions are discrete; got True")
+            return CategoricalPolicy(spec.obs_dim, spec.num_actions, c.hidden, weights, torso)
+        family = SquashedGaussianPolicy if squash else GaussianPolicy
+        return family(spec.obs_dim, spec.action_dim, c.hidden, c.log_std_init, weights, torso)
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, *, deterministic: bool = False) -> tuple[Tensor, Params]:
+        """Actions for obs [B, O] as the policy stores them, and the parameters they were drawn from."""
+        require_shape((None, self.spec.obs_dim), obs=obs)
+        params = (self.policy if deterministic else self.acting_policy)(self.normalized(obs))
+        action = self.policy.mode(params) if deterministic else self.policy.sample(params, self.generator)
+        return action, params
+
+    @property
+    def acting_policy(self) -> nn.Module:
+        """Who acts while data are collected."""
+        return self.policy
+
+    def normalized(self, obs: Tensor) -> Tensor:
+        """Observations as the networks see them."""
+        return self.obs_normalizer.normalize(obs) if self.config.normalize_obs else obs
+
+    def update(self, rollout: Any, progress: float = 0.0) -> dict[str, Tensor]:
+        """Improve on one rollout; `progress` in [0, 1] is the share of training done, by which a rate or a bound falls.
+
+        Returns diagnostics as 0-d tensors. A rollout with a non-finite number changes nothing and is counted.
+        Raises ValueError: a tensor of the rollout has the wrong shape or dtype, or progress lies outside [0, 1].
+        """
+        self.check(rollout)
+        require_unit_interval(progress=progress)
+        if self.guard.refuses(**rollout.tensors()):
+            return {"train/skipped_batches": self.skipped_batches()}
+        figures = self.improve(rollout, progress)
+        # The one moment at which observation statistics move: after the last use of this rollout, before the next.
+        if self.config.normalize_obs:
+            self.obs_normalizer.absorb(rollout.visited)
+        return figures | {"train/skipped_batches": self.skipped_batches()}
+
+    def improve(self, rollout: Any, progress: float) -> dict[str, Tensor]:
+        """Learn from a checked rollout and return diagnostics."""
+        raise NotImplementedError
+
+    def skipped_batches(self) -> Tensor:
+        """How many batches were refused so far because a number was not finite, 0-d."""
+        return torch.tensor(float(sum(self.guard.skipped.values())))
+
+    def check(self, rollout: Rollout) -> None:
+        """Raise ValueError unless every tensor of the rollout has the shape and dtype that this agent learns from."""
+        spec = self.spec
+        rows = self.rollout_shape()
+        features = rollout.tensors()
+        flags = {name: features.pop(name) for name in ("terminated", "truncated")}
+        action = features.pop("action")
+        require_bool(**flags)
+        require_dtype(torch.int64 if self.policy.discrete else self.dtype, action=action)
+        require_dtype(self.dtype, **features)
+        require_shape(rows, reward=rollout.reward)
+        rows = tuple(rollout.reward.shape)
+        require_shape(rows, behavior_log_prob=rollout.behavior_log_prob, **flags)
+        require_shape((*rows, spec.obs_dim), obs=rollout.obs, next_obs=rollout.next_obs)
+        require_shape(rows if self.policy.discrete else (*rows, spec.action_dim), action=action)
+        params = {name: tensor for name, tensor in features.items() if name.startswith("behavior_params")}
+        require_shape((*rows, spec.num_actions or spec.action_dim), **params)
+        if rollout.restart_weight is not None:
+            require_shape(rows, restart_weight=rollout.restart_weight)
+            weight = rollout.restart_weight
+            if not bool(((weight == 0) | (weight == 1)).all()) or not bool(weight.any()):
+                raise ValueError("restart_weight: wanted only 0 and 1, and not only 0; got other numbers, or no 1")
+
+    def rollout_shape(self) -> tuple[int | None, int]:
+        """Steps and environments of a rollout; None stands for any number."""
+        return self.config.rollout_steps, self.config.num_envs
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that training changes, and the settings it was made with."""
+        return {
+            "config": asdict(self.config),
+            "spec": asdict(self.spec),
+            "modules": self.modules.state_dict(),
+            "generator": self.generator.get_state(),
+            "skipped": dict(self.guard.skipped),
+            "skipped_in_a_row": self.guard.in_a_row,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a saved state. Raises ValueError: it was saved under other settings."""
+        if state["config"] != asdict(self.config) or state["spec"] != asdict(self.spec):
+            raise ValueError("state: wanted one saved with this config and environment; got another")
+        self.modules.load_state_dict(state["modules"])
+        self.generator.set_state(state["generator"])
+        self.guard.skipped = dict(state["skipped"])
+        self.guard.in_a_row = state["skipped_in_a_row"]

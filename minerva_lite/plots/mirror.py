@@ -1,0 +1,107 @@
+"""V-MPO's diagnostics, its luck, and its relatives (floor 8)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from ..style import BLUE, GRAY, GREEN, ORANGE, RED
+
+STYLES = ("-", "--", ":", "-.")
+
+
+def plot_vmpo_diagnostics(axes: Any, history: Any, config: Any) -> None:
+    """Eight axes [2, 4]: what one looks at while V-MPO trains, with the bound beside each realized divergence."""
+    bounds = {"kl/mean": config.eps_mean, "kl/std": config.eps_std, "kl/psi_kept": config.eps_eta}
+    floor = math.log(1.0 / config.top_k_frac)
+    panels = (
+        ("kl/mean", "KL of the mean part (nats)"),
+        ("kl/std", "KL of the std part (nats)"),
+        ("dual/alpha_mean", "multipliers (1 / nat)"),
+        ("dual/eta", r"temperature $\eta$ (adv. units)"),
+        ("kl/psi_kept", r"KL($\psi$ || .) (nats)"),
+        ("train/effective_samples", "share of the batch"),
+        ("adv/threshold", "advantage"),
+        ("adv/std_over_eta", r"std of $A$ over $\eta$"),
+    )
+    for ax, (name, label) in zip(axes.flat, panels, strict=True):
+        steps, column = history.steps(name) / 1000.0, history.column(name)
+        scale = config.batch_size if name == "train/effective_samples" else 1.0
+        ax.plot(steps, column / scale, color=BLUE, linewidth=1.3)
+        if name in bounds:
+            ax.axhline(bounds[name], color=RED, linestyle="--", linewidth=1.2)
+        ax.set(ylabel=label)
+    by_name = {name: ax for (name, _), ax in zip(panels, axes.flat, strict=True)}
+    at = history.steps("dual/eta") / 1000.0
+    ax = by_name["dual/alpha_mean"]
+    ax.plot(at, history.column("dual/alpha_std"), "--", color=ORANGE, linewidth=1.3)
+    ax.set_title(r"— $\alpha_\mu$    - - $\alpha_\sigma$", fontsize=9)
+    ax = by_name["kl/psi_kept"]
+    ax.plot(at, history.column("kl/psi_batch"), ":", color=GREEN, linewidth=1.6)
+    ax.axhline(floor, color=GRAY, linewidth=1.0)
+    ax.set_title("— to kept   ··· to batch", fontsize=9)
+    ax = by_name["train/effective_samples"]
+    ax.plot(at, history.column("train/selected_fraction"), "--", color=ORANGE, linewidth=1.3)
+    ax.set_title("— effective   - - selected", fontsize=9)
+    ax.set_ylim(0.0, 1.0)
+    ax = by_name["adv/threshold"]
+    ax.plot(at, history.column("adv/raw_std"), "--", color=ORANGE, linewidth=1.3)
+    ax.set_title("— threshold   - - std", fontsize=9)
+    for name in ("kl/mean", "kl/std"):
+        by_name[name].set_title("- - bound", fontsize=9)
+    by_name["dual/eta"].set_ylim(bottom=0.0)
+    for ax in axes[-1]:
+        ax.set(xlabel="environment steps (1000)")
+
+
+def plot_luck(
+    axes: Any, eta: Tensor, worth: Mapping[str, Tensor], threshold: float, runs: Mapping[str, Tensor]
+) -> None:
+    """Left: what each arm is worth to exp(A / eta), [N], against eta [N]. Right: P(the better arm) over updates."""
+    left, right = axes
+    for (name, curve), style in zip(worth.items(), STYLES, strict=False):
+        left.semilogx(eta, curve, style, label=name)
+    left.axvline(threshold, color=GRAY, linewidth=1.0)
+    left.annotate(rf"$\eta$ = {threshold:.2f}", (threshold, 0.9), (4, 0), textcoords="offset points", color=GRAY)
+    left.set(
+        xlabel=r"temperature $\eta$ (reward units)", ylabel=r"$\eta \log \mathbb{E}\, e^{r / \eta}$ (reward units)"
+    )
+    left.legend(loc="center right")
+    for (name, curve), style in zip(runs.items(), (*STYLES, (0, (5, 1, 1, 1, 1, 1))), strict=False):
+        right.plot(range(1, len(curve) + 1), curve, linestyle=style, label=name)
+    right.set(xlabel="updates", ylabel="probability of the better arm", ylim=(-0.03, 1.03))
+    right.legend(loc="center right")
+
+
+def plot_projections(ax: Axes, action: Tensor, curves: Mapping[str, Tensor], value: Tensor) -> None:
+    """Densities [N] over actions [N], the target filled; the action's value [N] on an axis of its own."""
+    (name, target), *others = curves.items()
+    ax.fill_between(action, target, color=GRAY, alpha=0.3, linewidth=0, label=name)
+    for (name, density), (color, style) in zip(others, ((BLUE, "-"), (RED, "--"), (GREEN, ":")), strict=False):
+        ax.plot(action, density, color=color, linestyle=style, label=name)
+    ax.set(xlabel="action", ylabel="density (1 / action unit)", xlim=(-4.0, 4.0), ylim=(0.0, None))
+    twin = ax.twinx()
+    twin.plot(action, value, color=ORANGE, linewidth=1.0)
+    twin.set_ylabel("value of the action (thin line)", color=ORANGE)
+    twin.set_ylim(0.0, 2.5 * float(value.max()))
+    twin.grid(visible=False)
+    twin.spines["right"].set_visible(True)
+    ax.legend(loc="upper left")
+
+
+def plot_multiplier_sign(axes: Any, runs: Mapping[str, tuple[Tensor, Tensor]], fixed: float, bound: float) -> None:
+    """Two axes over gradient steps: the multiplier [N] of each run with its fixed point, and KL over bound [N]."""
+    left, right = axes
+    colors = (BLUE, BLUE, RED, RED)
+    for (name, (alpha, kl)), color, style in zip(runs.items(), colors, ("-", "--", "-", "--"), strict=True):
+        left.semilogy(alpha, color=color, linestyle=style, label=name)
+        right.semilogy(kl / bound, color=color, linestyle=style)
+    left.axhline(fixed, color=GRAY, linewidth=1.0)
+    right.axhline(1.0, color=GRAY, linewidth=1.0)
+    left.set(xlabel="gradient steps", ylabel=r"multiplier $\alpha$ (1 / nat)")
+    right.set(xlabel="gradient steps", ylabel="KL / bound")
+    left.legend(loc="center right")
