@@ -1,13 +1,14 @@
 # make book    execute every chapter and render the pages      make test       the quick checks
 # make lab     open JupyterLab                                 make test-full  every check
 # make chapter N=05   execute one chapter in place, render     make formulas   formulas against code, alone
-# make bench   speed against Stable-Baselines3                 make clean      forget everything built
+# make bench   seconds to a solved task, beside peers           make clean      forget everything built
 PYTHON ?= python3
 BIN := .venv/bin
 PY := $(BIN)/python
 READY := .venv/.ready
 RENDER := $(BIN)/jupyter-book build . --path-output .build -W --keep-going -q
-NBVAL := $(BIN)/pytest --nbval --nbval-current-env --nbval-cell-timeout 300
+# A chapter's cells need one kernel, in their order: a whole file to each process.
+NBVAL := OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-current-env --nbval-cell-timeout 300 -n 2 --dist loadfile
 CHAPTERS := $(sort $(wildcard book/[0-9]*.ipynb) $(wildcard book/[a-z]_*.ipynb))
 QUICK := not slow and not page and not gpu
 
@@ -40,16 +41,16 @@ chapter: setup
 lab: setup
 	$(BIN)/jupyter lab book
 
-# One thread a process: two processes share two cores.
+# One thread a process: two processes share two cores. A file's tests stay together: some share a run of minutes.
 test: setup
 	$(BIN)/ruff check .
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m "$(QUICK)"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "$(QUICK)"
 	$(NBVAL) -q $(CHAPTERS)
 	$(MAKE) pages
 
 test-full: setup
 	$(BIN)/ruff check .
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m "not page"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "not page"
 	$(NBVAL) -q $(CHAPTERS)
 	$(MAKE) pages
 

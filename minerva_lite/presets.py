@@ -89,7 +89,7 @@ PRESETS: dict[tuple[str, str], Preset] = {
             value_learning_rate=3e-3,
             normalize_reward=True,
         ),
-        total_steps=80_000,
+        total_steps=120_000,
     ),
     ("vmpo", "CartPole-v1"): Preset(
         VMPOConfig(

@@ -140,7 +140,8 @@ def test_a_fraction_that_selects_nobody_of_the_eligible_is_a_clear_error(fractio
     weight.view(-1)[:real] = 1.0
     before = everything(agent)
     with pytest.raises(
-        ValueError, match=rf"^top_k_frac: wanted one that selects somebody; {fraction} of {real} eligible steps is nobody"
+        ValueError,
+        match=rf"^top_k_frac: wanted one that selects somebody; {fraction} of {real} eligible steps is nobody",
     ):
         agent.update(dataclasses.replace(rollout, restart_weight=weight))
     assert same(before, everything(agent))

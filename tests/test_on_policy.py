@@ -41,7 +41,7 @@ def everything(agent):
 
 
 def test_each_agent_is_known_by_its_name():
-    assert list(AGENTS) == ["reinforce", "a2c", "trpo", "mpo", "ppo", "vmpo"]
+    assert list(AGENTS) == ["reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo"]
     assert NAMES == ["reinforce", "a2c", "trpo", "ppo", "vmpo"], "MPO learns from a replay"
     for name, (agent, config) in AGENTS.items():
         assert agent.name == name and issubclass(config, OnPolicyConfig) == (name in NAMES)

@@ -75,7 +75,11 @@ def plot_simplex(
     ax.plot(*(prior @ corners), "s", color="black", markersize=6)
     ax.plot(*(reached @ corners).T, "o", color=RED, markersize=6)
     for eps, point in zip(eps_eta, reached @ corners, strict=True):
-        ax.annotate(f"{eps:g} nats", tuple(point.tolist()), (9, -8), textcoords="offset points", color=BLUE)
+        name = f"{eps:g} nat{'s' * (eps != 1)}"
+        behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}
+        ax.annotate(
+            name, tuple(point.tolist()), (-8, 6), textcoords="offset points", color=BLUE, ha="right", bbox=behind
+        )
     ax.annotate("π", tuple((prior @ corners).tolist()), (-12, -4), textcoords="offset points")
     names = [f"action {a + 1}, Q = {value:g}" for a, value in enumerate(q_value.tolist())]
     for name, corner, offset, side in zip(
@@ -93,7 +97,13 @@ def plot_sweeps(axes: Sequence[Axes], runs: Mapping[str, Mapping[str, Sequence[T
         half = torch.arange(1, len(objective) + 1) / 2
         ax.plot(half, objective, color=BLUE, marker=".", markersize=6, label=r"objective $\mathcal{J}_\eta(q, \pi)$")
         ax.plot(
-            range(len(returns)), returns, color=RED, linestyle="--", marker="o", markersize=5, label=r"return $J(\pi)$"
+            range(len(returns)),
+            returns,
+            "o--",
+            color=RED,
+            markerfacecolor="none",
+            linewidth=1.2,
+            label=r"return $J(\pi)$",
         )
         ax.set(xlabel="sweeps", title=title)
     axes[0].set_ylabel("return units")

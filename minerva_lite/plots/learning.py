@@ -18,7 +18,8 @@ def plot_learning_curves(ax: Axes, histories: Mapping[str, Any], title: str, *, 
     for i, (name, history) in enumerate(histories.items()):
         ax.plot(history.steps("eval/mean"), history.column("eval/mean"), styles[i % 4], label=name)
     ax.axhline(solved, color=GRAY, linewidth=1.0)
-    ax.annotate("solved", (1.0, solved), (-2, 2), ("axes fraction", "data"), "offset points", ha="right", color=GRAY)
+    # On the left, where a curve has not come up yet.
+    ax.annotate("solved", (0.0, solved), (3, 2), ("axes fraction", "data"), "offset points", color=GRAY)
     ax.set(xlabel="environment steps", ylabel="mean return of 10 episodes", title=title)
     if len(histories) > 1:
         ax.legend(loc="lower right")
@@ -29,7 +30,10 @@ def plot_learning_curve(ax: Axes, history: Any, title: str, *, solved: float) ->
     seconds = history.updates[-1]["seconds"]
     plot_learning_curves(ax, {"": history}, f"{title}, {seconds:.1f} s of training", solved=solved)
     mean, std = history.column("eval/mean"), history.column("eval/std")
-    ax.fill_between(history.steps("eval/mean"), mean - std, mean + std, alpha=0.2, linewidth=0)
+    ax.fill_between(
+        history.steps("eval/mean"), mean - std, mean + std, alpha=0.2, linewidth=0, label="± 1 std of the 10"
+    )
+    ax.legend(loc="lower right")
 
 
 LABELS = {

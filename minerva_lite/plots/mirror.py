@@ -17,43 +17,37 @@ STYLES = ("-", "--", ":", "-.")
 def plot_vmpo_diagnostics(axes: Any, history: Any, config: Any) -> None:
     """Eight axes [2, 4]: what one looks at while V-MPO trains, with the bound beside each realized divergence."""
     bounds = {"kl/mean": config.eps_mean, "kl/std": config.eps_std, "kl/psi_kept": config.eps_eta}
-    floor = math.log(1.0 / config.top_k_frac)
     panels = (
-        ("kl/mean", "KL of the mean part (nats)"),
-        ("kl/std", "KL of the std part (nats)"),
-        ("dual/alpha_mean", "multipliers (1 / nat)"),
-        ("dual/eta", r"temperature $\eta$ (adv. units)"),
-        ("kl/psi_kept", r"KL($\psi$ || .) (nats)"),
-        ("train/effective_samples", "share of the batch"),
-        ("adv/threshold", "advantage"),
-        ("adv/std_over_eta", r"std of $A$ over $\eta$"),
+        ("kl/mean", r"$\mathrm{KL}^\mu$ (nats)", r"realized"),
+        ("kl/std", r"$\mathrm{KL}^\sigma$ (nats)", r"realized"),
+        ("dual/alpha_mean", "multipliers (1 / nat)", r"$\alpha_\mu$"),
+        ("dual/eta", "advantage units", r"temperature $\eta$"),
+        ("kl/psi_kept", r"$\mathrm{KL}(\psi\, \Vert\, \cdot)$ (nats)", "to the kept"),
+        ("train/effective_samples", "share of the batch", "effective"),
+        ("adv/threshold", "advantage units", "threshold"),
+        ("adv/std_over_eta", "no unit", r"std of $A$ over $\eta$"),
     )
-    for ax, (name, label) in zip(axes.flat, panels, strict=True):
+    second = {
+        "dual/alpha_mean": ("dual/alpha_std", r"$\alpha_\sigma$"),
+        "kl/psi_kept": ("kl/psi_batch", "to the batch"),
+        "train/effective_samples": ("train/selected_fraction", "selected"),
+        "adv/threshold": ("adv/raw_std", "std"),
+    }
+    for ax, (name, unit, label) in zip(axes.flat, panels, strict=True):
         steps, column = history.steps(name) / 1000.0, history.column(name)
         scale = config.batch_size if name == "train/effective_samples" else 1.0
-        ax.plot(steps, column / scale, color=BLUE, linewidth=1.3)
+        ax.plot(steps, column / scale, color=BLUE, linewidth=1.3, label=label)
+        if name in second:
+            ax.plot(steps, history.column(second[name][0]), "--", color=ORANGE, linewidth=1.3, label=second[name][1])
         if name in bounds:
-            ax.axhline(bounds[name], color=RED, linestyle="--", linewidth=1.2)
-        ax.set(ylabel=label)
-    by_name = {name: ax for (name, _), ax in zip(panels, axes.flat, strict=True)}
-    at = history.steps("dual/eta") / 1000.0
-    ax = by_name["dual/alpha_mean"]
-    ax.plot(at, history.column("dual/alpha_std"), "--", color=ORANGE, linewidth=1.3)
-    ax.set_title(r"— $\alpha_\mu$    - - $\alpha_\sigma$", fontsize=9)
-    ax = by_name["kl/psi_kept"]
-    ax.plot(at, history.column("kl/psi_batch"), ":", color=GREEN, linewidth=1.6)
-    ax.axhline(floor, color=GRAY, linewidth=1.0)
-    ax.set_title("— to kept   ··· to batch", fontsize=9)
-    ax = by_name["train/effective_samples"]
-    ax.plot(at, history.column("train/selected_fraction"), "--", color=ORANGE, linewidth=1.3)
-    ax.set_title("— effective   - - selected", fontsize=9)
-    ax.set_ylim(0.0, 1.0)
-    ax = by_name["adv/threshold"]
-    ax.plot(at, history.column("adv/raw_std"), "--", color=ORANGE, linewidth=1.3)
-    ax.set_title("— threshold   - - std", fontsize=9)
-    for name in ("kl/mean", "kl/std"):
-        by_name[name].set_title("- - bound", fontsize=9)
-    by_name["dual/eta"].set_ylim(bottom=0.0)
+            ax.axhline(bounds[name], color=RED, linestyle=":", linewidth=1.6, label="bound")
+        if name == "kl/psi_kept":
+            ax.axhline(math.log(1.0 / config.top_k_frac), color=GRAY, linewidth=1.0, label=r"$\log(1 / \kappa)$")
+        ax.set(ylabel=unit)
+        if name != "adv/threshold":  # an advantage may be negative
+            low, high = ax.get_ylim()
+            ax.set_ylim(0.0, high + 0.35 * (high - low))  # room for the legend
+        ax.legend(loc="upper right", ncols=2 if name in second else 1, fontsize=8, borderpad=0.1, columnspacing=0.8)
     for ax in axes[-1]:
         ax.set(xlabel="environment steps (1000)")
 
@@ -68,9 +62,10 @@ def plot_luck(
     left.axvline(threshold, color=GRAY, linewidth=1.0)
     left.annotate(rf"$\eta$ = {threshold:.2f}", (threshold, 0.9), (4, 0), textcoords="offset points", color=GRAY)
     left.set(
-        xlabel=r"temperature $\eta$ (reward units)", ylabel=r"$\eta \log \mathbb{E}\, e^{r / \eta}$ (reward units)"
+        xlabel=r"temperature $\eta$ (reward units)",
+        ylabel=r"worth $\mathcal{W}_\eta = \eta \log \mathbb{E}\, e^{r / \eta}$",
     )
-    left.legend(loc="center right")
+    left.legend(loc="upper right")
     for (name, curve), style in zip(runs.items(), (*STYLES, (0, (5, 1, 1, 1, 1, 1))), strict=False):
         right.plot(range(1, len(curve) + 1), curve, linestyle=style, label=name)
     right.set(xlabel="updates", ylabel="probability of the better arm", ylim=(-0.03, 1.03))

@@ -45,11 +45,13 @@ def plot_chase(axes: Sequence[Axes], paths: Mapping[str, Tensor], target: Tensor
 def plot_multiplier(axes: Sequence[Axes], kl: Tensor, alpha: Tensor, *, bound: float, optimum: float) -> None:
     """KL over its bound (left) and the multiplier (right) at each step of dual ascent, both [steps]."""
     axes[0].plot(kl / bound, color=BLUE)
-    axes[0].axhline(1.0, color="black", linewidth=1.0)
+    axes[0].axhline(1.0, color="black", linewidth=1.0, label="the bound")
     axes[0].set(xlabel="steps", ylabel=r"$\mathrm{KL}^\mu / \varepsilon_\mu$", ylim=(0.0, None))
     axes[1].plot(alpha, color=RED)
-    axes[1].axhline(optimum, color="black", linewidth=1.0)
+    axes[1].axhline(optimum, color="black", linewidth=1.0, label="price found by hand")
     axes[1].set(xlabel="steps", ylabel=r"multiplier $\alpha_\mu$", ylim=(0.0, None))
+    for ax in axes:
+        ax.legend(loc="upper right")
 
 
 def plot_period(axes: Sequence[Axes], parts: Mapping[str, Tensor]) -> None:

@@ -66,6 +66,7 @@ def plot_state_weights(ax: Axes, shares: Mapping[str, Tensor], spread: Tensor) -
     ax.set_xticks(range(len(order)), [f"{float(x):.2f}" for x in spread[order]])
     ax.set(xlabel="standard deviation of the advantage in the state (return units)", ylabel="share of the state")
     ax.grid(visible=False, axis="x")
+    ax.set_axisbelow(True)
     ax.legend()
 
 
