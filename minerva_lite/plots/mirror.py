@@ -60,12 +60,12 @@ def plot_luck(
     for (name, curve), style in zip(worth.items(), STYLES, strict=False):
         left.semilogx(eta, curve, style, label=name)
     left.axvline(threshold, color=GRAY, linewidth=1.0)
-    left.annotate(rf"$\eta$ = {threshold:.2f}", (threshold, 0.9), (4, 0), textcoords="offset points", color=GRAY)
+    left.annotate(rf"$\eta$ = {threshold:.2f}", (threshold, 0.0), (4, 0), textcoords="offset points", color=GRAY)
     left.set(
         xlabel=r"temperature $\eta$ (reward units)",
         ylabel=r"worth $\mathcal{W}_\eta = \eta \log \mathbb{E}\, e^{r / \eta}$",
     )
-    left.legend(loc="upper right")
+    left.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, columnspacing=1.0)
     for (name, curve), style in zip(runs.items(), (*STYLES, (0, (5, 1, 1, 1, 1, 1))), strict=False):
         right.plot(range(1, len(curve) + 1), curve, linestyle=style, label=name)
     right.set(xlabel="updates", ylabel="probability of the better arm", ylim=(-0.03, 1.03))

@@ -50,8 +50,8 @@ def plot_multiplier(axes: Sequence[Axes], kl: Tensor, alpha: Tensor, *, bound: f
     axes[1].plot(alpha, color=RED)
     axes[1].axhline(optimum, color="black", linewidth=1.0, label="price found by hand")
     axes[1].set(xlabel="steps", ylabel=r"multiplier $\alpha_\mu$", ylim=(0.0, None))
-    for ax in axes:
-        ax.legend(loc="upper right")
+    axes[0].legend(loc="upper right")
+    axes[1].legend(loc="lower right")
 
 
 def plot_period(axes: Sequence[Axes], parts: Mapping[str, Tensor]) -> None:
