@@ -41,7 +41,7 @@ RUNNERS = {
     "retrace": ["run_minerva", "--backend=torch", "--variant=retrace"],
 }
 # Stable-Baselines3 has neither MPO nor V-MPO. What others' code needed was measured once, elsewhere, and is not paired.
-RUNNERS_OF = {"mpo": ("torch", "gymnasium", "retrace"), "vmpo": ("torch", "gymnasium")}
+RUNNERS_OF = {"mpo": ("torch", "retrace"), "vmpo": ("torch",)}
 RECORDED = {
     ("mpo", "Pendulum-v1"): "Tonic's MPO (1 environment, 256x256): 151 s, 8k to 20k steps",
     ("vmpo", "Pendulum-v1"): "JORDLY's V-MPO: 33 s, 143k steps, retuned, one seed of two; with its own settings never",
