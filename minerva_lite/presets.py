@@ -22,7 +22,15 @@ PRESETS: dict[tuple[str, str], Preset] = {
         total_steps=200_000,
     ),
     ("a2c", "CartPole-v1"): Preset(
-        A2CConfig(num_envs=8, rollout_steps=8, gamma=0.99, lam=0.95, learning_rate=1.5e-3, entropy_coef=0.01),
+        A2CConfig(
+            num_envs=8,
+            rollout_steps=8,
+            gamma=0.99,
+            lam=0.95,
+            learning_rate=1.5e-3,
+            entropy_coef=0.01,
+            normalize_reward=True,
+        ),
         total_steps=200_000,
     ),
     # Pendulum's episodes last 200 steps: rollouts of whole ones see the swing-up at every update.

@@ -56,7 +56,7 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
         "preset": {},
         "lambda = 1 (returns)": {"estimator": "returns"},
         "lambda = 0 (TD)": {"estimator": "td"},
-        "scaled rewards": {"normalize_reward": True},
+        "raw rewards": {"normalize_reward": False},
         "no entropy bonus": {"entropy_coef": 0.0},
     },
     "trpo": {
