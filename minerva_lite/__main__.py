@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
 from .agents import AGENTS
-from .checkpoints import load, save
+from .checkpoints import load
 from .checks import require_one_of
 from .envs import make_env
+from .learning import pick_device
 from .presets import preset
 from .studies import ABLATIONS, study
 from .training import evaluate, train
@@ -25,16 +27,34 @@ def train_command(
     seed: int = 0,
     steps: int | None = None,
     device: str = "auto",
+    backend: str = "auto",
     out: Path | None = None,
+    checkpoint_every: int | None = None,
+    resume: bool = False,
+    history: Path | None = None,
 ) -> None:
-    """Train by the preset, print the final evaluation over 100 episodes, and save the agent if `out` is given."""
-    settings = preset(algorithm, env)
-    worlds = make_env(env, settings.config.num_envs, seed=seed)
-    agent = AGENTS[algorithm][0](settings.config, worlds.spec, seed=seed, device=device)
-    train(agent, worlds, steps or settings.total_steps)
+    """Train by the preset and print the final evaluation over 100 episodes.
+
+    out: the checkpoint, written at every evaluation (or every so many steps), at the end, and on Ctrl-C; --resume
+    goes on from it. history: a CSV file for every figure of the run. backend: as in `make_env`.
+    """
+    settings, where = preset(algorithm, env), pick_device(device)
+    worlds = make_env(env, settings.config.num_envs, seed=seed, device=where, backend=backend)
+    agent = AGENTS[algorithm][0](settings.config, worlds.spec, seed=seed, device=where)
+    try:
+        told = train(
+            agent,
+            worlds,
+            steps or settings.total_steps,
+            checkpoint=out,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+        )
+    except KeyboardInterrupt:
+        sys.exit(f"stopped; {f'{out} is where --resume goes on' if out else 'nothing is saved without --out'}")
+    if history:
+        told.to_csv(history)
     print(json.dumps(evaluate(agent, episodes=100)))
-    if out:
-        save(agent, out)
 
 
 def evaluate_command(path: Annotated[Path, tyro.conf.Positional], episodes: int = 100) -> None:

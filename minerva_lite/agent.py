@@ -12,11 +12,11 @@ import torch
 from torch import Generator, Tensor, nn
 
 from .checks import require_bool, require_dtype, require_shape, require_unit_interval
-from .envs import EnvSpec
 from .learning import NonFiniteGuard, pick_device
 from .networks import CategoricalPolicy, GaussianPolicy, Params, SquashedGaussianPolicy
 from .normalizer import Normalizer
 from .rollout import Rollout
+from .spec import EnvSpec
 
 
 class Agent:

@@ -14,12 +14,12 @@ from torch import Generator, Tensor, nn
 from .agent import Agent
 from .checks import require_count, require_non_negative, require_one_of, require_positive, require_unit_interval
 from .diagnostics import explained_variance
-from .envs import EnvSpec
 from .learning import make_optimizer
 from .networks import LOG_STD_MAX, LOG_STD_MIN, ValueNet
 from .normalizer import RewardScaler
 from .returns import gae
 from .rollout import Rollout, collect, collect_episodes
+from .spec import EnvSpec
 
 
 @dataclass(frozen=True)

@@ -268,7 +268,7 @@ def test_auto_picks_the_twin_and_falls_back_to_gymnasium():
         ({"env_id": "nowhere/Nope-v0"}, r"^env_id: wanted a registered Gymnasium id; got 'nowhere/Nope-v0'"),
         ({"env_id": "not an id!"}, r"^env_id: wanted a registered Gymnasium id; got 'not an id!'"),
         ({"env_id": "Acrobot-v1", "backend": "torch"}, r"^env_id: wanted one of Pendulum-v1, CartPole-v1 .*got 'Acrobot-v1'"),
-        ({"env_id": "Pendulum-v1", "backend": "numpy"}, r"^backend: wanted one of auto, torch, gymnasium; got 'numpy'"),
+        ({"env_id": "Pendulum-v1", "backend": "numpy"}, r"^backend: wanted one of auto, torch, gymnasium, parallel, envpool; got 'numpy'"),
         ({"env_id": "Pendulum-v1", "num_envs": 0}, r"^num_envs: wanted a whole number of at least 1; got 0"),
         ({"env_id": "Acrobot-v1", "num_envs": -2}, r"^num_envs: .*got -2"),
         ({"env_id": "FrozenLake-v1"}, r"^env_id: wanted Box observations; FrozenLake-v1 has Discrete"),

@@ -15,7 +15,7 @@ ROOT = Path(minerva_lite.__file__).parent
 FLOORS = {
     0: {"checks"},
     1: {"returns", "distributions", "objectives", "trust_region", "bounds", "duals", "diagnostics"},
-    2: {"networks", "tabular"},
+    2: {"networks", "snapshot", "spec", "tabular"},
     3: {"envs", "rollout", "learning", "normalizer", "tabular_trpo"},
     4: {"agent", "replay"},
     5: {"on_policy"},

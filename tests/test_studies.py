@@ -63,5 +63,12 @@ def test_the_command_line_trains_saves_and_evaluates(tmp_path):
     assert trained.returncode == 0, trained.stderr[-1000:]
     again = command("evaluate", path)
     assert json.loads(again.stdout) == json.loads(trained.stdout.splitlines()[-1])
+    # The same command finds a file: it does not write over it, and goes on where it may.
+    short = ("train", "ppo", "--env", "CartPole-v1", "--device", "cpu", "--steps", "2048", "--out", path)
+    stopped = command(*short)
+    assert stopped.returncode == 1 and "agent.pt exists; wanted resume=True" in stopped.stderr
+    resumed = command(*short, "--resume", "--history", str(tmp_path / "figures.csv"))
+    assert json.loads(resumed.stdout.splitlines()[-1]) == json.loads(again.stdout)
+    assert (tmp_path / "figures.csv").read_text().startswith("steps,seconds,name,value\n2048,")
     refused = command("study", "ppo", "--env", "CartPole-v1", "--variants", "magic", "--out", str(tmp_path / "x.csv"))
     assert refused.returncode == 1 and "variants[0]: wanted one of preset" in refused.stderr

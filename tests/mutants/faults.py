@@ -21,7 +21,8 @@ class Mutant:
     tests: tuple[str, ...]
 
 
-RETURNS, OBJECTIVES, ENVS = "returns.py", "objectives.py", "envs.py"
+RETURNS, OBJECTIVES = "returns.py", "objectives.py"
+TORCH_NATIVE, NUMPY_BACKED = "envs/torch_native.py", "envs/numpy_backed.py"
 PPO, NORMALIZER, LEARNING, ON_POLICY = "agents/ppo.py", "normalizer.py", "learning.py", "on_policy.py"
 TRPO, REINFORCE, TRUST_REGION = "agents/trpo.py", "agents/reinforce.py", "trust_region.py"
 ROLLOUT, BOUNDS = "rollout.py", "bounds.py"
@@ -167,14 +168,14 @@ MUTANTS = (
     Mutant(
         1,
         "the torch-native environment reports its time limit as a termination",
-        ENVS,
+        TORCH_NATIVE,
         (("return Step(next_obs, reward, terminated, truncated, self.", "return Step(next_obs, reward, ended, ended & False, self."),),
         (WHOLE_EPISODES,),
     ),
     Mutant(
         1,
         "the Gymnasium back end does",
-        ENVS,
+        NUMPY_BACKED,
         (
             ("torch.as_tensor(terminated, device=self.device)", "torch.as_tensor(terminated | truncated, device=self.device)"),
             ("torch.as_tensor(truncated & ~terminated, device=self.device)", "torch.as_tensor(truncated & False, device=self.device)"),
@@ -266,21 +267,21 @@ MUTANTS = (
     Mutant(
         5,
         "the successor of a truncated step is the first observation of the next episode (torch-native)",
-        ENVS,
+        TORCH_NATIVE,
         (("return Step(next_obs, reward,", "return Step(self.observe(self.state), reward,"),),
         (SAME_STEP,),
     ),
     Mutant(
         5,
         "the same in the Gymnasium back end: the final observation is thrown away",
-        ENVS,
+        NUMPY_BACKED,
         (('if "final_obs" in info:', 'if "no such key" in info:'),),
         (NO_PHANTOMS, TRUE_SUCCESSOR, SAME_STEP),
     ),
     Mutant(
         6,
         "Gymnasium's next-step autoreset stores a transition that nobody lived",
-        ENVS,
+        NUMPY_BACKED,
         (("AutoresetMode.SAME_STEP", "AutoresetMode.NEXT_STEP"),),
         (NO_PHANTOMS, TRUE_SUCCESSOR),
     ),

@@ -1,44 +1,17 @@
-"""One vector-environment face over torch-native and Gymnasium back ends (floor 3).
-
-Autoreset happens in the same step: `step.next_obs` is the true successor, `step.obs` what to act on next, so no
-phantom transition exists. Actions are [-1, 1] (or int64) and are rescaled to the environment's bounds at its door.
-"""
+"""Environments of torch operations alone: they run wherever the tensors are (floor 3)."""
 
 from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
 
-import gymnasium as gym
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from .checks import require_count, require_one_of, require_shape
-from .tabular import TabularMDP, inverse_cdf
-
-
-@dataclass(frozen=True)
-class EnvSpec:
-    """What a network must know of an environment. Exactly one of action_dim and num_actions is above 0."""
-
-    env_id: str
-    obs_dim: int
-    action_dim: int = 0
-    num_actions: int = 0
-
-
-class Step(NamedTuple):
-    """One step of B environments."""
-
-    next_obs: Tensor  # [B, O] true successor
-    reward: Tensor  # [B]
-    terminated: Tensor  # [B] bool
-    truncated: Tensor  # [B] bool, never together with terminated
-    obs: Tensor  # [B, O] what to act on next: next_obs, or the first one of a new episode
+from ..checks import require_count, require_shape
+from ..spec import EnvSpec, Step
+from ..tabular import TabularMDP, inverse_cdf
 
 
 class TorchEnv:
@@ -79,6 +52,15 @@ class TorchEnv:
         self.state = torch.where(ended.unsqueeze(-1), self.initial(), successor)
         self.elapsed.masked_fill_(ended, 0)
         return Step(next_obs, reward, terminated, truncated, self.observe(self.state))
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that the next steps depend on."""
+        return {"state": self.state, "elapsed": self.elapsed, "generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on from a state that an environment of the same making saved."""
+        self.state, self.elapsed = (state[name].to(self.device) for name in ("state", "elapsed"))
+        self.generator.set_state(state["generator"].cpu())
 
     def branch(self, state: Tensor, elapsed: Tensor, seed: int) -> TorchEnv:
         """A copy with one environment a row of `state` [N, S] and `elapsed` [N], its random numbers from `seed`."""
@@ -175,99 +157,4 @@ class TabularEnv(TorchEnv):
         return inverse_cdf(probability, uniform).unsqueeze(-1)
 
 
-class GymEnv:
-    """Any Gymnasium id with Box observations and Box or Discrete actions, stepped by Gymnasium's vector API."""
-
-    def __init__(
-        self, env_id: str, num_envs: int, *, seed: int = 0, device: torch.device | str = "cpu", dtype=torch.float32
-    ):
-        require_count(num_envs=num_envs)
-        self.num_envs, self.device, self.dtype, self._seed = num_envs, torch.device(device), dtype, seed
-        self.env = gym.make_vec(
-            env_id,
-            num_envs,
-            vectorization_mode="sync",
-            vector_kwargs={"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP},
-        )
-        space, actions = self.env.single_observation_space, self.env.single_action_space
-        if not isinstance(space, gym.spaces.Box):
-            raise ValueError(f"env_id: wanted Box observations; {env_id} has {space}")
-        obs_dim = int(np.prod(space.shape))
-        if isinstance(actions, gym.spaces.Discrete):
-            self._first = int(actions.start)
-            self.spec = EnvSpec(env_id, obs_dim, num_actions=int(actions.n))
-        elif isinstance(actions, gym.spaces.Box) and np.isfinite([actions.low, actions.high]).all():
-            self._low, self._high = actions.low.astype(np.float64), actions.high.astype(np.float64)
-            self.spec = EnvSpec(env_id, obs_dim, action_dim=int(np.prod(actions.shape)))
-        else:
-            raise ValueError(f"env_id: wanted Discrete or bounded Box actions; {env_id} has {actions}")
-
-    def reset(self) -> Tensor:
-        """Start new episodes everywhere: [B, O]. Only the first reset uses the seed, so episodes do not repeat."""
-        obs, _ = self.env.reset(seed=self._seed)
-        self._seed = None
-        return self._obs(obs)
-
-    def step(self, action: Tensor) -> Step:
-        """Advance by `action` ([B, D] in [-1, 1], clipped, or [B] int64)."""
-        obs, reward, terminated, truncated, info = self.env.step(self._action(action))
-        next_obs = obs
-        if "final_obs" in info:
-            next_obs = obs.copy()
-            for i in np.flatnonzero(info["_final_obs"]):
-                next_obs[i] = info["final_obs"][i]
-        return Step(
-            self._obs(next_obs),
-            torch.as_tensor(reward, dtype=self.dtype, device=self.device),
-            torch.as_tensor(terminated, device=self.device),
-            # Termination beats truncation: the agent must not bootstrap from a terminal state.
-            torch.as_tensor(truncated & ~terminated, device=self.device),
-            self._obs(obs),
-        )
-
-    def close(self) -> None:
-        self.env.close()
-
-    def _obs(self, obs: np.ndarray) -> Tensor:
-        return torch.as_tensor(obs.reshape(self.num_envs, -1), dtype=self.dtype, device=self.device)
-
-    def _action(self, action: Tensor) -> np.ndarray:
-        """Map [-1, 1] affinely onto the environment's own bounds, dimension by dimension."""
-        if self.spec.num_actions:
-            require_shape((self.num_envs,), action=action)
-            return action.cpu().numpy() + self._first
-        require_shape((self.num_envs, self.spec.action_dim), action=action)
-        shape = self.env.action_space.shape
-        unit = action.clamp(-1.0, 1.0).cpu().double().numpy().reshape(shape)
-        scaled = self._low + 0.5 * (unit + 1.0) * (self._high - self._low)
-        return scaled.astype(self.env.action_space.dtype)
-
-
 TORCH_ENVS = {env.spec.env_id: env for env in (TorchPendulum, TorchCartPole)}
-
-
-def make_env(
-    env_id: str,
-    num_envs: int = 1,
-    *,
-    backend: str = "auto",
-    seed: int = 0,
-    device: torch.device | str = "cpu",
-    dtype: torch.dtype = torch.float32,
-) -> TorchEnv | GymEnv:
-    """A vector environment: `backend` `torch`, `gymnasium`, or `auto` (torch where there is a torch-native twin).
-
-    Raises ValueError: an unknown id or back end, fewer than one environment, or spaces no agent here can handle.
-    """
-    require_one_of(("auto", "torch", "gymnasium"), backend=backend)
-    require_count(num_envs=num_envs)
-    if backend == "torch" and env_id not in TORCH_ENVS:
-        raise ValueError(f"env_id: wanted one of {', '.join(TORCH_ENVS)} for backend torch; got {env_id!r}")
-    if backend != "gymnasium" and env_id in TORCH_ENVS:
-        return TORCH_ENVS[env_id](num_envs, seed=seed, device=device, dtype=dtype)
-    try:
-        return GymEnv(env_id, num_envs, seed=seed, device=device, dtype=dtype)
-    except gym.error.DependencyNotInstalled:
-        raise  # a known id; the message says what to install
-    except gym.error.Error as error:
-        raise ValueError(f"env_id: wanted a registered Gymnasium id; got {env_id!r} ({error})") from error

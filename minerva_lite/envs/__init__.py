@@ -1,0 +1,61 @@
+"""One vector-environment face over torch-native, Gymnasium and EnvPool back ends (floor 3).
+
+Autoreset happens in the same step: `step.next_obs` is the true successor, `step.obs` what to act on next, so no
+phantom transition exists. Actions are [-1, 1] (or int64) and are rescaled to the environment's bounds at its door.
+"""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import torch
+
+from ..checks import require_count, require_one_of
+from ..spec import EnvSpec, Step
+from .numpy_backed import EnvPoolEnv, GymEnv
+from .torch_native import TORCH_ENVS, TabularEnv, TorchCartPole, TorchEnv, TorchPendulum
+
+__all__ = [
+    "TORCH_ENVS",
+    "EnvPoolEnv",
+    "EnvSpec",
+    "GymEnv",
+    "Step",
+    "TabularEnv",
+    "TorchCartPole",
+    "TorchEnv",
+    "TorchPendulum",
+    "make_env",
+]
+
+
+def make_env(
+    env_id: str,
+    num_envs: int = 1,
+    *,
+    backend: str = "auto",
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> TorchEnv | GymEnv | EnvPoolEnv:
+    """A vector environment: any Gymnasium id, or `dm_control/<domain>/<task>`.
+
+    backend: `torch`, `gymnasium` (one process), `parallel` (Gymnasium, a process an environment), `envpool` (by
+    EnvPool's id), or `auto` (torch where there is a torch-native twin, Gymnasium otherwise).
+    Raises ValueError: an unknown id or back end, fewer than one environment, or spaces no agent here can handle.
+    ImportError: the optional packages of the back end or of dm_control are missing.
+    """
+    require_one_of(("auto", "torch", "gymnasium", "parallel", "envpool"), backend=backend)
+    require_count(num_envs=num_envs)
+    where = {"seed": seed, "device": device, "dtype": dtype}
+    if backend == "torch" and env_id not in TORCH_ENVS:
+        raise ValueError(f"env_id: wanted one of {', '.join(TORCH_ENVS)} for backend torch; got {env_id!r}")
+    if backend in ("auto", "torch") and env_id in TORCH_ENVS:
+        return TORCH_ENVS[env_id](num_envs, **where)
+    if backend == "envpool":
+        return EnvPoolEnv(env_id, num_envs, **where)
+    try:
+        return GymEnv(env_id, num_envs, **where, parallel=backend == "parallel")
+    except gym.error.DependencyNotInstalled:
+        raise  # a known id; the message says what to install
+    except gym.error.Error as error:
+        raise ValueError(f"env_id: wanted a registered Gymnasium id; got {env_id!r} ({error})") from error
