@@ -56,7 +56,7 @@ test-full: setup
 
 # Renders the stored outputs (no execution) and opens them in a headless Chromium.
 pages: setup
-	$(BIN)/pytest -q -m page tests/pages
+	$(BIN)/pytest -q -n 2 -m page tests/pages
 
 formulas: setup
 	$(PY) -m tests.formulas

@@ -17,11 +17,12 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 def site() -> Path:
     """Folder of the rendered pages: warnings are errors, nothing is executed."""
     jupyter_book = Path(sys.executable).with_name("jupyter-book")
-    command = [jupyter_book, "build", ".", "--path-output", ".build/stored"]
+    folder = Path(".build/stored") / os.environ.get("PYTEST_XDIST_WORKER", "")  # each process of the tests its own
+    command = [jupyter_book, "build", ".", "--path-output", folder]
     env = {key: value for key, value in os.environ.items() if not key.startswith("BOOK_")}
     done = subprocess.run([*command, "-W", "--keep-going", "-q"], cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
-    return ROOT / ".build" / "stored" / "_build" / "html"
+    return ROOT / folder / "_build" / "html"
 
 
 @pytest.fixture(scope="session")
