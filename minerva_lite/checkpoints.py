@@ -66,7 +66,7 @@ def read(path: str | Path) -> dict[str, Any]:
         raise
     except Exception as error:  # torch reports a damaged file by half a dozen exception types
         raise ValueError(f"path: wanted a checkpoint of minerva_lite; {path.name} cannot be read ({error})") from error
-    if not isinstance(saved, dict) or saved.get("agent") not in AGENTS:
+    if not isinstance(saved, dict) or saved.get("agent") not in AGENTS or not isinstance(saved.get("format"), int):
         raise ValueError(f"path: wanted a checkpoint of minerva_lite; {path.name} holds something else")
     if saved["format"] > FORMAT:
         raise ValueError(f"path: wanted format {FORMAT} or older; {path.name} has format {saved['format']}")

@@ -112,34 +112,14 @@ def train(
     Raises ValueError: total_steps below one rollout, an environment that does not fit the agent, a checkpoint that
     exists without `resume`, or one of another run.
     """
-    config = agent.config
     require_count(total_steps=total_steps, eval_episodes=eval_episodes)
     for name, every in (("eval_every", eval_every), ("checkpoint_every", checkpoint_every)):
         if every is not None:
             require_count(**{name: every})
-    if total_steps < config.batch_size:
-        raise ValueError(
-            f"total_steps: wanted at least one rollout, {config.rollout_steps} * {config.num_envs} = "
-            f"{config.batch_size}; got {total_steps}"
-        )
-    if env.num_envs != config.num_envs or env.spec != agent.spec:
-        raise ValueError(
-            f"env: wanted {config.num_envs} of {agent.spec}, what the agent was made for; "
-            f"got {env.num_envs} of {env.spec}"
-        )
-    if env.dtype != agent.dtype or env.device.type != agent.device.type:
-        raise ValueError(
-            f"env: wanted {agent.dtype} on {agent.device.type}, like the agent; got {env.dtype} on {env.device.type}"
-        )
+    _require_fit(agent, env, total_steps)
     eval_every = eval_every or max(1, total_steps // 20)
     run = _Run(checkpoint, agent, env, total_steps)
-    if resume and run.path and run.path.exists():
-        obs = run.go_on()
-    elif run.path and run.path.exists():
-        raise ValueError(f"checkpoint: {run.path.name} exists; wanted resume=True to go on from it, or another name")
-    else:
-        obs = env.reset()
-    history = run.history
+    obs, history = run.begin(resume), run.history
     bar = tqdm(total=total_steps, initial=run.steps, unit="step", disable=not progress)
     with bar, _finish_the_update() as interrupted:
         while run.steps < total_steps and not run.stopped:
@@ -173,6 +153,25 @@ def train(
     return history
 
 
+def _require_fit(agent: Any, env: Any, total_steps: int) -> None:
+    """Raise ValueError unless the budget holds a rollout and the environment is the one the agent was made for."""
+    config = agent.config
+    if total_steps < config.batch_size:
+        raise ValueError(
+            f"total_steps: wanted at least one rollout, {config.rollout_steps} * {config.num_envs} = "
+            f"{config.batch_size}; got {total_steps}"
+        )
+    if env.num_envs != config.num_envs or env.spec != agent.spec:
+        raise ValueError(
+            f"env: wanted {config.num_envs} of {agent.spec}, what the agent was made for; "
+            f"got {env.num_envs} of {env.spec}"
+        )
+    if env.dtype != agent.dtype or env.device.type != agent.device.type:
+        raise ValueError(
+            f"env: wanted {agent.dtype} on {agent.device.type}, like the agent; got {env.dtype} on {env.device.type}"
+        )
+
+
 def _passed(before: int, after: int, every: int) -> bool:
     """Whether a multiple of `every` lies in (before, after]."""
     return after // every > before // every
@@ -196,8 +195,14 @@ class _Run:
         if self.path and all(row["eval/mean"] > other["eval/mean"] for other in self.history.evaluations):
             save(self.agent, self.path.with_name(f"{self.path.stem}.best{self.path.suffix}"))
 
-    def go_on(self) -> torch.Tensor:
-        """Take over what the file says; what to act on next, [B, O]."""
+    def begin(self, resume: bool) -> torch.Tensor:
+        """Start, or take over what the file says; what to act on first, [B, O]."""
+        if not (self.path and self.path.exists()):
+            return self.env.reset()
+        if not resume:
+            raise ValueError(
+                f"checkpoint: {self.path.name} exists; wanted resume=True to go on from it, or another name"
+            )
         saved = read(self.path)
         told = saved.get("training")
         if saved["agent"] != self.agent.name or told is None or told["total_steps"] != self.total_steps:
@@ -209,7 +214,7 @@ class _Run:
         for leftover in self.path.parent.glob(f"{self.path.name}*.part"):  # of a process killed while it wrote
             leftover.unlink()
         self.steps, self.seconds, self.stopped = told["steps"], told["seconds"], told["stopped"]
-        self.history = History(told["updates"], told["evaluations"])
+        self.history.updates, self.history.evaluations = told["updates"], told["evaluations"]
         if told["env"] is None:
             warnings.warn(
                 f"{self.env.spec.env_id} goes on with fresh episodes: its state cannot be saved", stacklevel=3

@@ -90,6 +90,7 @@ class Bomb:
         (lambda p: torch.save({"agent": Bomb()}, p), "cannot be read"),
         (lambda p: torch.save([1, 2], p), "holds something else"),
         (lambda p: torch.save({"agent": "dqn", "format": 1}, p), "holds something else"),
+        (lambda p: torch.save({"agent": "ppo"}, p), "holds something else"),
     ],
 )
 def test_a_foreign_file_is_refused_and_runs_nothing(tmp_path, monkeypatch, write, message):

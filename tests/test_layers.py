@@ -21,7 +21,7 @@ FLOORS = {
     5: {"on_policy"},
     6: {"agents"},
     7: {"presets", "checkpoints", "style"},
-    8: {"training", "plots"},
+    8: {"training", "plots", "answers"},
     9: {"studies", "widgets", "grading", "video"},
     10: {"__main__"},
 }

@@ -40,7 +40,8 @@ def make_env(
     """A vector environment: any Gymnasium id, or `dm_control/<domain>/<task>`.
 
     backend: `torch`, `gymnasium` (one process), `parallel` (Gymnasium, a process an environment), `envpool` (by
-    EnvPool's id), or `auto` (torch where there is a torch-native twin, Gymnasium otherwise).
+    EnvPool's id; `evaluate` needs Gymnasium to have one of that name too), or `auto` (torch where there is a
+    torch-native twin, Gymnasium otherwise).
     Raises ValueError: an unknown id or back end, fewer than one environment, or spaces no agent here can handle.
     ImportError: the optional packages of the back end or of dm_control are missing.
     """

@@ -18,7 +18,7 @@ from ..spec import EnvSpec, Step
 class NumpyEnv:
     """Base of the back ends that speak NumPy: spaces become a spec, actions are rescaled, results become tensors.
 
-    A subclass gives `env`, `first` (observations of the first reset) and `advance`.
+    A subclass gives `env`, `reset` and `advance`.
     """
 
     env: Any

@@ -55,11 +55,12 @@ class TorchEnv:
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that the next steps depend on."""
-        return {"state": self.state, "elapsed": self.elapsed, "generator": self.generator.get_state()}
+        clocks = {"state": self.state.clone(), "elapsed": self.elapsed.clone()}  # a step changes them in place
+        return clocks | {"generator": self.generator.get_state()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Go on from a state that an environment of the same making saved."""
-        self.state, self.elapsed = (state[name].to(self.device) for name in ("state", "elapsed"))
+        self.state, self.elapsed = (state[name].to(self.device, copy=True) for name in ("state", "elapsed"))
         self.generator.set_state(state["generator"].cpu())
 
     def branch(self, state: Tensor, elapsed: Tensor, seed: int) -> TorchEnv:
