@@ -21,6 +21,11 @@ MEGABYTE = 1_000_000
 pytestmark = pytest.mark.page
 
 # Formulas that MathJax was meant to typeset and did not, and formulas it could not typeset.
+# Displayed formulas that have to be scrolled on a small laptop's screen.
+TOO_WIDE = """() => [...document.querySelectorAll('div.math mjx-container')]
+    .filter(math => Math.max(math.scrollWidth - math.clientWidth,
+                             math.parentElement.scrollWidth - math.parentElement.clientWidth) > 1)
+    .map(math => math.closest('[id]').id)"""
 BAD_MATH = """() => {
   const bad = [...document.querySelectorAll('mjx-merror, .math:not(:has(mjx-container))')].map(e => e.textContent);
   const walker = document.createTreeWalker(document.querySelector('article, body'), NodeFilter.SHOW_TEXT);
@@ -74,6 +79,7 @@ def test_other_pages_are_sound(site, open_page, name):
 def test_chapter_has_math_typeset(site, open_page, source):
     page, _, _ = open_page(rendered(site, source))
     assert page.locator("mjx-container").count() >= 1
+    assert page.evaluate(TOO_WIDE) == []
 
 
 @by_name(CHAPTERS)
