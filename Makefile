@@ -1,7 +1,8 @@
 # make book    execute every chapter and render the pages      make test       the quick checks
 # make lab     open JupyterLab                                 make test-full  every check
 # make chapter N=05   execute one chapter in place, render     make formulas   formulas against code, alone
-# make bench   seconds to a solved task, beside peers           make clean      forget everything built
+# make bench   seconds to a solved task, beside peers           make bench-gpu  steps a second on a GPU, if there is one
+# make clean   forget everything built
 PYTHON ?= python3
 BIN := .venv/bin
 PY := $(BIN)/python
@@ -12,7 +13,7 @@ NBVAL := OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-current-env --nbval-cel
 CHAPTERS := $(sort $(wildcard book/[0-9]*.ipynb) $(wildcard book/[a-z]_*.ipynb))
 QUICK := not slow and not page and not gpu
 
-.PHONY: setup book chapter lab test test-full pages bench formulas clean
+.PHONY: setup book chapter lab test test-full pages bench bench-gpu formulas clean
 
 setup: $(READY) .assets/node_modules/.package-lock.json
 
@@ -63,6 +64,9 @@ formulas: setup
 
 bench: setup
 	$(PY) -m tests.peers.bench
+
+bench-gpu: setup
+	$(PY) -m tests.peers.bench_gpu
 
 clean:
 	rm -rf .build .venv .venv-peers .assets/node_modules .pytest_cache .ruff_cache .hypothesis

@@ -1,22 +1,27 @@
-"""The command line: `python -m minerva_lite train|evaluate|study …` (floor 10)."""
+"""The command line: `python -m minerva_lite train|evaluate|video|study …` (floor 10)."""
 
 from __future__ import annotations
 
 import json
 import sys
+from contextlib import ExitStack
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
+import gymnasium as gym
+import torch
 import tyro
 
 from .agents import AGENTS
-from .checkpoints import load
-from .checks import require_one_of
+from .checkpoints import load, require_place
 from .envs import make_env
 from .learning import pick_device
 from .presets import preset
-from .studies import ABLATIONS, study
+from .studies import read_failures, study
+from .trackers import TensorBoard, WeightsAndBiases
 from .training import evaluate, train
+from .video import film
 
 Algorithm = Annotated[Literal["reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo"], tyro.conf.Positional]
 
@@ -31,39 +36,76 @@ def train_command(
     out: Path | None = None,
     checkpoint_every: int | None = None,
     resume: bool = False,
+    num_envs: int | None = None,
     history: Path | None = None,
+    tensorboard: Path | None = None,
+    wandb: str | None = None,
 ) -> None:
     """Train by the preset and print the final evaluation over 100 episodes.
 
     out: the checkpoint, written at every evaluation (or every so many steps), at the end, and on Ctrl-C; --resume
-    goes on from it. history: a CSV file for every figure of the run. backend: as in `make_env`.
+    goes on from it. history: a CSV file for every figure of the run. tensorboard: a folder, and wandb: a project, that
+    get them while it runs. num_envs: another number of environments than the preset's. backend: as in `make_env`.
     """
     settings, where = preset(algorithm, env), pick_device(device)
-    worlds = make_env(env, settings.config.num_envs, seed=seed, device=where, backend=backend)
-    agent = AGENTS[algorithm][0](settings.config, worlds.spec, seed=seed, device=where)
-    try:
-        told = train(
-            agent,
-            worlds,
-            steps or settings.total_steps,
-            checkpoint=out,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-        )
-    except KeyboardInterrupt:
-        sys.exit(f"stopped; {f'{out} is where --resume goes on' if out else 'nothing is saved without --out'}")
+    require_place(out=out, history=history)
+    config = settings.config if num_envs is None else replace(settings.config, num_envs=num_envs)
+    worlds = make_env(env, config.num_envs, seed=seed, device=where, backend=backend)
+    agent = AGENTS[algorithm][0](config, worlds.spec, seed=seed, device=where)
+    with ExitStack() as opened:
+        trackers = [opened.enter_context(TensorBoard(tensorboard))] if tensorboard else []
+        if wandb:
+            about = {"algorithm": algorithm, "env": env, "seed": seed} | asdict(config)
+            trackers.append(opened.enter_context(WeightsAndBiases(wandb, config=about)))
+
+        def track(row: dict[str, float]) -> None:
+            for tracker in trackers:
+                tracker(row)
+
+        try:
+            told = train(
+                agent,
+                worlds,
+                settings.total_steps if steps is None else steps,
+                callback=track,
+                checkpoint=out,
+                checkpoint_every=checkpoint_every,
+                resume=resume,
+            )
+        except KeyboardInterrupt:
+            sys.exit(f"stopped; {f'{out} is where --resume goes on' if out else 'nothing is saved without --out'}")
     if history:
         told.to_csv(history)
     print(json.dumps(evaluate(agent, episodes=100)))
 
 
-def evaluate_command(path: Annotated[Path, tyro.conf.Positional], episodes: int = 100) -> None:
-    """Evaluate a saved agent on the official environment."""
-    print(json.dumps(evaluate(load(path), episodes=episodes)))
+def evaluate_command(
+    path: Annotated[Path, tyro.conf.Positional], episodes: int = 100, max_steps: int = 100_000
+) -> None:
+    """Evaluate a saved agent on the official environment. max_steps: the longest episode allowed."""
+    print(json.dumps(evaluate(load(path), episodes=episodes, max_steps=max_steps)))
+
+
+def video_command(
+    path: Annotated[Path, tyro.conf.Positional],
+    out: Path,
+    episodes: int = 1,
+    env: str | None = None,
+    seed: int = 10_000,
+    fps: float | None = None,
+    max_steps: int = 100_000,
+) -> None:
+    """Film a saved agent, as an .mp4 or a .gif, and print the figures of the episodes.
+
+    env: another environment with the same spaces. seed: of the first episode; that of `evaluate` unless named. fps:
+    pictures a second, if not the environment's own. max_steps: the longest episode allowed.
+    """
+    told = film(load(path), out, env_id=env, episodes=episodes, seed=seed, fps=fps, max_steps=max_steps)
+    print(json.dumps(told))
 
 
 def study_command(
-    algorithm: Algorithm,
+    algorithms: Annotated[tuple[Literal["reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo"], ...], tyro.conf.Positional],
     env: tuple[str, ...],
     out: Path,
     seeds: int = 5,
@@ -71,13 +113,35 @@ def study_command(
     variants: tuple[str, ...] = ("preset",),
     ablations: bool = False,
     jobs: int = 2,
+    address: str | None = None,
 ) -> None:
-    """Run some variants of the preset, or with --ablations all of them, over many seeds; write a CSV."""
-    known = ABLATIONS[algorithm]
-    require_one_of(tuple(known), **{f"variants[{i}]": name for i, name in enumerate(variants)})
-    chosen = known if ablations else {name: known[name] for name in variants}
-    study(algorithm, env, range(first_seed, first_seed + seeds), chosen, out, jobs=jobs)
+    """Run some variants of the preset, or with --ablations all of them, over many seeds; write a CSV.
+
+    out: the CSV file; the same command goes on where a stopped one was, and tries again what failed. jobs: runs at a
+    time. address: of a Ray cluster that does them (host:port or auto; local starts one here).
+    """
+    chosen = None if ablations else variants
+    try:
+        study(algorithms, env, range(first_seed, first_seed + seeds), chosen, out, jobs=jobs, address=address)
+    except KeyboardInterrupt:
+        sys.exit(f"stopped; the same command goes on from {out}")
+    if failures := read_failures(out):
+        sys.exit("\n".join(["failed; the same command tries again:", *failures]))
+
+
+def main() -> None:
+    """Run what the command line says. What cannot be done as asked is one line on stderr and exit code 1.
+
+    `python -X dev -m minerva_lite …` shows where it was found.
+    """
+    commands = {"train": train_command, "evaluate": evaluate_command, "video": video_command, "study": study_command}
+    try:
+        tyro.extras.subcommand_cli_from_dict(commands)
+    except (ValueError, ImportError, OSError, FloatingPointError, torch.OutOfMemoryError, gym.error.Error) as error:
+        if sys.flags.dev_mode:
+            raise
+        sys.exit(" ".join(str(error).split()))
 
 
 if __name__ == "__main__":
-    tyro.extras.subcommand_cli_from_dict({"train": train_command, "evaluate": evaluate_command, "study": study_command})
+    main()

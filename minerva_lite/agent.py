@@ -12,11 +12,13 @@ import torch
 from torch import Generator, Tensor, nn
 
 from .checks import require_bool, require_dtype, require_shape, require_unit_interval
-from .learning import NonFiniteGuard, pick_device
+from .guard import MaskedGuard, NonFiniteGuard
+from .learning import pick_device
 from .networks import CategoricalPolicy, GaussianPolicy, Params, SquashedGaussianPolicy
 from .normalizer import Normalizer
+from .on_device import DeviceLoop
 from .rollout import Rollout
-from .spec import EnvSpec
+from .spec import EnvSpec, Step
 
 
 class Agent:
@@ -33,8 +35,9 @@ class Agent:
         seed: int = 0,
         device: str | torch.device = "auto",
         dtype: torch.dtype = torch.float32,
+        compile: bool = False,
     ):
-        self.config, self.spec, self.dtype = config, spec, dtype
+        self.config, self.spec, self.dtype, self.compiles = config, spec, dtype, compile
         self.device = pick_device(device)
         self.obs_normalizer = Normalizer((spec.obs_dim,))
         # Weights are drawn on the CPU, so that every device starts from the same ones.
@@ -42,12 +45,34 @@ class Agent:
         for name, module in modules.items():
             setattr(self, name, module)
         self.modules = nn.ModuleDict(modules).to(self.device, dtype)
-        self.guard = NonFiniteGuard()
         self.generator = Generator(device=self.device).manual_seed(seed)
+        self.guard: NonFiniteGuard | MaskedGuard = NonFiniteGuard()
+        self.loop: DeviceLoop | None = None
+        if self.device.type == "cuda" and not self.asks:
+            self.guard, self.loop = MaskedGuard(self.device), DeviceLoop(self, record=compile and self.recordable)
+        if compile:
+            self.compile_parts()
 
     def make_modules(self, weights: Generator) -> dict[str, nn.Module]:
         """Everything that holds parameters or statistics, under the attribute's name; "policy" among it."""
         raise NotImplementedError
+
+    @property
+    def asks(self) -> bool:
+        """Whether an update must know a number before it can go on; on a GPU it then waits for the device."""
+        return True
+
+    @property
+    def recordable(self) -> bool:
+        """Whether every update does the same operations, so that one recording stands for all."""
+        return not self.asks
+
+    def compile_parts(self) -> None:
+        """What `compile` stands for: functions of tensors are traced, their operations fused; noise comes from outside.
+
+        On a GPU an update that asks for no number is recorded besides, and so is the walk through an environment there.
+        """
+        self.act_and_step = torch.compile(self.act_and_step)
 
     def make_policy(self, weights: Generator, *, torso: str, squash: bool) -> nn.Module:
         """A policy for this environment's actions.
@@ -70,6 +95,15 @@ class Agent:
         action = self.policy.mode(params) if deterministic else self.policy.sample(params, self.generator)
         return action, params
 
+    def act_and_step(
+        self, env: Any, obs: Tensor, noise: Tensor, state: Tensor, elapsed: Tensor, fresh: Tensor
+    ) -> tuple[Tensor, Params, Step, Tensor, Tensor]:
+        """`act` and the step of a torch-native environment as one function of tensors: what `compile` makes fast."""
+        params = self.acting_policy(self.normalized(obs))
+        action = self.policy.sample(params, noise=noise)
+        successor, reward, terminated = env.advance(state, self.policy.to_env(action))
+        return action, params, *env.arrive(successor, reward, terminated, elapsed, fresh)
+
     @property
     def acting_policy(self) -> nn.Module:
         """Who acts while data are collected."""
@@ -87,13 +121,23 @@ class Agent:
         """
         self.check(rollout)
         require_unit_interval(progress=progress)
+        if self.loop:
+            return self.loop.update(rollout, progress)
         if self.guard.refuses(**rollout.tensors()):
             return {"train/skipped_batches": self.skipped_batches()}
+        return self.digest(rollout, progress) | {"train/skipped_batches": self.skipped_batches()}
+
+    def digest(self, rollout: Any, progress: float) -> dict[str, Tensor]:
+        """Learn from a rollout, then let it into the observation statistics; diagnostics."""
         figures = self.improve(rollout, progress)
         # The one moment at which observation statistics move: after the last use of this rollout, before the next.
         if self.config.normalize_obs:
             self.obs_normalizer.absorb(rollout.visited)
-        return figures | {"train/skipped_batches": self.skipped_batches()}
+        return figures
+
+    def learned_state(self) -> dict[str, Tensor]:
+        """Every tensor that an update changes, by name; the tensors themselves."""
+        return self.modules.state_dict()
 
     def improve(self, rollout: Any, progress: float) -> dict[str, Tensor]:
         """Learn from a checked rollout and return diagnostics."""
@@ -137,8 +181,7 @@ class Agent:
             "spec": asdict(self.spec),
             "modules": self.modules.state_dict(),
             "generator": self.generator.get_state(),
-            "skipped": dict(self.guard.skipped),
-            "skipped_in_a_row": self.guard.in_a_row,
+            **self.guard.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -147,5 +190,6 @@ class Agent:
             raise ValueError("state: wanted one saved with this config and environment; got another")
         self.modules.load_state_dict(state["modules"])
         self.generator.set_state(state["generator"])
-        self.guard.skipped = dict(state["skipped"])
-        self.guard.in_a_row = state["skipped_in_a_row"]
+        self.guard.load_state_dict(state)
+        if self.loop:  # what was recorded refers to tensors that are gone
+            self.loop = DeviceLoop(self, record=self.loop.record)

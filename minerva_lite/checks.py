@@ -43,6 +43,11 @@ def require_dtype(wanted: torch.dtype, **tensors: Tensor) -> None:
             raise ValueError(f"{name}: wanted dtype {wanted}; got {tensor.dtype}")
 
 
+def can_ask(tensor: Tensor) -> bool:
+    """Whether a check may depend on the tensor's numbers: on a GPU, and in compiled code, it would have to wait."""
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
 def require_unit_interval(**values: float) -> None:
     """Raise ValueError unless every number lies in [0, 1]; NaN does not."""
     for name, value in values.items():

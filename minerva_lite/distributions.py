@@ -69,9 +69,12 @@ def gaussian_kl_mean_std(mean_old: Tensor, std_old: Tensor, mean: Tensor, std: T
     return kl_mean, kl_std
 
 
-def gaussian_sample(mean: Tensor, std: Tensor, generator: Generator | None = None) -> Tensor:
-    r"""One draw from N(mean, std^2), [..., D], detached; the noise comes from `generator`."""
-    noise = torch.randn(mean.shape, generator=generator, dtype=mean.dtype, device=mean.device)
+def gaussian_sample(
+    mean: Tensor, std: Tensor, generator: Generator | None = None, noise: Tensor | None = None
+) -> Tensor:
+    r"""One draw from N(mean, std^2), [..., D], detached; the standard normal noise is `generator`'s, or given."""
+    if noise is None:
+        noise = torch.randn(mean.shape, generator=generator, dtype=mean.dtype, device=mean.device)
     # LaTeX: a_i = \mu_i + \sigma_i \xi_i
     action = mean + std * noise
     return action.detach()
@@ -125,12 +128,16 @@ def categorical_kl(logits_old: Tensor, logits: Tensor) -> Tensor:
     return (log_prob_old.exp() * (log_prob_old - log_prob)).sum(-1)
 
 
-def categorical_sample(logits: Tensor, generator: Generator | None = None) -> Tensor:
-    r"""One action a [...] (int64) from softmax(logits [..., K]) by the Gumbel-max trick."""
-    uniform = torch.rand(logits.shape, generator=generator, dtype=logits.dtype, device=logits.device)
+def categorical_sample(logits: Tensor, generator: Generator | None = None, noise: Tensor | None = None) -> Tensor:
+    r"""One action a [...] (int64) from softmax(logits [..., K]) by the Gumbel-max trick.
+
+    The noise, uniform on [0, 1) and shaped as the logits, comes from `generator`, or is given.
+    """
+    if noise is None:
+        noise = torch.rand(logits.shape, generator=generator, dtype=logits.dtype, device=logits.device)
     # An exponential over its rate is smallest with the softmax's probabilities: Gumbel-max without two logs.
     # LaTeX: \xi_j = -\log(1 - u_j)
-    exponential = -torch.log1p(-uniform)
+    exponential = -torch.log1p(-noise)
     # LaTeX: a = \operatorname{argmax}_j \left[ \ell_j - \log \xi_j \right]
     return (logits - exponential.log()).argmax(-1)
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .checks import require_bool, require_one_of, require_positive, require_same_shape, require_shape
+from .checks import can_ask, require_bool, require_one_of, require_positive, require_same_shape, require_shape
 
 FLOOR = 1e-8  # the smallest value of a multiplier
 RAW_MIN = -18.0  # softplus(-18) = 1.5e-8: below it the slope is so small that a multiplier would never come back
@@ -138,16 +138,17 @@ def top_k_mask(advantage: Tensor, eligible: Tensor, top_k_frac: float) -> Tensor
     if not 0.0 < top_k_frac <= 1.0:
         raise ValueError(f"top_k_frac: wanted a number in (0, 1]; got {top_k_frac}")
     # LaTeX: n = \sum_t e_t
-    count = int(eligible.sum())
+    count = eligible.sum()
     # 1e-9: 0.29 * 100 is 28.999999999999996 in floating point, and 29 samples are meant.
     # LaTeX: k = \left\lfloor \kappa n + 10^{-9} \right\rfloor
-    k = math.floor(top_k_frac * count + 1e-9)
-    if k < 1:
+    k = (top_k_frac * count.double() + 1e-9).floor()
+    if can_ask(k) and k < 1:
         raise ValueError(f"top_k_frac: wanted one that selects somebody; {top_k_frac} of {count} eligible is nobody")
     order = advantage.masked_fill(~eligible, -torch.inf).sort(descending=True, stable=True).indices
+    chosen = torch.arange(len(order), device=order.device) < k
     # An eligible sample of advantage -inf would tie with those that are not: the agent refuses it at the door.
     # LaTeX: m_t = \mathbb{1}\left[ t \in \mathrm{top}_k(A_t + \log e_t) \right]
-    return torch.zeros_like(eligible).scatter(0, order[:k], True)
+    return torch.zeros_like(eligible).scatter(0, order, chosen)
 
 
 def vmpo_weights(advantage: Tensor, mask: Tensor, log_importance: Tensor, eta: Tensor) -> Tensor:
@@ -195,7 +196,7 @@ def _kept_logits(advantage: Tensor, mask: Tensor, log_importance: Tensor, eta: T
     """(A - c) / eta + log w of the kept samples, -inf elsewhere: [n]; and c, the largest advantage kept."""
     require_same_shape(advantage=advantage, mask=mask, log_importance=log_importance)
     require_bool(mask=mask)
-    if not bool(mask.any()):
+    if can_ask(mask) and not bool(mask.any()):
         raise ValueError("mask: wanted at least one sample kept; got none")
     advantage, log_importance = advantage.detach(), log_importance.detach()
     # The maximum over the kept: one unkept sample far above them would underflow every weight that counts.

@@ -1,21 +1,34 @@
-"""Optimizers, fits of a critic, parameter vectors, the device, and the guard against non-finite batches (floor 3)."""
+"""Optimizers, fits of a critic, parameter vectors, the device (floor 3)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
 from .checks import require_count, require_non_negative, require_one_of, require_positive
-
-MAX_SKIPS = 3
+from .recorded import is_recording
 
 
 def pick_device(device: str | torch.device = "auto") -> torch.device:
-    """`auto` takes CUDA, then MPS, then the CPU; anything else is taken at its word."""
+    """`auto` takes CUDA, then MPS, then the CPU.
+
+    Raises ValueError: the device named is none, or is not here.
+    """
     if device != "auto":
-        return torch.device(device)
+        try:
+            named = torch.device(device)
+            torch.empty(0, device=named)  # a name of torch's says nothing about what is here
+        except (AssertionError, ImportError, RuntimeError) as error:  # torch tells it in all three ways
+            here = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+            here += ["mps"] if torch.backends.mps.is_available() else []
+            why = str(error).splitlines()[0].split(". ")[0]
+            raise ValueError(
+                f"device: wanted auto or one that is here, {', '.join(here)}; got {str(device)!r} ({why})"
+            ) from error
+        return named
     if torch.cuda.is_available():
         return torch.device("cuda")
     if torch.backends.mps.is_available():
@@ -41,34 +54,33 @@ def make_optimizer(
     return torch.optim.Adam(parameters, lr=learning_rate, eps=1e-5, fused=True)
 
 
+def set_rate(group: dict[str, Any], rate: float) -> None:
+    """Set the learning rate of an optimizer's parameter group; one on a device in place, and not by a recording."""
+    if not isinstance(group["lr"], Tensor):
+        group["lr"] = rate
+    elif not is_recording():
+        group["lr"].fill_(rate)
+
+
+def rates_on_device(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+    """Let Adam read its learning rates on the device: a recorded step would keep a number for good."""
+    for group in optimizer.param_groups:
+        group["lr"], group["capturable"] = torch.tensor(group["lr"], device=device), True
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
+    """Take over a saved optimizer's state; its learning rates stay where they are here, a number or on a device."""
+    own = [(group["lr"], group.get("capturable")) for group in optimizer.param_groups]
+    optimizer.load_state_dict(saved)
+    for group, (rate, capturable) in zip(optimizer.param_groups, own, strict=True):
+        group["lr"] = rate.fill_(float(group["lr"])) if isinstance(rate, Tensor) else float(group["lr"])
+        if capturable is not None:
+            group["capturable"] = capturable
+
+
 def flatten(tensors: Sequence[Tensor]) -> Tensor:
     """All entries of the tensors, one after another: [n]."""
     return torch.cat([tensor.reshape(-1) for tensor in tensors])
-
-
-class NonFiniteGuard:
-    """Refuses a batch with a NaN or an infinity before any parameter moves, and counts the refusals by name."""
-
-    def __init__(self) -> None:
-        self.skipped: dict[str, int] = {}
-        self.in_a_row = 0
-
-    def refuses(self, **tensors: Tensor) -> str | None:
-        """The name of the first tensor that is not finite, or None.
-
-        Raises FloatingPointError: three batches in a row were refused.
-        """
-        for name, tensor in tensors.items():
-            if not torch.isfinite(tensor).all():
-                self.skipped[name] = self.skipped.get(name, 0) + 1
-                self.in_a_row += 1
-                if self.in_a_row >= MAX_SKIPS:
-                    raise FloatingPointError(
-                        f"{name}: not finite in {MAX_SKIPS} batches in a row; refused so far: {self.skipped}"
-                    )
-                return name
-        self.in_a_row = 0
-        return None
 
 
 def fit_lbfgs(critic: nn.Module, obs: Tensor, target: Tensor, *, iterations: int, l2: float) -> bool:

@@ -161,8 +161,13 @@ class GaussianPolicy(nn.Module):
         """What moving the mean alone and the std alone costs, two [..., D]."""
         return gaussian_kl_mean_std(*old, *new)
 
-    def sample(self, params: Params, generator: Generator | None = None) -> Tensor:
-        return gaussian_sample(*params, generator)
+    def noise(self, rows: int, generator: Generator) -> Tensor:
+        """What `sample` takes from chance for so many states, [rows, D]."""
+        like = self.log_std
+        return torch.randn(rows, len(like), generator=generator, dtype=like.dtype, device=like.device)
+
+    def sample(self, params: Params, generator: Generator | None = None, noise: Tensor | None = None) -> Tensor:
+        return gaussian_sample(*params, generator, noise)
 
     def mode(self, params: Params) -> Tensor:
         return params[0]
@@ -234,8 +239,13 @@ class CategoricalPolicy(nn.Module):
         """The whole KL as the only part, [..., 1]."""
         return (self.kl(old, new).unsqueeze(-1),)
 
-    def sample(self, params: Params, generator: Generator | None = None) -> Tensor:
-        return categorical_sample(*params, generator)
+    def noise(self, rows: int, generator: Generator) -> Tensor:
+        """What `sample` takes from chance for so many states, [rows, K]."""
+        like = self.logits[-1].bias
+        return torch.rand(rows, len(like), generator=generator, dtype=like.dtype, device=like.device)
+
+    def sample(self, params: Params, generator: Generator | None = None, noise: Tensor | None = None) -> Tensor:
+        return categorical_sample(*params, generator, noise)
 
     def mode(self, params: Params) -> Tensor:
         return params[0].argmax(-1)

@@ -80,7 +80,7 @@ class RewardScaler(nn.Module):
             returns[t] = running
             # LaTeX: g'_t = (1 - e_t) g_t
             running = running.masked_fill(ended[t], 0.0)
-        self.running = running
+        self.running.copy_(running)
         self.stats.absorb(returns if real is None else returns[real])
 
     def _load_from_state_dict(self, state_dict, prefix, *args):

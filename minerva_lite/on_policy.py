@@ -14,7 +14,7 @@ from torch import Generator, Tensor, nn
 from .agent import Agent
 from .checks import require_count, require_non_negative, require_one_of, require_positive, require_unit_interval
 from .diagnostics import explained_variance
-from .learning import make_optimizer
+from .learning import load_optimizer, make_optimizer, rates_on_device, set_rate
 from .networks import LOG_STD_MAX, LOG_STD_MIN, ValueNet
 from .normalizer import RewardScaler
 from .returns import gae
@@ -99,6 +99,8 @@ class OnPolicyAgent(Agent):
         super().__init__(config, spec, **where)
         self.parameters = [*self.policy.parameters(), *self.critic.parameters()]
         self.optimizer = self.make_optimizer()
+        if self.loop and self.loop.record:
+            rates_on_device(self.optimizer, self.device)
 
     def make_modules(self, weights: Generator) -> dict[str, nn.Module]:
         policy, critic = self.make_networks(weights)
@@ -120,7 +122,27 @@ class OnPolicyAgent(Agent):
         """The data of one update, acting in `env` from obs [B, O]; and what to act on next."""
         if self.config.whole_episodes:
             return collect_episodes(self, env, self.config.rollout_steps)
+        return self.loop.collect(env, obs) if self.loop else self.walk(env, obs)
+
+    def walk(self, env: Any, obs: Tensor) -> tuple[Rollout, Tensor]:
         return collect(self, env, obs, self.config.rollout_steps)
+
+    @property
+    def asks(self) -> bool:
+        return self.config.whole_episodes  # how long they are is asked at every step
+
+    @property
+    def recordable(self) -> bool:
+        return not self.asks and self.config.optimizer == "adam"  # SGD's learning rate is a number
+
+    def compile_parts(self) -> None:
+        super().compile_parts()
+        self.loss = torch.compile(self.loss)
+
+    def learned_state(self) -> dict[str, Tensor]:
+        moments = enumerate(self.optimizer.state.values())
+        named = {f"optimizer.{i}.{name}": t for i, state in moments for name, t in state.items() if t is not None}
+        return super().learned_state() | named
 
     def rollout_shape(self) -> tuple[int | None, int]:
         return None if self.config.whole_episodes else self.config.rollout_steps, self.config.num_envs
@@ -144,7 +166,8 @@ class OnPolicyAgent(Agent):
     @property
     def learning_rate(self) -> Tensor:
         """The optimizer's present learning rate, 0-d."""
-        return torch.tensor(self.optimizer.param_groups[0]["lr"])
+        rate = self.optimizer.param_groups[0]["lr"]
+        return rate.clone() if isinstance(rate, Tensor) else torch.tensor(rate)
 
     @torch.no_grad()
     def prepare(self, rollout: Rollout) -> dict[str, Any]:
@@ -157,7 +180,8 @@ class OnPolicyAgent(Agent):
         if c.normalize_reward:
             if c.whole_episodes:  # no episode of the rollout before goes on in this one
                 self.reward_scaler.running = torch.zeros_like(reward[0])
-            self.reward_scaler.absorb(reward, rollout.ended, rollout.real)
+            real = None if rollout.restart_weight is None else rollout.real
+            self.reward_scaler.absorb(reward, rollout.ended, real)
             reward = self.reward_scaler.scale(reward)
         advantage, value = self.estimate(rollout, reward, obs)
         batch = {
@@ -169,9 +193,11 @@ class OnPolicyAgent(Agent):
             "value_old": value.flatten(),
             "value_target": self.value_target(advantage, value).flatten(),
         }
-        if c.whole_episodes or rollout.restart_weight is not None:
-            batch = kept_rows(batch, self.kept(rollout).flatten())
-        return batch
+        return batch if self.keeps_all(rollout) else kept_rows(batch, self.kept(rollout).flatten())
+
+    def keeps_all(self, rollout: Rollout) -> bool:
+        """Whether every row is one to learn from, by what is known without asking."""
+        return not self.config.whole_episodes and rollout.restart_weight is None
 
     def kept(self, rollout: Rollout) -> Tensor:
         """[T, B] bool: the rows to learn from."""
@@ -212,7 +238,7 @@ class OnPolicyAgent(Agent):
     def set_learning_rate(self, progress: float) -> None:
         """The learning rate of this update: constant, or falling linearly to 0 at progress 1."""
         for group in self.optimizer.param_groups:
-            group["lr"] = self.config.learning_rate * (1.0 - progress if self.config.anneal_lr else 1.0)
+            set_rate(group, self.config.learning_rate * (1.0 - progress if self.config.anneal_lr else 1.0))
 
     @torch.no_grad()
     def diagnose(self, batch: dict[str, Any]) -> dict[str, Tensor]:
@@ -240,7 +266,7 @@ class OnPolicyAgent(Agent):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         if self.optimizer:
-            self.optimizer.load_state_dict(state["optimizer"])
+            load_optimizer(self.optimizer, state["optimizer"])
 
 
 def kept_rows(batch: dict[str, Any], mask: Tensor) -> dict[str, Any]:

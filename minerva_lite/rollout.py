@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 
 from .checks import require_count, require_one_of
 from .returns import discounted_returns
+from .spec import Step
 
 
 @dataclass(frozen=True)
@@ -119,9 +120,9 @@ def _walk(agent: Any, env: Any, obs: Tensor, steps: int, enough: Callable[[Tenso
     columns: list[tuple[Tensor, ...]] = []
     params_at: list[tuple[Tensor, ...]] = []
     alive = torch.ones(len(obs), dtype=torch.bool, device=obs.device)
+    move = _compiled_move if getattr(agent, "compiles", False) and hasattr(env, "arrive") else _move
     for _ in range(steps):
-        action, params = agent.act(obs)
-        step = env.step(agent.policy.to_env(action))
+        action, params, step = move(agent, env, obs)
         columns.append((obs, action, step.reward, step.next_obs, step.terminated, step.truncated))
         params_at.append(params)
         obs = step.obs
@@ -143,6 +144,21 @@ def _walk(agent: Any, env: Any, obs: Tensor, steps: int, enough: Callable[[Tenso
         ),
         obs,
     )
+
+
+def _move(agent: Any, env: Any, obs: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Step]:
+    """One step of every environment: action, the parameters it was drawn from, and what came of it."""
+    action, params = agent.act(obs)
+    return action, params, env.step(agent.policy.to_env(action))
+
+
+def _compiled_move(agent: Any, env: Any, obs: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Step]:
+    """The same by one compiled function, all that is random drawn before it and in the same order."""
+    noise = agent.policy.noise(len(obs), agent.generator)
+    action, params, step, env.state, env.elapsed = agent.act_and_step(
+        env, obs, noise, env.state, env.elapsed, env.initial()
+    )
+    return action, params, step
 
 
 @torch.no_grad()

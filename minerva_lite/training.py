@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import csv
+import math
 import signal
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from tqdm.asyncio import tqdm_asyncio
 from tqdm.auto import tqdm
 
-from .checkpoints import read, save
+from .checkpoints import fitting, read, replacing, require_place, save
 from .checks import require_count
 from .envs import make_env
+from .guard import floats, give_up
 
 
 @dataclass
@@ -40,8 +44,8 @@ class History:
         return np.array([row["steps"] for row in rows if name in row])
 
     def to_csv(self, path: str | Path) -> None:
-        """Write one tidy table: steps, seconds, name, value."""
-        with Path(path).open("w", newline="") as file:
+        """Write one tidy table: steps, seconds, name, value. Raises OSError: it cannot be written."""
+        with replacing(path) as part, part.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["steps", "seconds", "name", "value"])
             for row in self.updates + self.evaluations:
@@ -51,31 +55,53 @@ class History:
 
 
 @torch.no_grad()
-def evaluate(agent: Any, env_id: str | None = None, *, episodes: int = 10, seed: int = 10_000) -> dict[str, float]:
+def evaluate(
+    agent: Any,
+    env_id: str | None = None,
+    *,
+    episodes: int = 10,
+    seed: int = 10_000,
+    max_steps: int = 100_000,
+    watch: Callable[[np.ndarray], None] | None = None,
+) -> dict[str, float]:
     """Returns of `episodes` whole episodes on the official Gymnasium environment, acting by the policy's mode.
 
     One environment an episode, seeded `seed`, `seed` + 1, …; raw rewards; observation statistics are read, never
-    moved; the agent's random numbers are not touched.
-    Raises ValueError: fewer than one episode, or an environment that does not fit the agent.
+    moved; the agent's random numbers are not touched. watch: called with the actions of every step as the
+    environments take them, one an environment.
+    Raises ValueError: fewer than one episode, an environment that does not fit the agent, or an episode that goes on
+    after `max_steps` steps.
     """
-    require_count(episodes=episodes)
-    env = make_env(
-        env_id or agent.spec.env_id, episodes, backend="gymnasium", seed=seed, device=agent.device, dtype=agent.dtype
+    require_count(episodes=episodes, max_steps=max_steps)
+    named = env_id or agent.spec.env_id
+    # These environments live on the CPU, wherever the agent does.
+    with closing(make_env(named, episodes, backend="gymnasium", seed=seed, dtype=agent.dtype)) as env:
+        if replace(env.spec, env_id=agent.spec.env_id) != agent.spec:
+            raise ValueError(f"env_id: wanted one with the spaces of {agent.spec}; got {env.spec}")
+        obs = env.reset()
+        total = torch.zeros(episodes, dtype=torch.float64)
+        length, alive = torch.zeros_like(total), torch.ones_like(total, dtype=torch.bool)
+        for _ in range(max_steps):
+            action, _ = agent.act(obs.to(agent.device), deterministic=True)
+            action = agent.policy.to_env(action)
+            if watch:
+                watch(env.native(action))
+            step = env.step(action)
+            # Only the first episode of each environment counts; later ones would favor short episodes.
+            total += step.reward.double().masked_fill(~alive, 0.0)
+            length += alive
+            alive &= ~(step.terminated | step.truncated)
+            obs = step.obs
+            if not alive.any():
+                return summary(total, length)
+    raise ValueError(
+        f"max_steps: wanted episodes of {named} to end within {max_steps} steps; {int(alive.sum())} of {episodes} did "
+        "not: register it with max_episode_steps, or allow more"
     )
-    if replace(env.spec, env_id=agent.spec.env_id) != agent.spec:
-        raise ValueError(f"env_id: wanted one with the spaces of {agent.spec}; got {env.spec}")
-    obs = env.reset()
-    total = torch.zeros(episodes, dtype=torch.float64, device=obs.device)
-    length, alive = torch.zeros_like(total), torch.ones_like(total, dtype=torch.bool)
-    while alive.any():
-        action, _ = agent.act(obs, deterministic=True)
-        step = env.step(agent.policy.to_env(action))
-        # Only the first episode of each environment counts; later ones would favor short episodes.
-        total += step.reward.double().masked_fill(~alive, 0.0)
-        length += alive
-        alive &= ~(step.terminated | step.truncated)
-        obs = step.obs
-    env.close()
+
+
+def summary(total: torch.Tensor, length: torch.Tensor) -> dict[str, float]:
+    """The figures of an evaluation, from the returns and lengths of its episodes."""
     return {
         "eval/mean": float(total.mean()),
         "eval/median": float(total.quantile(0.5)),  # Tensor.median would take the lower of the two in the middle
@@ -110,7 +136,8 @@ def train(
     same agent, environment and arguments the run ends as if it had never stopped, to the bit, where the environment's
     state can be saved, and with fresh episodes, and a warning, where not.
     Raises ValueError: total_steps below one rollout, an environment that does not fit the agent, a checkpoint that
-    exists without `resume`, or one of another run.
+    exists without `resume`, or one of another run. OSError: a checkpoint cannot be written. OutOfMemoryError: the
+    device's memory is full. After the last two the last checkpoint stands.
     """
     require_count(total_steps=total_steps, eval_episodes=eval_episodes)
     for name, every in (("eval_every", eval_every), ("checkpoint_every", checkpoint_every)):
@@ -118,19 +145,20 @@ def train(
             require_count(**{name: every})
     _require_fit(agent, env, total_steps)
     eval_every = eval_every or max(1, total_steps // 20)
+    require_place(checkpoint=checkpoint)
     run = _Run(checkpoint, agent, env, total_steps)
     obs, history = run.begin(resume), run.history
-    bar = tqdm(total=total_steps, initial=run.steps, unit="step", disable=not progress)
-    with bar, _finish_the_update() as interrupted:
+    with _bar(run, progress) as bar, _memory_hint(agent), _finish_the_update() as interrupted:
         while run.steps < total_steps and not run.stopped:
             start = time.perf_counter()
             rollout, obs = agent.collect(env, obs)
             figures = agent.update(rollout, progress=min(1.0, run.steps / total_steps))
-            before, run.steps = run.steps, run.steps + rollout.num_steps
+            told = floats(figures | {"train/reward_mean": rollout.reward.mean()})
             run.seconds += time.perf_counter() - start
-            row = {"steps": run.steps, "seconds": run.seconds} | {name: float(x) for name, x in figures.items()}
-            row["train/reward_mean"] = float(rollout.reward.mean())
+            before, run.steps = run.steps, run.steps + rollout.num_steps
+            row = {"steps": run.steps, "seconds": run.seconds} | told
             row["train/steps_per_second"] = run.steps / run.seconds
+            run.notice_refusals(row)
             history.updates.append(row)
             if callback:
                 callback(row)
@@ -142,9 +170,8 @@ def train(
                 history.evaluations.append(row)
                 if callback:
                     callback(row)
-                bar.set_postfix({"return": f"{row['eval/mean']:.1f}"})
                 run.stopped = stop_at is not None and row["eval/mean"] >= stop_at
-            bar.update(rollout.num_steps)
+            _show(bar, run)
             due = evaluated if checkpoint_every is None else _passed(before, run.steps, checkpoint_every)
             if due or last or run.stopped or interrupted:
                 run.save(obs)
@@ -172,6 +199,38 @@ def _require_fit(agent: Any, env: Any, total_steps: int) -> None:
         )
 
 
+def _bar(run: _Run, progress: bool) -> tqdm:
+    """The progress bar: live in a notebook and in a terminal; in a file its first and its last state alone."""
+    live = tqdm is not tqdm_asyncio or sys.stderr.isatty()  # tqdm.auto is something else in a notebook
+    return tqdm(
+        total=run.total_steps,
+        initial=run.steps,
+        disable=not progress,
+        mininterval=0.1 if live else math.inf,
+        # Without tqdm's own rate, which counts the time of evaluations.
+        bar_format="{l_bar}{bar}| {n_fmt}/{total_fmt} steps [{elapsed}<{remaining}{postfix}]",
+    )
+
+
+def _show(bar: tqdm, run: _Run) -> None:
+    """Move the bar to where the run stands."""
+    told = {"return": f"{run.history.evaluations[-1]['eval/mean']:.1f}"} if run.history.evaluations else {}
+    bar.set_postfix(told | {"steps/s": f"{run.steps / run.seconds:.0f}"}, refresh=False)
+    bar.update(min(run.steps, run.total_steps) - bar.n)  # tqdm drops the bar of a run that passes its end
+
+
+@contextmanager
+def _memory_hint(agent: Any) -> Iterator[None]:
+    """Say what to change when the device's memory is full."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        sizes = _written(vars(agent.config), ["num_envs", "rollout_steps", "minibatch_size", "replay_steps"])
+        raise torch.OutOfMemoryError(
+            f"device: wanted room on {agent.device} for {sizes}; make one of these smaller ({error})"
+        ) from error
+
+
 def _passed(before: int, after: int, every: int) -> bool:
     """Whether a multiple of `every` lies in (before, after]."""
     return after // every > before // every
@@ -182,7 +241,7 @@ class _Run:
 
     def __init__(self, path: str | Path | None, agent: Any, env: Any, total_steps: int):
         self.path, self.agent, self.env, self.total_steps = Path(path) if path else None, agent, env, total_steps
-        self.history, self.steps, self.seconds, self.stopped = History(), 0, 0.0, False
+        self.history, self.steps, self.seconds, self.stopped, self.refused = History(), 0, 0.0, False, 0.0
 
     def save(self, obs: torch.Tensor) -> None:
         if self.path:
@@ -195,6 +254,12 @@ class _Run:
         if self.path and all(row["eval/mean"] > other["eval/mean"] for other in self.history.evaluations):
             save(self.agent, self.path.with_name(f"{self.path.stem}.best{self.path.suffix}"))
 
+    def notice_refusals(self, row: dict[str, float]) -> None:
+        """Raise FloatingPointError after three refusals in a row, which a guard on a GPU counts but cannot raise."""
+        if row.get("train/skipped_batches", 0.0) > self.refused:
+            self.refused, guard = row["train/skipped_batches"], self.agent.guard
+            give_up(guard.in_a_row, guard.skipped, ", ".join(guard.skipped))
+
     def begin(self, resume: bool) -> torch.Tensor:
         """Start, or take over what the file says; what to act on first, [B, O]."""
         if not (self.path and self.path.exists()):
@@ -204,13 +269,10 @@ class _Run:
                 f"checkpoint: {self.path.name} exists; wanted resume=True to go on from it, or another name"
             )
         saved = read(self.path)
-        told = saved.get("training")
-        if saved["agent"] != self.agent.name or told is None or told["total_steps"] != self.total_steps:
-            raise ValueError(
-                f"checkpoint: wanted a training of {self.agent.name} over {self.total_steps} steps; "
-                f"{self.path.name} holds another"
-            )
-        self.agent.load_state_dict(saved["state"])
+        self.require_same(saved)
+        told = saved["training"]
+        with fitting(self.path, self.agent.name):
+            self.agent.load_state_dict(saved["state"])
         for leftover in self.path.parent.glob(f"{self.path.name}*.part"):  # of a process killed while it wrote
             leftover.unlink()
         self.steps, self.seconds, self.stopped = told["steps"], told["seconds"], told["stopped"]
@@ -220,8 +282,35 @@ class _Run:
                 f"{self.env.spec.env_id} goes on with fresh episodes: its state cannot be saved", stacklevel=3
             )
             return self.env.reset()
-        self.env.load_state_dict(told["env"])
+        try:
+            self.env.load_state_dict(told["env"])
+        except (AttributeError, KeyError) as error:
+            raise ValueError(
+                f"checkpoint: wanted the state of a {type(self.env).__name__}; {self.path.name} holds that of another "
+                "back end: name the one it was saved with"
+            ) from error
         return told["obs"].to(self.agent.device)
+
+    def require_same(self, saved: dict[str, Any]) -> None:
+        """Raise ValueError unless a checkpoint holds this training: algorithm, steps, environment and settings."""
+        agent, told, file = self.agent, saved.get("training"), self.path.name
+        if saved["agent"] != agent.name or told is None or told["total_steps"] != self.total_steps:
+            held = f"one of {saved['agent']} over {told['total_steps']} steps" if told else f"{saved['agent']} alone"
+            raise ValueError(
+                f"checkpoint: wanted a training of {agent.name} over {self.total_steps} steps; {file} holds {held}"
+            )
+        ours, theirs = asdict(agent.spec) | asdict(agent.config), saved["state"]["spec"] | saved["state"]["config"]
+        other = [name for name in ours if name not in theirs or theirs[name] != ours[name]]
+        if other:
+            raise ValueError(
+                f"checkpoint: wanted a training with {_written(ours, other)}; {file} holds one with "
+                f"{_written(theirs, other)}: go on with its settings, or under another name"
+            )
+
+
+def _written(settings: dict[str, Any], names: list[str]) -> str:
+    """Those of the settings that are there, as a call would have them."""
+    return ", ".join(f"{name}={settings[name]!r}" for name in names if name in settings)
 
 
 @contextmanager

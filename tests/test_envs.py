@@ -251,6 +251,25 @@ def test_torch_native_starts_are_uniform_and_from_their_own_generator(env_id):
     assert not torch.equal(make_env(env_id, 4, seed=1).reset(), other.reset())
 
 
+@pytest.mark.parametrize("env_id", list(TORCH_ENVS))
+def test_staggered_clocks_spread_the_ends_of_episodes(env_id):
+    env, plain = make_env(env_id, 4000, seed=1, stagger=True), make_env(env_id, 4000, seed=1)
+    assert torch.equal(env.reset(), plain.reset()), "states and their random numbers are as without"
+    assert not plain.elapsed.any()
+    counts = torch.bincount(env.elapsed, minlength=env.max_steps)
+    assert len(counts) == env.max_steps and scipy.stats.chisquare(counts.numpy()).pvalue > 0.001
+    left = env.max_steps - env.elapsed[0]
+    push = torch.zeros(4000, 1) if env.spec.action_dim else torch.zeros(4000, dtype=torch.int64)
+    for i in range(int(left)):
+        step = env.step(push)
+        if step.terminated[0]:
+            return  # CartPole's pole fell
+        assert bool(step.truncated[0]) == (i == left - 1)
+    assert env.elapsed[0] == 0
+    with pytest.raises(ValueError, match="stagger: wanted False, Acrobot-v1 is not torch-native"):
+        make_env("Acrobot-v1", stagger=True)
+
+
 def test_auto_picks_the_twin_and_falls_back_to_gymnasium():
     assert type(make_env("Pendulum-v1")) is TORCH_ENVS["Pendulum-v1"]
     assert type(make_env("Pendulum-v1", backend="gymnasium")) is GymEnv

@@ -15,13 +15,13 @@ ROOT = Path(minerva_lite.__file__).parent
 FLOORS = {
     0: {"checks"},
     1: {"returns", "distributions", "objectives", "trust_region", "bounds", "duals", "diagnostics"},
-    2: {"networks", "snapshot", "spec", "tabular"},
-    3: {"envs", "rollout", "learning", "normalizer", "tabular_trpo"},
+    2: {"guard", "networks", "recorded", "snapshot", "spec", "tabular"},
+    3: {"envs", "rollout", "learning", "normalizer", "on_device", "tabular_trpo"},
     4: {"agent", "replay"},
     5: {"on_policy"},
     6: {"agents"},
-    7: {"presets", "checkpoints", "style"},
-    8: {"training", "plots", "answers"},
+    7: {"presets", "checkpoints", "style", "variants"},
+    8: {"training", "plots", "answers", "trackers", "workers"},
     9: {"studies", "widgets", "grading", "video"},
     10: {"__main__"},
 }

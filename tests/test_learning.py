@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from minerva_lite.learning import NonFiniteGuard, fit_adam, fit_lbfgs, flatten, make_optimizer, pick_device
+from minerva_lite.guard import NonFiniteGuard
+from minerva_lite.learning import fit_adam, fit_lbfgs, flatten, make_optimizer, pick_device
 from minerva_lite.networks import ValueNet
 
 

@@ -140,8 +140,8 @@ def test_the_best_agent_is_kept_beside_the_last(tmp_path):
     ("change", "message"),
     [
         ({"resume": False}, r"^checkpoint: run.pt exists; wanted resume=True to go on from it, or another name$"),
-        ({"total_steps": 1200}, r"^checkpoint: wanted a training of ppo over 1200 steps; run.pt holds another$"),
-        ({"name": "a2c"}, r"^checkpoint: wanted a training of a2c over 600 steps; run.pt holds another$"),
+        ({"total_steps": 1200}, r"^checkpoint: wanted a training of ppo over 1200 steps; run.pt holds one of ppo over 600 steps$"),
+        ({"name": "a2c"}, r"^checkpoint: wanted a training of a2c over 600 steps; run.pt holds one of ppo over 600 steps$"),
     ],
 )
 def test_another_run_is_refused_and_its_file_left_alone(change, message, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from minerva_lite import evaluate, make_env, preset, train
 from minerva_lite.agents import AGENTS
 from minerva_lite.presets import PRESETS
-from minerva_lite.studies import ABLATIONS
+from minerva_lite.variants import ABLATIONS
 
 SOLVED = {"Pendulum-v1": -200.0, "CartPole-v1": 475.0}
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 4))]

@@ -24,7 +24,7 @@ from ..duals import (
     temperature_loss,
     weights_kl,
 )
-from ..learning import make_optimizer
+from ..learning import load_optimizer, make_optimizer
 from ..networks import LOG_STD_MAX, LOG_STD_MIN, Params, QNet
 from ..objectives import value_loss, weighted_nll
 from ..replay import SequenceReplay
@@ -175,6 +175,11 @@ class MPOAgent(Agent):
             "target_critic": copy.deepcopy(critic).requires_grad_(False),
             "duals": nn.ParameterDict({f"raw_{name}": nn.Parameter(value) for name, value in raw.items()}),
         }
+
+    def compile_parts(self) -> None:
+        super().compile_parts()
+        for network in (self.policy, self.critic, self.target_policy, self.target_critic):
+            network.compile()
 
     def collect(self, env: Any, obs: Tensor) -> tuple[Rollout, Tensor]:
         """The next steps of every environment, acting by the current policy from obs [B, O]; what to act on next."""
@@ -374,6 +379,6 @@ class MPOAgent(Agent):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         for name, optimizer in self.optimizers.items():
-            optimizer.load_state_dict(state["optimizers"][name])
+            load_optimizer(optimizer, state["optimizers"][name])
         self.replay.load_state_dict(state["replay"], self.device)
         self.learned = state["learned"]

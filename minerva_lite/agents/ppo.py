@@ -69,6 +69,11 @@ class PPOAgent(OnPolicyAgent):
         super().__init__(config, spec, **where)
         self.kl_penalty = config.kl_penalty_init
 
+    @property
+    def asks(self) -> bool:
+        c = self.config
+        return super().asks or c.objective == "kl_penalty" or (c.target_kl is not None and c.target_kl > 0)
+
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
         """Several epochs of minibatch steps on one rollout."""
         c = self.config

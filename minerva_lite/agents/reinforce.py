@@ -70,7 +70,8 @@ class REINFORCEAgent(OnPolicyAgent):
     @torch.no_grad()
     def prepare(self, rollout: Rollout) -> dict[str, Any]:
         weight = self.state_weight(rollout.reward) if self.config.discount_states else torch.ones_like(rollout.reward)
-        return super().prepare(rollout) | {"weight": weight[self.kept(rollout)]}
+        kept = weight.flatten() if self.keeps_all(rollout) else weight[self.kept(rollout)]
+        return super().prepare(rollout) | {"weight": kept}
 
     def state_weight(self, reward: Tensor) -> Tensor:
         """The theorem's weight of the state in each row, [T, B]: an episode begins in row 0."""

@@ -102,6 +102,14 @@ class TRPOAgent(OnPolicyAgent):
         """None: the policy takes TRPO's own step, and the critic is fitted anew at every update."""
         return None
 
+    @property
+    def asks(self) -> bool:
+        return True  # the line search goes by the numbers it sees
+
+    def compile_parts(self) -> None:
+        self.act_and_step = torch.compile(self.act_and_step)
+        self.critic.compile()  # not the policy, whose KL is differentiated twice
+
     def collect(self, env: Any, obs: Tensor) -> tuple[Rollout | Vine, Tensor]:
         c = self.config
         if c.sampling == "single_path":

@@ -23,7 +23,7 @@ from ..duals import (
     vmpo_weights,
     weights_kl,
 )
-from ..learning import make_optimizer
+from ..learning import make_optimizer, set_rate
 from ..networks import TORSOS, Params, ValueHead, ValueNet
 from ..objectives import normalize_advantage, value_loss, weighted_nll
 from ..on_policy import OnPolicyAgent, OnPolicyConfig
@@ -136,6 +136,10 @@ class VMPOAgent(OnPolicyAgent):
         return make_optimizer(c.optimizer, groups, c.policy_learning_rate, momentum=c.momentum)
 
     @property
+    def recordable(self) -> bool:
+        return super().recordable and self.config.target_period == 1  # else some updates move the target, others not
+
+    @property
     def acting_policy(self) -> nn.Module:
         return self.target_policy if self.config.act_by == "target" else self.policy
 
@@ -143,11 +147,13 @@ class VMPOAgent(OnPolicyAgent):
         """The learning rates of this update: constant, or policy's and critic's falling linearly to 0 at progress 1."""
         c = self.config
         left = 1.0 - progress if c.anneal_lr else 1.0
-        self.optimizer.param_groups[0]["lr"] = c.policy_learning_rate * left
-        self.optimizer.param_groups[1]["lr"] = c.value_learning_rate * left
+        set_rate(self.optimizer.param_groups[0], c.policy_learning_rate * left)
+        set_rate(self.optimizer.param_groups[1], c.value_learning_rate * left)
 
     def check(self, rollout: Rollout) -> None:
         super().check(rollout)
+        if self.keeps_all(rollout):
+            return  # every row is eligible, and the config holds top_k_frac to that many
         eligible = int(self.kept(rollout).sum())
         if math.floor(self.config.top_k_frac * eligible + 1e-9) < 1:
             raise ValueError(
@@ -218,7 +224,7 @@ class VMPOAgent(OnPolicyAgent):
         for (name, bound), part in zip(bounds, self.policy.kl_parts(batch["old"], params), strict=False):
             if c.kl_over == "kept":
                 # LaTeX: \mathrm{KL} = \frac{\sum_t m_t \sum_i \mathrm{KL}_{ti}}{\sum_t m_t}
-                kl = part[batch["kept"]].sum(-1).mean()
+                kl = (batch["kept"] * part.sum(-1)).sum() / batch["kept"].sum()
             else:
                 # LaTeX: \mathrm{KL} = \operatorname{mean}_t \sum_i \mathrm{KL}_{ti}
                 kl = part.sum(-1).mean()
@@ -239,15 +245,15 @@ class VMPOAgent(OnPolicyAgent):
     def diagnose(self, batch: dict[str, Any]) -> dict[str, Tensor]:
         """What a practitioner reads: beside every agent's figures who was kept, and how unequal the weights are."""
         psi, kept, advantage = batch["psi"], batch["kept"], batch["scaled"]
-        log_prior = batch["log_importance"][kept].log_softmax(0)
+        log_prior = batch["log_importance"].masked_fill(~kept, -torch.inf).log_softmax(0)
         eta = self.multiplier("eta")
         figures = {
             "dual/eta": eta,
-            "kl/psi_kept": weights_kl(psi[kept], log_prior),
+            "kl/psi_kept": weights_kl(psi, log_prior),
             "kl/psi_batch": (torch.xlogy(psi, psi)).sum() + math.log(len(psi)),
             "train/effective_samples": effective_sample_size(psi),
             "train/selected_fraction": kept.to(psi.dtype).mean(),
-            "adv/threshold": advantage[kept].min(),
+            "adv/threshold": advantage.masked_fill(~kept, torch.inf).min(),
             "adv/std_over_eta": advantage.std(correction=0) / eta,
         }
         return super().diagnose(batch) | figures

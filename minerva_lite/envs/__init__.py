@@ -6,6 +6,9 @@ phantom transition exists. Actions are [-1, 1] (or int64) and are rescaled to th
 
 from __future__ import annotations
 
+import difflib
+import re
+
 import gymnasium as gym
 import torch
 
@@ -36,12 +39,14 @@ def make_env(
     seed: int = 0,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
+    stagger: bool = False,
 ) -> TorchEnv | GymEnv | EnvPoolEnv:
     """A vector environment: any Gymnasium id, or `dm_control/<domain>/<task>`.
 
     backend: `torch`, `gymnasium` (one process), `parallel` (Gymnasium, a process an environment), `envpool` (by
     EnvPool's id; `evaluate` needs Gymnasium to have one of that name too), or `auto` (torch where there is a
-    torch-native twin, Gymnasium otherwise).
+    torch-native twin, Gymnasium otherwise). stagger: let the first episodes of torch-native environments begin with
+    their clocks apart, so that the time limit does not end all of them together.
     Raises ValueError: an unknown id or back end, fewer than one environment, or spaces no agent here can handle.
     ImportError: the optional packages of the back end or of dm_control are missing.
     """
@@ -51,7 +56,9 @@ def make_env(
     if backend == "torch" and env_id not in TORCH_ENVS:
         raise ValueError(f"env_id: wanted one of {', '.join(TORCH_ENVS)} for backend torch; got {env_id!r}")
     if backend in ("auto", "torch") and env_id in TORCH_ENVS:
-        return TORCH_ENVS[env_id](num_envs, **where)
+        return TORCH_ENVS[env_id](num_envs, **where, stagger=stagger)
+    if stagger:
+        raise ValueError(f"stagger: wanted False, {env_id} is not torch-native, whose clocks can be set; got True")
     if backend == "envpool":
         return EnvPoolEnv(env_id, num_envs, **where)
     try:
@@ -59,4 +66,12 @@ def make_env(
     except gym.error.DependencyNotInstalled:
         raise  # a known id; the message says what to install
     except gym.error.Error as error:
-        raise ValueError(f"env_id: wanted a registered Gymnasium id; got {env_id!r} ({error})") from error
+        hint = "".join(f"; did you mean {name}?" for name in _like(env_id)) or f" ({error})"
+        raise ValueError(f"env_id: wanted a registered Gymnasium id; got {env_id!r}{hint}") from error
+
+
+def _like(env_id: str) -> list[str]:
+    """The registered id whose spelling comes nearest, dm_control's as they are named here; none if none comes near."""
+    names = [re.sub("^(dm_control/.*)-(.*)-v0$", r"\1/\2", name) for name in gym.registry]
+    known = {name.lower(): name for name in names}
+    return [known[name] for name in difflib.get_close_matches(env_id.lower(), known, n=1)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any
 
 import gymnasium as gym
@@ -35,7 +36,10 @@ class NumpyEnv:
         self.num_envs, self.device, self.dtype, self._seed = num_envs, torch.device(device), dtype, seed
         observed, actions = spaces
         if not isinstance(observed, gym.spaces.Box):
-            raise ValueError(f"env_id: wanted Box observations; {env_id} has {observed}")
+            raise ValueError(
+                f"env_id: wanted Box observations; {env_id} has {observed}; gymnasium.wrappers.FlattenObservation, "
+                "named where the environment is registered, makes a Box of most spaces"
+            )
         obs_dim = int(np.prod(observed.shape))
         if isinstance(actions, gym.spaces.Discrete):
             self._first = int(actions.start)
@@ -44,7 +48,10 @@ class NumpyEnv:
             self._low, self._high = actions.low.astype(np.float64), actions.high.astype(np.float64)
             self.spec = EnvSpec(env_id, obs_dim, action_dim=int(np.prod(actions.shape)))
         else:
-            raise ValueError(f"env_id: wanted Discrete or bounded Box actions; {env_id} has {actions}")
+            raise ValueError(
+                f"env_id: wanted Discrete or bounded Box actions; {env_id} has {actions}; "
+                "gymnasium.wrappers.TransformAction, named where the environment is registered, can make one of another"
+            )
         self._actions = actions
 
     def reset(self) -> Tensor:
@@ -57,7 +64,7 @@ class NumpyEnv:
 
     def step(self, action: Tensor) -> Step:
         """Advance by `action` ([B, D] in [-1, 1], clipped, or [B] int64)."""
-        next_obs, reward, terminated, truncated, obs = self.advance(self._action(action))
+        next_obs, reward, terminated, truncated, obs = self.advance(self.native(action))
         return Step(
             self._obs(next_obs),
             torch.as_tensor(reward, dtype=self.dtype, device=self.device),
@@ -77,8 +84,8 @@ class NumpyEnv:
     def _obs(self, obs: np.ndarray) -> Tensor:
         return torch.as_tensor(obs.reshape(self.num_envs, -1), dtype=self.dtype, device=self.device)
 
-    def _action(self, action: Tensor) -> np.ndarray:
-        """Map [-1, 1] affinely onto the environment's own bounds, dimension by dimension."""
+    def native(self, action: Tensor) -> np.ndarray:
+        """What the environments take: [-1, 1] mapped affinely onto their own bounds, dimension by dimension."""
         if self.spec.num_actions:
             require_shape((self.num_envs,), action=action)
             return action.cpu().numpy() + self._first
@@ -113,7 +120,11 @@ class GymEnv(NumpyEnv):
             wrappers=(flat,),
         )
         spaces = self.env.single_observation_space, self.env.single_action_space
-        super().__init__(env_id, num_envs, spaces, seed, device, dtype)
+        try:
+            super().__init__(env_id, num_envs, spaces, seed, device, dtype)
+        except ValueError:
+            self.env.close()  # its processes would live on
+            raise
 
     def reset(self) -> Tensor:
         obs, _ = self.env.reset(seed=self._seed)
@@ -160,8 +171,10 @@ def registered_id(env_id: str) -> str:
     if not named:
         return env_id
     try:
-        import dm_control  # noqa: F401 - Shimmy registers nothing without it
-        import shimmy
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of GLFW, where there is no screen: nothing is to be drawn
+            import dm_control  # noqa: F401 - Shimmy registers nothing without it
+            import shimmy
     except ImportError as error:
         raise ImportError(f"env_id: {env_id} needs `pip install minerva_lite[dmc]` ({error})") from error
     gym.register_envs(shimmy)

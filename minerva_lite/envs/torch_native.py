@@ -25,15 +25,30 @@ class TorchEnv:
     max_steps: int
     state_dim: int
 
-    def __init__(self, num_envs: int, *, seed: int = 0, device: torch.device | str = "cpu", dtype=torch.float32):
+    def __init__(
+        self,
+        num_envs: int,
+        *,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        stagger: bool = False,
+    ):
         require_count(num_envs=num_envs)
-        self.num_envs, self.device, self.dtype = num_envs, torch.device(device), dtype
+        self.num_envs, self.device, self.dtype, self.stagger = num_envs, torch.device(device), dtype, stagger
         self.generator = Generator(device=self.device).manual_seed(seed)
+        self._bounds: dict[tuple[float, ...], Tensor] = {}
 
     def reset(self) -> Tensor:
-        """Start new episodes everywhere: the first observations [B, O]."""
+        """Start new episodes everywhere: the first observations [B, O].
+
+        With `stagger` their clocks start anywhere below the time limit. Otherwise all episodes that a time limit ends
+        end together, and a short rollout sees one part of an episode only.
+        """
         self.state = self.initial()
         self.elapsed = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
+        if self.stagger:
+            self.elapsed.random_(self.max_steps, generator=self.generator)
         return self.observe(self.state)
 
     def step(self, action: Tensor) -> Step:
@@ -41,17 +56,30 @@ class TorchEnv:
         # Without this a [B] torque would broadcast: one action for all environments, and no error.
         per_env = (self.spec.action_dim,) if self.spec.action_dim else ()
         require_shape((self.num_envs, *per_env), action=action)
+        # Not on a GPU: asking for a number would wait for the device, at every step.
+        if self.spec.num_actions and self.device.type == "cpu":
+            low, high = action.aminmax()
+            if low < 0 or high >= self.spec.num_actions:
+                raise ValueError(
+                    f"action: wanted whole numbers from 0 to {self.spec.num_actions - 1}; got {low} to {high}"
+                )
         if not hasattr(self, "state"):
             raise RuntimeError("step: wanted reset() first; there is no state yet")
         successor, reward, terminated = self.advance(self.state, action)
-        self.elapsed += 1
-        truncated = (self.elapsed >= self.max_steps) & ~terminated
-        ended = terminated | truncated
-        next_obs = self.observe(successor)
         # Fresh states are drawn at every step, used or not: asking whether one is needed would wait for the device.
-        self.state = torch.where(ended.unsqueeze(-1), self.initial(), successor)
-        self.elapsed.masked_fill_(ended, 0)
-        return Step(next_obs, reward, terminated, truncated, self.observe(self.state))
+        step, self.state, self.elapsed = self.arrive(successor, reward, terminated, self.elapsed, self.initial())
+        return step
+
+    def arrive(
+        self, successor: Tensor, reward: Tensor, terminated: Tensor, elapsed: Tensor, fresh: Tensor
+    ) -> tuple[Step, Tensor, Tensor]:
+        """The step as an agent sees it, and state and clock to go on from: those of an ended episode start afresh."""
+        elapsed = elapsed + 1
+        truncated = (elapsed >= self.max_steps) & ~terminated
+        ended = terminated | truncated
+        state = torch.where(ended.unsqueeze(-1), fresh, successor)
+        step = Step(self.observe(successor), reward, terminated, truncated, self.observe(state))
+        return step, state, elapsed.masked_fill(ended, 0)
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that the next steps depend on."""
@@ -72,9 +100,10 @@ class TorchEnv:
 
     def _uniform(self, *high: float) -> Tensor:
         """[B, S] uniform on [-high, high]."""
-        bound = torch.tensor(high, dtype=self.dtype, device=self.device)
+        if high not in self._bounds:  # kept: carried to the device at every step it would be waited for
+            self._bounds[high] = torch.tensor(high, dtype=self.dtype, device=self.device)
         unit = torch.rand(self.num_envs, self.state_dim, generator=self.generator, dtype=self.dtype, device=self.device)
-        return (2.0 * unit - 1.0) * bound
+        return (2.0 * unit - 1.0) * self._bounds[high]
 
 
 class TorchPendulum(TorchEnv):

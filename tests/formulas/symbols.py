@@ -94,7 +94,7 @@ TABLES: dict[str, Table] = {
         }
     ),
     "distributions.categorical_sample": Table(
-        {r"\ell_j": "logits [t b j]", r"u_j": "uniform [t b j]", r"\xi_j": "[t b j]", "a": "[t b]"}
+        {r"\ell_j": "logits [t b j]", r"u_j": "noise [t b j]", r"\xi_j": "[t b j]", "a": "[t b]"}
     ),
     "distributions.kl_estimates": Table(data(r"\log \rho_t") | {"k_1": "[t b]", "k_2": "[t b]", "k_3": "[t b]"}),
     "objectives.policy_gradient_loss": Table(

@@ -22,6 +22,7 @@ class Mutant:
 
 
 RETURNS, OBJECTIVES = "returns.py", "objectives.py"
+ON_DEVICE, GUARD = "on_device.py", "guard.py"
 TORCH_NATIVE, NUMPY_BACKED = "envs/torch_native.py", "envs/numpy_backed.py"
 PPO, NORMALIZER, LEARNING, ON_POLICY = "agents/ppo.py", "normalizer.py", "learning.py", "on_policy.py"
 TRPO, REINFORCE, TRUST_REGION = "agents/trpo.py", "agents/reinforce.py", "trust_region.py"
@@ -57,6 +58,11 @@ CLIP_BY_HAND = "test_objectives.py::test_clip_by_hand_in_value_and_gradient"
 CLIP_GRADIENT = "test_objectives.py::test_clip_gradient_is_zero_exactly_past_the_favored_edge"
 PREPARED = "test_ppo.py::test_prepare_gives_gae_targets_of_the_estimator"
 FIGURES = "test_ppo.py::test_figures_over_the_rollout"
+DEVICE = "test_on_device.py::test_"
+MASKED, MASKED_COUNT = DEVICE + "a_masked_step_leaves_everything_as_it_was", DEVICE + "the_masked_guard_counts_as_the_other_does"
+RECORDED_BITS = DEVICE + "masked_and_recorded_updates_are_the_plain_ones_to_the_bit"
+THREE_ON_A_GPU = DEVICE + "three_refusals_in_a_row_end_a_training_on_a_gpu_too"
+COMPILED, STAGGERED = DEVICE + "compiled_and_eager_agree_within_float32", "test_envs.py::test_staggered_clocks_spread_the_ends_of_episodes"
 OPTIMIZER_NAMES = "test_learning.py::test_optimizer_refuses_by_name"
 
 PROMISE, BAD = "test_trpo_promise.py::", "test_bad_input_trpo.py::"
@@ -169,7 +175,7 @@ MUTANTS = (
         1,
         "the torch-native environment reports its time limit as a termination",
         TORCH_NATIVE,
-        (("return Step(next_obs, reward, terminated, truncated, self.", "return Step(next_obs, reward, ended, ended & False, self."),),
+        (("reward, terminated, truncated, self.observe(state))", "reward, ended, ended & False, self.observe(state))"),),
         (WHOLE_EPISODES,),
     ),
     Mutant(
@@ -268,7 +274,7 @@ MUTANTS = (
         5,
         "the successor of a truncated step is the first observation of the next episode (torch-native)",
         TORCH_NATIVE,
-        (("return Step(next_obs, reward,", "return Step(self.observe(self.state), reward,"),),
+        (("Step(self.observe(successor), reward,", "Step(self.observe(state), reward,"),),
         (SAME_STEP,),
     ),
     Mutant(
@@ -305,7 +311,7 @@ MUTANTS = (
         AGENT,
         (
             ("figures = self.improve(rollout, progress)", "self.obs_normalizer.absorb(rollout.obs)\n        figures = self.improve(rollout, progress)"),
-            ("            self.obs_normalizer.absorb(rollout.visited)\n        return figures |", "            pass\n        return figures |"),
+            ("            self.obs_normalizer.absorb(rollout.visited)\n        return figures", "            pass\n        return figures"),
         ),
         (FIRST_RATIO, ONE_MOMENT),
     ),
@@ -650,7 +656,7 @@ MUTANTS = (
     Mutant(26, "the maximum is taken over all samples, and the weights over their sum plus 1e-20", DUALS, (("best = advantage.masked_fill(~mask, -torch.inf).max()", "best = advantage.max()"), ("return logits.softmax(0)", "return logits.exp() / (logits.exp().sum() + 1e-20)"),), (UNDERFLOW,)),
     Mutant(26, "the maximum is taken over all samples, and the weights are 0 over 0", DUALS, (("best = advantage.masked_fill(~mask, -torch.inf).max()", "best = advantage.max()"), ("return logits.softmax(0)", "return logits.exp() / logits.exp().sum()"),), (UNDERFLOW,)),
     Mutant(26, "the maximum is taken over all samples, and the temperature's loss is log 0", DUALS, (("best = advantage.masked_fill(~mask, -torch.inf).max()", "best = advantage.max()"), ("logits.logsumexp(0) - total", "logits.exp().sum().log() - total"),), (UNDERFLOW,)),
-    Mutant(27, "whoever ties with the k-th is kept as well", DUALS, (("return torch.zeros_like(eligible).scatter(0, order[:k], True)", "return eligible & (advantage >= advantage[order[k - 1]])"),), (TIES, TOP_K, EXACTLY_K,)),
+    Mutant(27, "whoever ties with the k-th is kept as well", DUALS, (("return torch.zeros_like(eligible).scatter(0, order, chosen)", "return eligible & (advantage >= advantage[order[int(k) - 1]])"),), (TIES, TOP_K, EXACTLY_K,)),
     Mutant(28, "a multiplier's gradient has the wrong sign: what breaks its bound grows cheap", DUALS, (("(alpha * (bound - kl.detach())).sum()", "(alpha * (kl.detach() - bound)).sum()"),), (PRICE, MULTIPLIER,)),
     Mutant(28, "the temperature's: it rises the more, the further the weights are from their prior", DUALS, (("eta * (eps_eta + log_normalizer.mean())", "eta * (log_normalizer.mean() - eps_eta)"),), (TEMPERATURE, LARGE,)),
     Mutant(28, "MPO climbs the multipliers' loss", MPO, (('self.step("duals", sum(', 'self.step("duals", -sum('),), (PRICE, MSTEP,)),
@@ -661,7 +667,7 @@ MUTANTS = (
     Mutant(34, "the policy's learning rate is divided by the root of the number of inner steps", MPO, (('("policy", c.policy_learning_rate))', '("policy", c.policy_learning_rate / math.sqrt(c.policy_steps)))'), ('"policy": c.policy_learning_rate, "duals"', '"policy": c.policy_learning_rate / math.sqrt(c.policy_steps), "duals"'),), (NOT_DIVIDED,)),
     Mutant(35, "the KL of a Gaussian policy is the sum of its decoupled parts", NETWORKS, (("return gaussian_kl(*old, *new).sum(-1)", "return sum(gaussian_kl_mean_std(*old, *new)).sum(-1)"),), (NO_IDENTITY,)),
     Mutant(36, "the first row of every episode is taken for a phantom and left out", ROLLOUT, (("            truncated=truncated,\n        ),\n        obs,", "            truncated=truncated,\n            restart_weight=torch.cat([torch.ones_like(reward[:1]), (~(terminated | truncated))[:-1].to(reward.dtype)]),\n        ),\n        obs,"),), (EVERY_STEP,)),
-    Mutant(36, "the row at which an episode ends is taken for the phantom", ON_POLICY, (("if c.whole_episodes or rollout.restart_weight is not None:\n            batch = kept_rows(batch, self.kept(rollout)", "if True:\n            batch = kept_rows(batch, (~rollout.ended)"),), (EVERY_STEP,)),
+    Mutant(36, "the row at which an episode ends is taken for the phantom", ON_POLICY, (("return batch if self.keeps_all(rollout) else kept_rows(batch, self.kept(rollout).flatten())", "return kept_rows(batch, (~rollout.ended).flatten())"),), (EVERY_STEP,)),
     Mutant(37, "NaN and infinity in a Gaussian policy's outputs become 0", NETWORKS, (("output = self.mean(obs)", "output = self.mean(obs).nan_to_num(0.0, 0.0, 0.0)"),), (DIVERGED,)),
     Mutant(37, "in a categorical policy's", NETWORKS, (("return (self.logits(obs),)", "return (self.logits(obs).nan_to_num(0.0, 0.0, 0.0),)"),), (DIVERGED,)),
     Mutant(38, "the action penalty's bound is accepted, and that of the E-step used", MPO, (('self.multiplier("eta_penalty"), c.eps_penalty)', 'self.multiplier("eta_penalty"), c.eps_eta)'),), (PENALTY_BOUND, OPTION,)),
@@ -692,7 +698,7 @@ MUTANTS = (
     Mutant(0, "a multiplier's loss moves the policy", DUALS, (("(alpha * (bound - kl.detach())).sum()", "(alpha * (bound - kl)).sum()"),), (NO_WAY,)),
     Mutant(0, "a finite action set is weighed from equal odds", MPO, (("log_prior = old[0].log_softmax(-1).T", "log_prior = torch.zeros_like(old[0]).log_softmax(-1).T"),), (FINITE_SET,)),
     Mutant(0, "whoever is not eligible is kept all the same", DUALS, (("advantage.masked_fill(~eligible, -torch.inf).sort(", "advantage.sort("),), (UNDERFLOW, TOP_K,)),
-    Mutant(0, "k is a share of all samples, not of the eligible ones", DUALS, (("count = int(eligible.sum())", "count = len(eligible)"),), (UNDERFLOW, TOP_K,)),
+    Mutant(0, "k is a share of all samples, not of the eligible ones", DUALS, (("count = eligible.sum()", "count = torch.tensor(len(eligible))"),), (UNDERFLOW, TOP_K,)),
     Mutant(0, "the E-step asks the online critic", MPO, (("        q_value = self.target_critic(states.expand(", "        q_value = self.critic(states.expand("),), (ASKED,)),
     Mutant(0, "the E-step of a finite set does", MPO, (("self.target_critic(states).T", "self.critic(states).T"),), (ASKED,)),
     Mutant(0, "the critic's target averages over the online policy", MPO, (("params = self.target_policy(obs)\n        if self", "params = self.policy(obs)\n        if self"),), (ASKED,)),
@@ -724,13 +730,24 @@ MUTANTS = (
     Mutant(0, "a sequence runs through several environments", REPLAY, (("column[row, draw % envs]", "column[row, (draw + steps) % envs]"),), (LIVED,)),
     Mutant(0, "the ring forgets that it is full", REPLAY, (("self.size = min(self.size + steps, self.capacity)", "self.size = self.size + steps"),), (LIVED,)),
     Mutant(0, "phantom rows are stored", REPLAY, (("if rollout.restart_weight is not None:", "if False:"),), (NO_PHANTOM_ROW,)),
-    Mutant(0, "phantom rows are learned from", ON_POLICY, (("if c.whole_episodes or rollout.restart_weight is not None:", "if c.whole_episodes:"),), (LEFT_OUT,)),
+    Mutant(0, "phantom rows are learned from", ON_POLICY, (("return not self.config.whole_episodes and rollout.restart_weight is None", "return not self.config.whole_episodes"),), (LEFT_OUT,)),
     Mutant(0, "phantom rows move the observation statistics", AGENT, (("absorb(rollout.visited)", "absorb(rollout.obs)"),), (PHANTOM,)),
-    Mutant(0, "phantom rows move the reward scaler", ON_POLICY, (("absorb(reward, rollout.ended, rollout.real)", "absorb(reward, rollout.ended)"),), (PHANTOM,)),
+    Mutant(0, "phantom rows move the reward scaler", ON_POLICY, (("absorb(reward, rollout.ended, real)", "absorb(reward, rollout.ended)"),), (PHANTOM,)),
     Mutant(0, "a replay is saved as it lies in the ring and read as if in order", REPLAY, (("row = (self.position - self.size + torch.arange(self.size)) % self.capacity", "row = torch.arange(self.size)"),), (REPLAY_DRAWS,)),
     Mutant(0, "MPO forgets how many steps it has learned", MPO, (('"learned": self.learned,', '"learned": 0,'),), (CONTINUES,)),
     Mutant(0, "MPO is restored without its replay", MPO, (('self.replay.load_state_dict(state["replay"], self.device)', "pass"),), (CONTINUES,)),
-    Mutant(0, "MPO is restored without its optimizers' moments", MPO, (('optimizer.load_state_dict(state["optimizers"][name])', "pass"),), (CONTINUES,)),
+    Mutant(0, "MPO is restored without its optimizers' moments", MPO, (('load_optimizer(optimizer, state["optimizers"][name])', "pass"),), (CONTINUES,)),
+    Mutant(0, "a refused batch moves what it moved on a GPU", ON_DEVICE, (("torch.where(finite, tensor, old)", "tensor"),), (MASKED,)),
+    Mutant(0, "what the first, refused update made stays", ON_DEVICE, (("old = torch.zeros_like(tensor)", "old = tensor"),), (MASKED,)),
+    Mutant(0, "good batches are undone", ON_DEVICE, (("torch.where(finite, tensor, old)", "torch.where(finite, old, tensor)"),), (RECORDED_BITS, MASKED,)),
+    Mutant(0, "refusals in a row are not forgotten", GUARD, (("(self.run + 1) * bad.any()", "self.run + bad.any()"),), (MASKED_COUNT,)),
+    Mutant(0, "a refusal is counted for every tensor that is not finite", GUARD, (("bad & (bad.cumsum(0) == 1)", "bad"),), (MASKED_COUNT,)),
+    Mutant(0, "nobody reads the count of refusals", "training.py", (("            run.notice_refusals(row)\n", ""),), (THREE_ON_A_GPU,)),
+    Mutant(0, "a recorded walk starts where the recording did", ON_DEVICE, (('self.env.state, self.env.elapsed = start["state"], start["elapsed"]', "pass"),), (RECORDED_BITS,)),
+    Mutant(0, "a recorded update keeps the learning rate it was recorded at", ON_DEVICE, (("self.agent.set_learning_rate(progress)", "pass"),), (RECORDED_BITS,)),
+    Mutant(0, "the running return is replaced, not changed in place", NORMALIZER, (("self.running.copy_(running)", "self.running = running"),), (RECORDED_BITS,)),
+    Mutant(0, "compiled steps draw their noise once more", ROLLOUT, (("noise = agent.policy.noise(len(obs), agent.generator)", "noise = agent.policy.noise(len(obs), agent.generator)\n    noise = agent.policy.noise(len(obs), agent.generator)"),), (COMPILED,)),
+    Mutant(0, "all clocks start at zero", TORCH_NATIVE, (("self.elapsed.random_(self.max_steps, generator=self.generator)", "pass"),), (STAGGERED,)),
     Mutant(0, "V-MPO forgets how many updates it has made", VMPO, (('{"updates": self.updates}', '{"updates": 0}'),), (CONTINUES,)),
 )  # fmt: skip
 FAULTS = (0, *range(1, 41))

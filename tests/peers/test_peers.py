@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from math import inf
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 import minerva_lite
 from minerva_lite import PPOAgent, PPOConfig, make_env
 
-from . import measure
+from . import bench_gpu, measure
 from .bench import COLUMNS, ROOT, paired_speedup, read_rows, runs_of, summary, write_rows
 from .run_minerva import Watch
 
@@ -143,3 +144,31 @@ def test_both_sides_are_evaluated_at_the_same_steps_and_off_the_clock(monkeypatc
 def test_the_peers_run_on_the_versions_of_the_book():
     ours, theirs = ((ROOT / name).read_text().split() for name in ("requirements.txt", "tests/peers/requirements.txt"))
     assert {pin.split("==")[0] for pin in set(ours) & set(theirs) if "==" in pin} == {"torch", "numpy", "gymnasium"}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here it would measure")
+def test_without_a_gpu_nothing_is_measured_and_nothing_written(tmp_path, capsys):
+    bench_gpu.main(["--out", str(tmp_path / "gpu.csv")])
+    assert "nothing measured" in capsys.readouterr().out and not any(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_the_bench_of_the_gpu_runs_on_a_cpu_to_be_tried_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench_gpu, "LIMIT", bench_gpu.EVERY)
+    tiny = ["--device", "cpu", "--envs", "16", "--iterations", "1", "--seeds", "1"]
+    bench_gpu.main([*tiny, "--out", str(tmp_path / "gpu.csv")])
+    command, device, header, *rows = (tmp_path / "gpu.csv").read_text().splitlines()
+    assert command.endswith(shlex.join([*tiny, "--out", str(tmp_path / "gpu.csv")])) and device.startswith("# device: ")
+    told = [row.split(",") for row in rows]
+    assert header == ",".join(bench_gpu.COLUMNS)
+    assert [(compile, what) for _, compile, what, _ in told] == [
+        ("False", "steps_per_second"),
+        ("False", "waits"),
+        ("True", "steps_per_second"),
+        ("True", "waits"),
+        ("True", "solve_seconds"),
+        ("True", "solve_steps"),
+        ("True", "final"),
+    ]
+    assert all(float(value) > 0 for _, _, what, value in told if what == "steps_per_second")
+    assert told[4][3] == "inf", "four updates of sixteen environments solve nothing, and that is said"
