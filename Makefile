@@ -1,7 +1,7 @@
 # make book    execute every chapter and render the pages      make test       the quick checks
 # make lab     open JupyterLab                                 make test-full  every check
 # make chapter N=05   execute one chapter in place, render     make formulas   formulas against code, alone
-# make bench   seconds to a solved task, beside peers           make bench-gpu  steps a second on a GPU, if there is one
+# make bench   seconds to solve, steps a second, beside peers    make bench-gpu  steps a second on a GPU, if there is one
 # make clean   forget everything built
 PYTHON ?= python3
 BIN := .venv/bin
@@ -64,6 +64,7 @@ formulas: setup
 
 bench: setup
 	$(PY) -m tests.peers.bench
+	$(PY) -m tests.peers.throughput
 
 bench-gpu: setup
 	$(PY) -m tests.peers.bench_gpu

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -41,10 +40,13 @@ def curves(rows) -> dict[str, list[tuple[int, float]]]:
     return told
 
 
-def records(path: Path):
-    """The records of a run file of W&B: its own header, then LevelDB's log format, blocks of 32 KiB."""
+def records(folder):
+    """The records of the one run of W&B in a folder: a header of its own, then LevelDB's log, in blocks of 32 KiB."""
+    import wandb
     from wandb.proto.wandb_internal_pb2 import Record
 
+    wandb.teardown()  # its process writes after `finish` has returned
+    [path] = folder.glob("wandb/offline-run-*/*.wandb")
     data, at, whole = path.read_bytes(), 7, b""
     while at + 7 <= len(data):
         if 32768 - at % 32768 < 7:  # too little for a record's head: zeros to the end of the block
@@ -117,9 +119,8 @@ def test_a_resumed_run_goes_on_in_its_folder_where_its_checkpoint_was(tmp_path):
 def test_weights_and_biases_holds_every_figure_over_environment_steps(offline, tmp_path):
     with WeightsAndBiases("book", **offline) as tracker:
         history = trained(tracker)
-    [path] = tmp_path.glob("wandb/offline-run-*/*.wandb")
     found, kinds = {}, []
-    for record in records(path):
+    for record in records(tmp_path):
         kinds.append(record.WhichOneof("record_type"))
         if kinds[-1] == "history":
             row = {item.key or item.nested_key[0]: json.loads(item.value_json) for item in record.history.item}
@@ -141,8 +142,7 @@ def test_weights_and_biases_keeps_what_it_was_told_first_and_the_end_of_a_failur
         for steps, value in ((64, 1.0), (128, 2.0), (64, 3.0), (192, 4.0)):
             tracker({"steps": steps, "loss/policy": value})
         raise RuntimeError
-    [path] = tmp_path.glob("wandb/offline-run-*/*.wandb")
-    found = [record for record in records(path) if record.WhichOneof("record_type") in ("history", "exit")]
+    found = [record for record in records(tmp_path) if record.WhichOneof("record_type") in ("history", "exit")]
     assert found.pop().exit.exit_code == 1
     told = [
         [json.loads(item.value_json) for item in record.history.item if "loss/policy" in (item.key, *item.nested_key)]

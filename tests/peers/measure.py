@@ -39,6 +39,22 @@ def report(rows: list[Row], *packages: str) -> None:
     print(json.dumps({"versions": {"python": platform.python_version()} | versions, "rows": rows}), flush=True)
 
 
+def speed_task(*options: str) -> argparse.Namespace:
+    """The command line of one run of the throughput table: --task and `options`; one thread from here on."""
+    parser = argparse.ArgumentParser()
+    for option in ("--task", *options):
+        parser.add_argument(option, required=True)
+    torch.set_num_threads(1)
+    return parser.parse_args()
+
+
+def report_speed(run: tuple[int, float, float], *packages: str) -> None:
+    """Print steps, seconds and CPU seconds as the one line of JSON that the bench reads."""
+    versions = {name: version(name) for name in ("torch", "gymnasium", "numpy", *packages)}
+    told = dict(zip(("steps", "seconds", "cpu_seconds"), run, strict=True))
+    print(json.dumps({"versions": {"python": platform.python_version()} | versions} | told), flush=True)
+
+
 class Clock:
     """Seconds and CPU seconds since it was made, less what it was told to leave out.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from math import inf
 
@@ -11,9 +12,10 @@ import torch
 import minerva_lite
 from minerva_lite import PPOAgent, PPOConfig, make_env
 
-from . import bench_gpu, measure
+from . import bench_gpu, measure, speed_minerva, throughput
 from .bench import COLUMNS, ROOT, paired_speedup, read_rows, runs_of, summary, write_rows
 from .run_minerva import Watch
+from .throughput_rows import TASKS
 
 
 def rows_of(means, final, *, runner="torch", seed=0, pace=1.0):
@@ -172,3 +174,40 @@ def test_the_bench_of_the_gpu_runs_on_a_cpu_to_be_tried_out(tmp_path, monkeypatc
     ]
     assert all(float(value) > 0 for _, _, what, value in told if what == "steps_per_second")
     assert told[4][3] == "inf", "four updates of sixteen environments solve nothing, and that is said"
+
+
+def test_the_throughput_table_pairs_each_repeat_with_the_faster_peer(tmp_path):
+    seconds = {"torch": [1.0, 2.0, 4.0], "gymnasium": [2.0, 2.0, 2.0], "sb3": [2.0, 8.0, 4.0], "tianshou": [4.0] * 3}
+    seconds["preset"] = [1.0] * 3
+    rows = [
+        {"task": "pendulum-4", "runner": name, "repeat": i, "steps": 8, "seconds": s, "cpu_seconds": s / 1.5}
+        for name, times in seconds.items()
+        for i, s in enumerate(times)
+    ]
+    throughput.write_rows(tmp_path / "throughput.csv", rows, {"torch": "1"})
+    back = throughput.read_rows(tmp_path / "throughput.csv")
+    assert throughput.speeds(back, "pendulum-4", "torch") == [8.0, 4.0, 2.0]
+    header, row, foot = throughput.summary(back).splitlines()
+    assert header.split()[3:] == [
+        "torch",
+        "gymnasium",
+        "sb3",
+        "tianshou",
+        "preset",
+        "CleanRL*",
+        *"torch / best gym / best".split(),
+    ]
+    # Of the pairs 2, 2 and 1 against the faster peer of the same repeat the median is 2; of 1, 2 and 2, too.
+    assert row.split() == ["pendulum-4", "4", "4", "2", "2", "8", "3591", "2.00", "2.00"]
+    assert foot.endswith("worst run: 1.50")
+
+
+@pytest.mark.parametrize("name", list(TASKS))
+def test_every_row_of_the_throughput_table_trains_here(name):
+    task = TASKS[name]
+    config = speed_minerva.config_of(task)
+    assert config.batch_size == task.rollout and task.rollout % task.minibatch == 0
+    assert (config.hidden, config.normalize_advantage, config.clip_eps) == ((64, 64), True, 0.2)
+    small = dataclasses.replace(task, updates=1)
+    steps, seconds, cpu_seconds = speed_minerva.run(small, "auto", "task")
+    assert steps == task.rollout and seconds > 0 and cpu_seconds > 0

@@ -1,0 +1,109 @@
+"""`python -m tests.peers.throughput`: PPO's training steps a second beside Stable-Baselines3 and Tianshou.
+
+Everybody has the same networks, rollout, minibatches and epochs (`throughput_rows.py`), one thread, and a process of
+its own; the runners take turns, so that whatever the machine does meanwhile happens to all of them. The clock starts
+after torch's first optimizer step and counts everything else, the building too. The rows "preset" are this package's
+tuned settings, which do something else and are nobody's peers. Where CleanRL's speed was measured elsewhere it is shown
+beside the table, not paired. Nothing else should run on the machine: wall over CPU seconds tells if something did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from .bench import ROOT, THREADS, peers_python
+from .throughput_rows import TASKS
+
+RUNNERS = {
+    "torch": ["speed_minerva", "--backend=auto", "--settings=task"],
+    "gymnasium": ["speed_minerva", "--backend=gymnasium", "--settings=task"],
+    "sb3": ["speed_sb3"],
+    "tianshou": ["speed_tianshou"],
+    "preset": ["speed_minerva", "--backend=auto", "--settings=preset"],
+}
+PEERS = ("sb3", "tianshou")
+# Steps a second, measured once on a two-core machine with one thread, median of three; rollouts of CleanRL's own.
+RECORDED = {"pendulum-4": 3591, "pendulum-16": 4290, "cartpole-8": 6280, "halfcheetah-4": 2975}
+COLUMNS = ["task", "runner", "repeat", "steps", "seconds", "cpu_seconds"]
+
+
+def run(python: str | Path, task: str, runner: str) -> dict[str, Any]:
+    """What one run in a process of its own told."""
+    module, *options = RUNNERS[runner]
+    command = [python, "-m", f"tests.peers.{module}", "--task", task, *options]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | THREADS, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{runner} on {task} failed:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def speeds(rows: list[dict[str, Any]], task: str, runner: str) -> list[float]:
+    """Steps a second of each repeat."""
+    return [row["steps"] / row["seconds"] for row in rows if (row["task"], row["runner"]) == (task, runner)]
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """Medians over repeats; the last column is the median over repeats of ours against the faster peer of the same."""
+    lines = [f"{'steps a second':16}" + "".join(f"{name:>12}" for name in RUNNERS)]
+    lines[0] += f"{'CleanRL*':>12}{'torch / best':>14}{'gym / best':>12}"
+    for task in dict.fromkeys(row["task"] for row in rows):
+        of = {name: speeds(rows, task, name) for name in RUNNERS}
+        best = [max(pair) for pair in zip(*(of[peer] for peer in PEERS), strict=True)]
+        ratios = [median(a / b for a, b in zip(of[name], best, strict=True)) for name in ("torch", "gymnasium")]
+        cells = "".join(f"{median(values):>12.0f}" for values in of.values())
+        lines.append(f"{task:16}{cells}{RECORDED.get(task, '-'):>12}{ratios[0]:>14.2f}{ratios[1]:>12.2f}")
+    worst = max(row["seconds"] / row["cpu_seconds"] for row in rows)
+    return "\n".join([*lines, f"* recorded elsewhere, not paired. Wall over CPU seconds, worst run: {worst:.2f}"])
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]], versions: dict[str, str]) -> None:
+    with path.open("w", newline="") as file:
+        told = ", ".join(f"{name} {number}" for name, number in versions.items())
+        command = shlex.join(["python", "-m", "tests.peers.throughput", *sys.argv[1:]])
+        file.write(f"# command: {command}\n# versions: {told}\n")
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(row | {name: round(row[name], 3) for name in ("seconds", "cpu_seconds")} for row in rows)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a table written by `write_rows`, numbers as numbers."""
+    kinds = {"task": str, "runner": str, "seconds": float, "cpu_seconds": float}
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return [{name: kinds.get(name, int)(value) for name, value in row.items()} for row in rows]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=ROOT / "book/results/throughput.csv")
+    parser.add_argument("--read", type=Path, metavar="CSV", help="run nothing; print the summary of this table")
+    args = parser.parse_args()
+    if args.read:
+        print(summary(read_rows(args.read)))
+        return
+    theirs, rows, versions = peers_python(), [], {}
+    for task in args.tasks:
+        for repeat in range(args.repeats):
+            for runner in RUNNERS:
+                told = run(theirs if runner in PEERS else sys.executable, task, runner)
+                versions |= told.pop("versions")
+                rows.append({"task": task, "runner": runner, "repeat": repeat} | told)
+                print(f"{task} {repeat} {runner:10} {told['steps'] / told['seconds']:8.0f} steps/s", flush=True)
+        write_rows(args.out, rows, versions)
+    print(summary(rows))
+
+
+if __name__ == "__main__":
+    main()
