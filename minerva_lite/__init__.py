@@ -14,6 +14,7 @@ from .agents import (
     VMPOAgent,
     VMPOConfig,
 )
+from .checkpoints import load
 from .envs import make_env
 from .presets import preset
 from .training import History, evaluate, train
@@ -33,6 +34,7 @@ __all__ = [
     "VMPOAgent",
     "VMPOConfig",
     "evaluate",
+    "load",
     "make_env",
     "preset",
     "train",

@@ -33,25 +33,30 @@ def train_command(
     steps: int | None = None,
     device: str = "auto",
     backend: str = "auto",
+    compile: bool = False,
     out: Path | None = None,
     checkpoint_every: int | None = None,
     resume: bool = False,
     num_envs: int | None = None,
+    eval_every: int | None = None,
+    episodes: int = 100,
     history: Path | None = None,
     tensorboard: Path | None = None,
     wandb: str | None = None,
 ) -> None:
-    """Train by the preset and print the final evaluation over 100 episodes.
+    """Train by the preset and print the final evaluation.
 
     out: the checkpoint, written at every evaluation (or every so many steps), at the end, and on Ctrl-C; --resume
     goes on from it. history: a CSV file for every figure of the run. tensorboard: a folder, and wandb: a project, that
     get them while it runs. num_envs: another number of environments than the preset's. backend: as in `make_env`.
+    compile: trace the agent's functions into fused kernels, and on a GPU record walk and update. eval_every: steps
+    between two evaluations (a twentieth of them all unless named). episodes: of the final one.
     """
     settings, where = preset(algorithm, env), pick_device(device)
     require_place(out=out, history=history)
     config = settings.config if num_envs is None else replace(settings.config, num_envs=num_envs)
     worlds = make_env(env, config.num_envs, seed=seed, device=where, backend=backend)
-    agent = AGENTS[algorithm][0](config, worlds.spec, seed=seed, device=where)
+    agent = AGENTS[algorithm][0](config, worlds.spec, seed=seed, device=where, compile=compile)
     with ExitStack() as opened:
         trackers = [opened.enter_context(TensorBoard(tensorboard))] if tensorboard else []
         if wandb:
@@ -67,6 +72,7 @@ def train_command(
                 agent,
                 worlds,
                 settings.total_steps if steps is None else steps,
+                eval_every=eval_every,
                 callback=track,
                 checkpoint=out,
                 checkpoint_every=checkpoint_every,
@@ -76,7 +82,7 @@ def train_command(
             sys.exit(f"stopped; {f'{out} is where --resume goes on' if out else 'nothing is saved without --out'}")
     if history:
         told.to_csv(history)
-    print(json.dumps(evaluate(agent, episodes=100)))
+    print(json.dumps(evaluate(agent, episodes=episodes)))
 
 
 def evaluate_command(

@@ -124,8 +124,15 @@ PRESETS: dict[tuple[str, str], Preset] = {
         ),
         total_steps=1_000_000,
     ),
+    # It learns to hover (0), not to land (200); with the other episodes' mean instead of a critic it ended at -385.
     ("reinforce", "LunarLander-v3"): Preset(
-        REINFORCEConfig(num_envs=16, gamma=0.99, baseline="others", learning_rate=5e-3),
+        REINFORCEConfig(
+            num_envs=16,
+            gamma=0.99,
+            learning_rate=1e-2,
+            entropy_coef=0.01,
+            normalize_reward=True,
+        ),
         total_steps=500_000,
     ),
     ("a2c", "Pendulum-v1"): Preset(
@@ -145,7 +152,16 @@ PRESETS: dict[tuple[str, str], Preset] = {
         total_steps=512_000,
     ),
     ("trpo", "LunarLander-v3"): Preset(
-        TRPOConfig(num_envs=16, rollout_steps=128, gamma=0.99, lam=0.98, kl_bound=0.02, normalize_reward=True),
+        TRPOConfig(
+            num_envs=16,
+            rollout_steps=128,
+            gamma=0.995,
+            lam=0.98,
+            kl_bound=0.01,
+            damping=0.01,
+            normalize_obs=True,
+            normalize_reward=True,
+        ),
         total_steps=512_000,
     ),
     ("ppo", "LunarLander-v3"): Preset(
@@ -216,18 +232,11 @@ LOCOMOTION = (
 
 
 def locomotion(
-    algorithm: str,
-    config: OnPolicyConfig | MPOConfig,
-    total_steps: int,
-    *,
-    humanoid: dict[str, Any],
-    dm_control: dict[str, Any] | None = None,
+    algorithm: str, config: OnPolicyConfig | MPOConfig, total_steps: int, *, humanoid: dict[str, Any]
 ) -> None:
-    """Keep `config` for every locomotion task, changed for humanoids and for dm_control's tasks as these two say."""
+    """Keep `config` for every locomotion task; in a humanoid's the settings of `humanoid` are changed."""
     for env_id in LOCOMOTION:
-        changes = dm_control or {} if env_id.startswith("dm_control") else {}
-        if "humanoid" in env_id.lower():
-            changes = changes | humanoid
+        changes = humanoid if "humanoid" in env_id.lower() else {}
         PRESETS[algorithm, env_id] = Preset(replace(config, **changes), total_steps)
 
 
@@ -282,8 +291,7 @@ locomotion(
     total_steps=1_001_472,
     humanoid={"hidden": (256, 128), "rollout_steps": 128},
 )
-# Tianshou's and CleanRL's, which agree on these: 2048 steps, ten epochs of 64 rows, 3e-4 falling to 0 (CleanRL: 32
-# minibatches a pass, the same 64 rows).
+# Tianshou's and CleanRL's, which agree on these: 2048 steps, ten epochs of 64 rows, 3e-4 falling to 0.
 locomotion(
     "ppo",
     PPOConfig(
@@ -330,18 +338,18 @@ locomotion(
     total_steps=320_000,
     humanoid={"hidden": (256, 256)},
 )
-# On Gymnasium's HalfCheetah large steps on 1024 samples were fastest. On dm_control's, whose rewards lie in [0, 1], the
-# same settings rise and collapse; there weights within 0.1 nats and small steps on 2048 samples kept on climbing.
+# Small steps on weights within 0.1 nats: larger ones (0.5 nats, and 0.1 of the mean instead of 0.01) were faster at
+# first and then stood still on HalfCheetah, and lost cheetah-run again.
 locomotion(
     "vmpo",
     VMPOConfig(
         num_envs=16,
-        rollout_steps=64,
+        rollout_steps=128,
         gamma=0.99,
-        lam=0.9,
-        eps_eta=0.5,
-        eps_mean=0.1,
-        eps_std=1e-3,
+        lam=0.95,
+        eps_eta=0.1,
+        eps_mean=0.01,
+        eps_std=1e-4,
         policy_learning_rate=1e-3,
         value_learning_rate=1e-3,
         normalize_obs=True,
@@ -349,7 +357,6 @@ locomotion(
         log_std_init=-0.5,
     ),
     total_steps=1_001_472,
-    dm_control={"rollout_steps": 128, "lam": 0.95, "eps_eta": 0.1, "eps_mean": 0.01, "eps_std": 1e-4},
     humanoid={"hidden": (256, 128)},
 )
 

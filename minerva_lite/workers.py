@@ -20,7 +20,7 @@ Pool = Callable[[], joblib.Parallel]
 @contextmanager
 def workers(jobs: int, address: str | None = None) -> Iterator[Pool]:
     """What makes a pool that does `jobs` calls at a time: joblib's own, or Ray's at `address` (`local`: started here).
-
+    A cluster that asks for a token gets it where RAY_AUTH_MODE=token is set, as from Ray's own programs.
     Raises ValueError: no Ray cluster answers at `address`, or it is too small. ImportError: Ray is missing.
     """
     # For one job joblib would start no process, and a call that kills its process would end everything. So there are

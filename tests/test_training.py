@@ -6,7 +6,12 @@ from __future__ import annotations
 
 import copy
 import csv
+import io
+import json
 import math
+import re
+import sys
+import time
 
 import gymnasium as gym
 import numpy as np
@@ -203,6 +208,57 @@ def test_no_progress_bar_when_switched_off(capsys):
     assert "return=" in capsys.readouterr().err
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_the_bar_shows_return_and_the_speed_of_training_alone(monkeypatch):
+    """An update takes one second, an evaluation 100: 64 steps a second."""
+    import minerva_lite.training as training
+
+    clock, screen = [0.0], Terminal()
+    monkeypatch.setattr(training.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(training, "evaluate", lambda *args, **how: (clock.append(clock.pop() + 100.0), {"eval/mean": -7.25})[1])  # fmt: skip
+    monkeypatch.setattr(training.sys, "stderr", screen)
+    agent, env = make()
+    update = agent.update
+    agent.update = lambda *args, **how: (clock.append(clock.pop() + 1.0), update(*args, **how))[1]
+    train(agent, env, 250, eval_every=64)
+    *_, last, end = re.split("[\r\n]", screen.getvalue().strip(" "))
+    wanted = r"100%\|.*\| 250/250 steps \[\d\d:\d\d<00:00, return=-7\.2, steps/s=64\]"
+    assert end == "" and re.fullmatch(wanted, last.strip())
+
+
+@pytest.mark.parametrize(("screen", "states"), [(io.StringIO, 2), (Terminal, 6)])
+def test_a_terminal_sees_the_bar_move_and_a_file_its_two_ends(screen, states, monkeypatch):
+    import minerva_lite.training as training
+
+    screen = screen()
+    monkeypatch.setattr(training.sys, "stderr", screen)
+    agent, env = make()
+    train(agent, env, 256, eval_every=1000, eval_episodes=1, callback=lambda row: time.sleep(0.11))
+    assert len(re.findall(r"\d+%\|", screen.getvalue())) == states, "start, four updates, end"
+    assert screen.getvalue().endswith("\n") and screen.getvalue().count("\n") == 1
+
+
+def test_a_notebook_sees_the_bar_move(monkeypatch):
+    import minerva_lite.training as training
+
+    told = {}
+
+    class NotebookBar(training.tqdm):
+        def __init__(self, **options):
+            told.update(options)
+            super().__init__(**options)
+
+    monkeypatch.setattr(training, "tqdm", NotebookBar)
+    monkeypatch.setattr(training.sys, "stderr", io.StringIO())
+    agent, env = make()
+    train(agent, env, 64, eval_episodes=1)
+    assert told["mininterval"] == 0.1
+
+
 def test_csv_is_tidy(tmp_path):
     history = History(
         updates=[{"steps": 64, "seconds": 0.5, "loss/policy": -0.25, "kl/k3": 0.125}],
@@ -231,3 +287,40 @@ def test_a_diverging_run_stops_by_name():
         agent.parameters[0].fill_(math.nan)
     with pytest.raises(FloatingPointError, match="not finite in 3 batches in a row"):
         train(agent, env, 640, eval_every=10_000, progress=False)
+
+
+def test_the_command_tells_trackers_and_table_every_figure_and_closes_them(tmp_path, monkeypatch, capsys):
+    import minerva_lite.__main__ as commands
+
+    opened = []
+
+    class Tracker:
+        def __init__(self, place, **settings):
+            self.place, self.settings, self.rows, self.closed = place, settings, [], False
+            opened.append(self)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            self.closed = True
+
+        def __call__(self, row):
+            self.rows.append(row)
+
+    monkeypatch.setattr(commands, "TensorBoard", Tracker)
+    monkeypatch.setattr(commands, "WeightsAndBiases", Tracker)
+    monkeypatch.setattr(commands, "evaluate", lambda agent, **how: {"eval/mean": 5.0} | how)
+    files = ["--tensorboard", str(tmp_path / "board"), "--history", str(tmp_path / "figures.csv")]
+    words = "minerva_lite train ppo --env CartPole-v1 --device cpu --steps 1024 --num-envs 8 --seed 3 --wandb book"
+    monkeypatch.setattr(sys, "argv", [*words.split(), *files])
+    commands.main()
+    board, project = opened
+    assert (board.place, board.settings, project.place) == (tmp_path / "board", {}, "book")
+    about = project.settings["config"]
+    assert (about["algorithm"], about["env"], about["seed"], about["num_envs"]) == ("ppo", "CartPole-v1", 3, 8)
+    assert board.rows == project.rows and board.closed and project.closed
+    assert [row["steps"] for row in board.rows] == [512, 512, 1024, 1024]
+    with (tmp_path / "figures.csv").open(newline="") as file:
+        assert sum(1 for _ in csv.reader(file)) == 1 + sum(len(row) - 2 for row in board.rows)
+    assert json.loads(capsys.readouterr().out) == {"eval/mean": 5.0, "episodes": 100}

@@ -111,11 +111,9 @@ def test_a_film_is_what_was_evaluated_at_the_speed_of_the_environment(env_id, su
     agent, path = make(env_id, normalize_obs=True), tmp_path / f"film{suffix}"
     train(agent, make_env(env_id, 2), 32, eval_episodes=1, progress=False)
     before = copy.deepcopy(agent.state_dict())
-    display = [os.environ.get(name) for name in ("MUJOCO_GL", "SDL_VIDEODRIVER")]
     told = film(agent, path, episodes=1 if env_id == "Pendulum-v1" else 2)
     assert told == evaluate(agent, episodes=1 if env_id == "Pendulum-v1" else 2)
     assert same(before, agent.state_dict())
-    assert display == [os.environ.get(name) for name in ("MUJOCO_GL", "SDL_VIDEODRIVER")]
     about, seen = pictures(path)
     assert about["fps"] == pytest.approx(rate)
     assert len(seen) == (201 if env_id == "Pendulum-v1" else 2 * told["eval/length"] + 2)
@@ -196,6 +194,26 @@ def test_a_failure_of_ffmpeg_names_the_film_and_leaves_no_half_of_it(tmp_path, m
     with pytest.raises(OSError, match="^path: wanted to write .*film.mp4, where nothing has changed; got .*nonsense"):
         film(make("CartPole-v1"), tmp_path / "film.mp4")
     assert os.listdir(tmp_path) == ["film.mp4"] and (tmp_path / "film.mp4").read_bytes() == b"older"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is a display")
+def test_drawing_without_a_display_is_chosen_where_nothing_else_is_and_taken_back(monkeypatch):
+    names = ("MUJOCO_GL", "SDL_VIDEODRIVER", "DISPLAY", "WAYLAND_DISPLAY")
+
+    def seen(**variables):
+        for name in names:
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        before = dict(os.environ)
+        with module._without_display():
+            inside = [os.environ.get(name) for name in names[:2]]
+        assert before == dict(os.environ)
+        return inside
+
+    assert seen() == seen(DISPLAY="") == ["egl", "dummy"]
+    assert seen(MUJOCO_GL="osmesa") == ["osmesa", "dummy"]
+    assert seen(DISPLAY=":0") == seen(WAYLAND_DISPLAY="wayland-0") == [None, None]
 
 
 @pytest.mark.parametrize("env_id", ["InvertedPendulum-v5", "dm_control/cartpole/short"])

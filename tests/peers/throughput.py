@@ -51,18 +51,25 @@ def speeds(rows: list[dict[str, Any]], task: str, runner: str) -> list[float]:
     return [row["steps"] / row["seconds"] for row in rows if (row["task"], row["runner"]) == (task, runner)]
 
 
-def summary(rows: list[dict[str, Any]]) -> str:
-    """Medians over repeats; the last column is the median over repeats of ours against the faster peer of the same."""
-    lines = [f"{'steps a second':16}" + "".join(f"{name:>12}" for name in RUNNERS)]
-    lines[0] += f"{'CleanRL*':>12}{'torch / best':>14}{'gym / best':>12}"
+def table(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """A header, then a row a task: medians over repeats, and those of ours over the faster peer of a repeat."""
+    lines = [["steps a second", *RUNNERS, "CleanRL", "torch / best", "gymnasium / best"]]
     for task in dict.fromkeys(row["task"] for row in rows):
         of = {name: speeds(rows, task, name) for name in RUNNERS}
         best = [max(pair) for pair in zip(*(of[peer] for peer in PEERS), strict=True)]
         ratios = [median(a / b for a, b in zip(of[name], best, strict=True)) for name in ("torch", "gymnasium")]
-        cells = "".join(f"{median(values):>12.0f}" for values in of.values())
-        lines.append(f"{task:16}{cells}{RECORDED.get(task, '-'):>12}{ratios[0]:>14.2f}{ratios[1]:>12.2f}")
+        cells = [f"{median(values):.0f}" for values in of.values()]
+        lines.append([task, *cells, str(RECORDED.get(task, "")), *(f"{ratio:.2f}" for ratio in ratios)])
+    return lines
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """The table as the bench prints it."""
+    lines = ["".join(f"{cell:>{17 if i in (0, 8) else 13}}" for i, cell in enumerate(line)) for line in table(rows)]
     worst = max(row["seconds"] / row["cpu_seconds"] for row in rows)
-    return "\n".join([*lines, f"* recorded elsewhere, not paired. Wall over CPU seconds, worst run: {worst:.2f}"])
+    return "\n".join(
+        [*lines, f"CleanRL: recorded elsewhere, not paired. Wall over CPU seconds, worst run: {worst:.2f}"]
+    )
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]], versions: dict[str, str]) -> None:
@@ -102,6 +109,8 @@ def main() -> None:
                 rows.append({"task": task, "runner": runner, "repeat": repeat} | told)
                 print(f"{task} {repeat} {runner:10} {told['steps'] / told['seconds']:8.0f} steps/s", flush=True)
         write_rows(args.out, rows, versions)
+    with args.out.with_name(f"{args.out.stem}_table.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(table(rows))  # what the page on training shows
     print(summary(rows))
 
 

@@ -1,0 +1,40 @@
+"""Every agent from the command line, on a torch-native, a MuJoCo and a Control Suite task."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from minerva_lite import load, preset
+from minerva_lite.agents import AGENTS
+
+
+def command(*words):
+    return subprocess.run([sys.executable, "-m", "minerva_lite", *words], capture_output=True, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "HalfCheetah-v5", "dm_control/cheetah/run"])
+@pytest.mark.parametrize("algorithm", list(AGENTS))
+def test_every_agent_trains_from_the_command_line(algorithm, env_id, tmp_path):
+    config = preset(algorithm, env_id).config
+    steps = getattr(config, "warmup_steps", 0) + 2 * config.batch_size
+    asked = ["--env", env_id, "--steps", str(steps), "--eval-every", str(steps), "--episodes", "2", "--device", "cpu"]
+    files = ["--history", str(tmp_path / "history.csv"), "--out", str(tmp_path / "agent.pt")]
+    done = command("train", algorithm, *asked, *files)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert math.isfinite(json.loads(done.stdout.splitlines()[-1])["eval/mean"])
+    agent = load(tmp_path / "agent.pt", device="cpu")
+    assert agent.name == algorithm and agent.spec.env_id == env_id
+    fresh = AGENTS[algorithm][0](agent.config, agent.spec, seed=0, device="cpu")
+    learned = zip(agent.policy.parameters(), fresh.policy.parameters(), strict=True)
+    assert any(not torch.equal(a, b) for a, b in learned), "it learned"
+    with (tmp_path / "history.csv").open(newline="") as file:
+        names = {row["name"] for row in csv.DictReader(file)}
+    assert {"eval/mean", "train/steps_per_second", "train/reward_mean"} <= names
