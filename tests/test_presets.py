@@ -12,7 +12,7 @@ from minerva_lite import make_env, preset
 from minerva_lite.agents import AGENTS
 from minerva_lite.presets import PRESETS
 
-# What is promised: every algorithm on each of these. Those of one line share a family of settings.
+# What is promised: every algorithm on each of these. All but the first three share a family of settings.
 TASKS = [
     *("Pendulum-v1", "CartPole-v1", "LunarLander-v3"),
     *("HalfCheetah-v5", "Walker2d-v5", "Hopper-v5", "Humanoid-v5", "Ant-v5"),
