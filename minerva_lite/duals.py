@@ -145,10 +145,10 @@ def top_k_mask(advantage: Tensor, eligible: Tensor, top_k_frac: float) -> Tensor
     if can_ask(k) and k < 1:
         raise ValueError(f"top_k_frac: wanted one that selects somebody; {top_k_frac} of {count} eligible is nobody")
     order = advantage.masked_fill(~eligible, -torch.inf).sort(descending=True, stable=True).indices
-    chosen = torch.arange(len(order), device=order.device) < k
+    rank = torch.arange(len(order), device=order.device)
     # An eligible sample of advantage -inf would tie with those that are not: the agent refuses it at the door.
     # LaTeX: m_t = \mathbb{1}\left[ t \in \mathrm{top}_k(A_t + \log e_t) \right]
-    return torch.zeros_like(eligible).scatter(0, order, chosen)
+    return torch.empty_like(eligible).scatter(0, order, rank < k)
 
 
 def vmpo_weights(advantage: Tensor, mask: Tensor, log_importance: Tensor, eta: Tensor) -> Tensor:

@@ -366,9 +366,10 @@ locomotion(
 def preset(algorithm: str, env_id: str) -> Preset:
     """The settings kept for `algorithm` on `env_id`.
 
-    Raises ValueError: there are none; the message lists those kept.
+    Raises ValueError: there are none; the message lists those kept for either of the two.
     """
     if (algorithm, env_id) not in PRESETS:
-        kept = ", ".join(f"{a} on {e}" for a, e in PRESETS)
+        near = [pair for pair in PRESETS if algorithm in pair or env_id in pair] or list(PRESETS)
+        kept = ", ".join(f"{a} on {e}" for a, e in near)
         raise ValueError(f"preset: wanted one of: {kept}; got {algorithm} on {env_id}")
     return PRESETS[algorithm, env_id]

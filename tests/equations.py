@@ -30,7 +30,7 @@ SWAPS = (
     ("return policy_gradient_loss(", "return -policy_gradient_loss("),
     (".max(0)", ".min(0)"), (".mean(0)", ".sum(0)"), ("weighted_nll(", "-weighted_nll("),
     ("= value_loss(", "= -value_loss("), ("masked_fill(~mask,", "masked_fill(mask,"),
-    ("(eligible.sum()", "(eligible.numel()"), (".log()", ""),
+    ("rank < k", "rank <= k"), ("= eligible.sum()", "= torch.ones_like(eligible).sum()"), (".log()", ""),
 )  # fmt: skip
 
 

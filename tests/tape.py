@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from minerva_lite import duals, learning, recorded
+from minerva_lite.envs import torch_native
 from minerva_lite.guard import MaskedGuard
 from minerva_lite.on_device import DeviceLoop
 
@@ -136,7 +137,8 @@ def tape_instead_of_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         patch.setattr(recorded, "record", record)
         patch.setattr(recorded, "aside", lambda function, inputs: function(inputs))
         patch.setattr(learning, "is_recording", lambda: state["recording"])
-        patch.setattr(duals, "can_ask", lambda tensor: False)  # as for a tensor on a GPU
+        for module in (duals, torch_native):
+            patch.setattr(module, "can_ask", lambda tensor: False)  # as for a tensor on a GPU
         yield
 
 

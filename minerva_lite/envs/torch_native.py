@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from ..checks import require_count, require_shape
+from ..checks import can_ask, require_count, require_shape
 from ..spec import EnvSpec, Step
 from ..tabular import TabularMDP, inverse_cdf
 
@@ -56,8 +56,7 @@ class TorchEnv:
         # Without this a [B] torque would broadcast: one action for all environments, and no error.
         per_env = (self.spec.action_dim,) if self.spec.action_dim else ()
         require_shape((self.num_envs, *per_env), action=action)
-        # Not on a GPU: asking for a number would wait for the device, at every step.
-        if self.spec.num_actions and self.device.type == "cpu":
+        if self.spec.num_actions and can_ask(action):
             low, high = action.aminmax()
             if low < 0 or high >= self.spec.num_actions:
                 raise ValueError(

@@ -4,7 +4,8 @@ Everybody has the same networks, rollout, minibatches and epochs (`throughput_ro
 its own; the runners take turns, so that whatever the machine does meanwhile happens to all of them. The clock starts
 after torch's first optimizer step and counts everything else, the building too. The rows "preset" are this package's
 tuned settings, which do something else and are nobody's peers. CleanRL is not run: the last column is what it had of
-Stable-Baselines3's speed where both were measured before. Nothing else should run on the machine: wall over CPU seconds tells if something did.
+Stable-Baselines3's speed where both were measured before. Nothing else should run on the machine: wall over CPU
+seconds tells if something did.
 """
 
 from __future__ import annotations
@@ -72,10 +73,8 @@ def table(rows: list[dict[str, Any]]) -> list[list[str]]:
 
 def summary(rows: list[dict[str, Any]]) -> str:
     """The table as the bench prints it."""
-    lines = [
-        "".join(f"{cell:>{13 if 0 < i < 7 else 25 if i == 8 else 17}}" for i, cell in enumerate(line))
-        for line in table(rows)
-    ]
+    widths = [17, *[13] * len(RUNNERS), 17, 17, 25]
+    lines = ["".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True)) for line in table(rows)]
     worst = max(row["seconds"] / row["cpu_seconds"] for row in rows)
     return "\n".join([*lines, f"Wall over CPU seconds, worst run: {worst:.2f}"])
 
