@@ -60,20 +60,20 @@ def speeds(rows: list[dict[str, Any]], task: str, runner: str) -> list[float]:
 
 def table(rows: list[dict[str, Any]]) -> list[list[str]]:
     """A header, then a row a task: medians over repeats, and those of ours over the faster peer of a repeat."""
-    lines = [["steps a second", *RUNNERS, "torch / best", "gymnasium / best", "CleanRL / sb3, recorded"]]
+    lines = [["steps/s", "torch", "gym", "sb3", "tianshou", "preset", "torch / best", "gym / best", "CleanRL / sb3"]]
     for task in dict.fromkeys(row["task"] for row in rows):
         of = {name: speeds(rows, task, name) for name in RUNNERS}
         best = [max(pair) for pair in zip(*(of[peer] for peer in PEERS), strict=True)]
         ratios = [median(a / b for a, b in zip(of[name], best, strict=True)) for name in ("torch", "gymnasium")]
         cells = [f"{median(values):.0f}" for values in of.values()]
         recorded = f"{RECORDED[task][0] / RECORDED[task][1]:.2f}" if task in RECORDED else ""
-        lines.append([task, *cells, *(f"{ratio:.2f}" for ratio in ratios), recorded])
+        lines.append([task.replace("-", "\u00a0"), *cells, *(f"{ratio:.2f}" for ratio in ratios), recorded])
     return lines
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
     """The table as the bench prints it."""
-    widths = [17, *[13] * len(RUNNERS), 17, 17, 25]
+    widths = [17, *[13] * len(RUNNERS), 15, 15, 15]
     lines = ["".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True)) for line in table(rows)]
     worst = max(row["seconds"] / row["cpu_seconds"] for row in rows)
     return "\n".join([*lines, f"Wall over CPU seconds, worst run: {worst:.2f}"])
@@ -116,7 +116,7 @@ def main() -> None:
                 rows.append({"task": task, "runner": runner, "repeat": repeat} | told)
                 print(f"{task} {repeat} {runner:10} {told['steps'] / told['seconds']:8.0f} steps/s", flush=True)
         write_rows(args.out, rows, versions)
-    with args.out.with_name(f"{args.out.stem}_table.csv").open("w", newline="") as file:
+    with args.out.with_name(f"{args.out.stem}_table.csv").open("w", newline="", encoding="utf8") as file:
         csv.writer(file).writerows(table(rows))  # what the page on training shows
     print(summary(rows))
 
