@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
+import shutil
 
 import pytest
 import torch
@@ -206,6 +207,9 @@ def test_figures_keep_their_order_and_their_value():
     assert list(floats(figures).items()) == [("b", 2.5), ("a", 1.0), ("c", 3.0)]
 
 
+needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
+
+
 def compiled_beside_eager(algorithm, env_id, changes, **where):
     """Largest differences of a rollout, and of the parameters after an update on the same rollout."""
     eager, env = made(algorithm, env_id, changes, **where)
@@ -219,6 +223,7 @@ def compiled_beside_eager(algorithm, env_id, changes, **where):
     return walked, max(float((a - b).abs().max()) for a, b in pairs if a.numel())
 
 
+@needs_compiler
 @pytest.mark.parametrize(("algorithm", "env_id", "changes"), [
     ("ppo", "Pendulum-v1", {}),
     *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[1:]),
@@ -234,6 +239,7 @@ def test_compiled_and_eager_agree_within_float32(algorithm, env_id, changes):
     assert counters["stats"]["unique_graphs"] >= 2, "walk and loss"
 
 
+@needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["trpo", "mpo"])
 def test_agents_that_ask_compile_what_they_can(algorithm):

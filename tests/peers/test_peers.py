@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import shlex
+import shutil
 from math import inf
 
 import pytest
@@ -157,6 +158,7 @@ def test_without_a_gpu_nothing_is_measured_and_nothing_written(tmp_path, capsys)
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
 def test_the_bench_of_the_gpu_runs_on_a_cpu_to_be_tried_out(tmp_path, monkeypatch):
     monkeypatch.setattr(bench_gpu, "LIMIT", bench_gpu.EVERY)
     tiny = ["--device", "cpu", "--envs", "16", "--iterations", "1", "--seeds", "1"]
