@@ -137,7 +137,7 @@ class OnPolicyAgent(Agent):
 
     def compile_parts(self) -> None:
         super().compile_parts()
-        self.loss = torch.compile(self.loss)
+        self.loss = torch.compile(self.loss)  # traced when it is first called, so one that has none loses nothing
 
     def learned_state(self) -> dict[str, Tensor]:
         moments = enumerate(self.optimizer.state.values())

@@ -21,6 +21,7 @@ import torch
 from tqdm.auto import tqdm
 
 from .agents import AGENTS
+from .checkpoints import replacing
 from .checks import require_count, require_one_of
 from .envs import make_env
 from .presets import preset
@@ -202,15 +203,17 @@ class _Table:
         else:
             self.runs[name] = text = _as_csv(row.values() for row in rows)
             self.failures.pop(name, None)
-        _put(self.path, "a", text)
+        with self.path.open("a", newline="", encoding="utf8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
 
     def write(self) -> None:
         """Put everything in order, by way of a second file: a kill leaves the old one or the new one."""
         head = f"{self.command}\n{_versions()}\n{_as_csv([COLUMNS])}"
         kept = [texts[name] for texts in (self.runs, self.failures) for name in self.names if name in texts]
-        beside = self.path.with_name(f"{self.path.name}.part")
-        _put(beside, "w", head + "".join(kept))
-        os.replace(beside, self.path)
+        with replacing(self.path) as part:
+            part.write_text(head + "".join(kept), "utf8", newline="")
 
 
 def _versions() -> str:
@@ -222,13 +225,6 @@ def _as_csv(rows: Iterable[Iterable[Any]]) -> str:
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
     return text.getvalue()
-
-
-def _put(path: Path, mode: str, text: str) -> None:
-    with path.open(mode, newline="", encoding="utf8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _whole_lines(path: Path) -> list[str]:

@@ -107,7 +107,7 @@ class TRPOAgent(OnPolicyAgent):
         return True  # the line search goes by the numbers it sees
 
     def compile_parts(self) -> None:
-        self.act_and_step = torch.compile(self.act_and_step)
+        super().compile_parts()
         self.critic.compile()  # not the policy, whose KL is differentiated twice
 
     def collect(self, env: Any, obs: Tensor) -> tuple[Rollout | Vine, Tensor]:

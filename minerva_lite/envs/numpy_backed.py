@@ -98,7 +98,7 @@ class NumpyEnv:
 class GymEnv(NumpyEnv):
     """Any Gymnasium id with Box observations, or a dictionary of them, and Box or Discrete actions.
 
-    parallel: each environment in a process of its own, which pays where a step takes more than some 100 microseconds.
+    parallel: each environment in a process of its own, which pays where steps are slow.
     """
 
     def __init__(
