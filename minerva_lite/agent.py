@@ -139,6 +139,15 @@ class Agent:
         """Every tensor that an update changes, by name; the tensors themselves."""
         return self.modules.state_dict()
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """Every plain number that an update changes, by name; to be set as a whole."""
+        return {}
+
+    @counts.setter
+    def counts(self, counts: dict[str, int]) -> None:
+        raise NotImplementedError
+
     def improve(self, rollout: Any, progress: float) -> dict[str, Tensor]:
         """Learn from a checked rollout and return diagnostics."""
         raise NotImplementedError
@@ -176,6 +185,8 @@ class Agent:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that training changes, and the settings it was made with."""
+        if self.loop:
+            self.loop.settle()
         return {
             "config": asdict(self.config),
             "spec": asdict(self.spec),

@@ -85,6 +85,21 @@ class MaskedGuard:
         self.run.fill_(state["skipped_in_a_row"])
 
 
+class Answer:
+    """A yes or no on its way from a device: sent off without waiting, and read once it is needed."""
+
+    def __init__(self, yes: Tensor):
+        self.here = yes.to("cpu", non_blocking=True)
+        self.sent = torch.cuda.Event() if yes.is_cuda else None
+        if self.sent:
+            self.sent.record()
+
+    def __bool__(self) -> bool:
+        if self.sent:
+            self.sent.synchronize()  # returns at once if the figures behind it have been read
+        return bool(self.here)
+
+
 def give_up(in_a_row: int, skipped: dict[str, int], name: str) -> None:
     """Raise FloatingPointError if so many refusals in a row say that the training is over."""
     if in_a_row >= MAX_SKIPS:

@@ -68,6 +68,12 @@ def rates_on_device(optimizer: torch.optim.Optimizer, device: torch.device) -> N
         group["lr"], group["capturable"] = torch.tensor(group["lr"], device=device), True
 
 
+def moments(name: str, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The tensors that an optimizer keeps of its parameters, by name; themselves, none before its first step."""
+    of_each = enumerate(optimizer.state.values())
+    return {f"{name}.{i}.{key}": t for i, state in of_each for key, t in state.items() if t is not None}
+
+
 def load_optimizer(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
     """Take over a saved optimizer's state; its learning rates stay where they are here, a number or on a device."""
     own = [(group["lr"], group.get("capturable")) for group in optimizer.param_groups]

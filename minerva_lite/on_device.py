@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .guard import Answer
 from .recorded import Recorded, copied
 
 
@@ -22,18 +23,31 @@ class DeviceLoop:
         self.recorded_update = Recorded(self.masked_update, [agent.generator])
         self.recorded_walk: Recorded | None = None
         self.env: Any = None
+        self.unsettled: tuple[Answer, dict[str, int]] | None = None
 
     def update(self, rollout: Any, progress: float) -> dict[str, Tensor]:
         """What `Agent.update` does with a checked rollout; the count of refusals is a tensor here."""
+        self.settle()
         self.kind, self.progress = type(rollout), progress
         if not self.record:
-            return self.masked_update(vars(rollout))
+            counts = self.agent.counts
+            figures = self.masked_update(vars(rollout))
+            self.unsettled = (Answer(self.finite), counts) if counts else None
+            return figures
         self.agent.set_learning_rate(progress)  # in place, where the recorded update reads it
         return self.recorded_update(vars(rollout))
 
+    def settle(self) -> None:
+        """Take back what Python counted in an update that was refused: by now the device has long said so."""
+        if self.unsettled:
+            was_finite, counts = self.unsettled
+            if not was_finite:
+                self.agent.counts = counts
+            self.unsettled = None
+
     def masked_update(self, fields: dict[str, Any]) -> dict[str, Tensor]:
         agent, rollout = self.agent, self.kind(**fields)
-        finite = agent.guard.finite(**rollout.tensors())
+        finite = self.finite = agent.guard.finite(**rollout.tensors())
         before = copied(agent.learned_state())
         figures = agent.digest(rollout, self.progress)
         for name, tensor in agent.learned_state().items():

@@ -14,7 +14,7 @@ from torch import Generator, Tensor, nn
 from .agent import Agent
 from .checks import require_count, require_non_negative, require_one_of, require_positive, require_unit_interval
 from .diagnostics import explained_variance
-from .learning import load_optimizer, make_optimizer, rates_on_device, set_rate
+from .learning import load_optimizer, make_optimizer, moments, rates_on_device, set_rate
 from .networks import LOG_STD_MAX, LOG_STD_MIN, ValueNet
 from .normalizer import RewardScaler
 from .returns import gae
@@ -140,9 +140,7 @@ class OnPolicyAgent(Agent):
         self.loss = torch.compile(self.loss)  # traced when it is first called, so one that has none loses nothing
 
     def learned_state(self) -> dict[str, Tensor]:
-        moments = enumerate(self.optimizer.state.values())
-        named = {f"optimizer.{i}.{name}": t for i, state in moments for name, t in state.items() if t is not None}
-        return super().learned_state() | named
+        return super().learned_state() | moments("optimizer", self.optimizer)
 
     def rollout_shape(self) -> tuple[int | None, int]:
         return None if self.config.whole_episodes else self.config.rollout_steps, self.config.num_envs

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Generator, Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from minerva_lite import duals, learning, recorded
 from minerva_lite.envs import torch_native
-from minerva_lite.guard import MaskedGuard
+from minerva_lite.guard import Answer, MaskedGuard
 from minerva_lite.on_device import DeviceLoop
 
 ATEN = torch.ops.aten
@@ -139,7 +139,14 @@ def tape_instead_of_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         patch.setattr(learning, "is_recording", lambda: state["recording"])
         for module in (duals, torch_native):
             patch.setattr(module, "can_ask", lambda tensor: False)  # as for a tensor on a GPU
+        patch.setattr(Answer, "__bool__", unseen)
         yield
+
+
+def unseen(answer: Answer) -> bool:
+    """What has come over from the device is read on the CPU: no question."""
+    with _disable_current_modes():
+        return bool(answer.here)
 
 
 def as_on_a_gpu(agent: Any, *, record: bool = False, rates: bool = False) -> Any:

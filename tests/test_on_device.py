@@ -23,6 +23,14 @@ SMALL = {
     "a2c": {"num_envs": 4, "rollout_steps": 8, "normalize_obs": True, "normalize_reward": True},
     "ppo": {"num_envs": 4, "rollout_steps": 16, "minibatch_size": 32, "epochs": 2, "normalize_obs": True},
     "vmpo": {"num_envs": 4, "rollout_steps": 16, "inner_steps": 3, "normalize_reward": True},
+    "mpo": {
+        "num_envs": 4,
+        "rollout_steps": 8,
+        "learner_steps": 2,
+        "minibatch_size": 16,
+        "warmup_steps": 64,
+        "target_period": 5,
+    },
 }
 CASES = [
     ("ppo", "Pendulum-v1", {}),
@@ -35,6 +43,13 @@ CASES = [
     ("vmpo", "Pendulum-v1", {"kl_over": "kept", "importance_clip": 2.0, "act_by": "online", "top_k_frac": 0.3}),
     ("vmpo", "CartPole-v1", {"log_normalizer": "count"}),
     ("reinforce", "CartPole-v1", {}),
+]
+NUMBERED = [  # these keep numbers of Python's between two updates, and cannot be recorded
+    ("mpo", "Pendulum-v1", {}),
+    ("mpo", "CartPole-v1", {"target_period": 3}),
+    ("mpo", "Pendulum-v1", {"critic_target": "retrace", "sequence_length": 4, "action_penalty": True}),
+    ("mpo", "Pendulum-v1", {"replay_steps": 100, "warmup_steps": 0, "normalize_obs": True}),
+    ("vmpo", "Pendulum-v1", {"target_period": 3}),
 ]
 IDS = ["-".join([a, e.split("-")[0], *c]) for a, e, c in CASES]
 
@@ -91,13 +106,61 @@ def test_masked_and_recorded_updates_are_the_plain_ones_to_the_bit(algorithm, en
         assert torch.allclose(ours, theirs, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize(("algorithm", "env_id", "changes"), CASES, ids=IDS)
+@pytest.mark.parametrize(("algorithm", "env_id", "changes"), NUMBERED)
+def test_masked_updates_that_are_not_recorded_are_the_plain_ones_too(algorithm, env_id, changes):
+    (plain, env), (masked, twin) = made(algorithm, env_id, changes), made(algorithm, env_id, changes)
+    assert not plain.recordable
+    as_on_a_gpu(masked)
+    assert same_figures(lived(masked, twin, 9), lived(plain, env, 9))
+    assert_same(masked, plain)
+    assert masked.counts == plain.counts
+
+
+@pytest.mark.parametrize("at", [0, 5])
+@pytest.mark.parametrize("how", ["going on", "saved"])
+@pytest.mark.parametrize(("algorithm", "env_id", "changes"), NUMBERED)
+def test_a_refused_rollout_is_taken_back_whole(algorithm, env_id, changes, at, how):
+    """Tensors at once; Python's numbers, the replay's place among them, before they are used or saved again."""
+
+    def after(refused):
+        agent, env = made(algorithm, env_id, changes)
+        as_on_a_gpu(agent)
+        lived(agent, env, at)
+        if refused:
+            drawn = agent.generator.get_state()
+            elsewhere = copy.deepcopy(env)
+            rollout, _ = agent.collect(elsewhere, elsewhere.reset())
+            reward = rollout.reward.clone()
+            reward[1, 0] = math.nan
+            assert floats(agent.update(dataclasses.replace(rollout, reward=reward)))["train/skipped_batches"] == 1
+            if how == "saved":
+                agent.load_state_dict(copy.deepcopy(agent.state_dict()))
+            agent.generator.set_state(drawn)  # what was drawn for it is gone; this alone is not taken back
+        return agent, lived(agent, env, 6)
+
+    (once, figures), (never, expected) = after(True), after(False)
+    for row in figures:
+        row["train/skipped_batches"] -= 1
+    assert same_figures(figures, expected)
+    # A replay that was loaded holds the same steps from another place on.
+    for agent in (once, never):
+        if algorithm == "mpo" and how == "saved":
+            agent.replay.load_state_dict(agent.replay.state_dict())
+    assert_same(once, never)
+    assert once.counts == never.counts
+    if algorithm == "mpo":
+        columns = [agent.replay.columns for agent in (once, never)]
+        assert all(torch.equal(columns[0][name], columns[1][name]) for name in columns[0])
+
+
+@pytest.mark.parametrize(("algorithm", "env_id", "changes"), CASES + NUMBERED)
 def test_an_iteration_asks_for_no_number(algorithm, env_id, changes, monkeypatch):
     agent, env = made(algorithm, env_id, changes)
     with tape_instead_of_cuda(monkeypatch):
         agent, obs = as_on_a_gpu(agent), env.reset()
         rollout, obs = agent.collect(env, obs)
-        agent.update(rollout)
+        for _ in range(2):
+            agent.update(rollout)
         with Questions() as questions:
             rollout, obs = agent.collect(env, obs)
             agent.update(rollout, 0.5)
@@ -121,7 +184,7 @@ def test_the_counter_of_questions_sees_them():
     assert len(questions.asked) == 6
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "vmpo", "reinforce"])
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "vmpo", "reinforce", "mpo"])
 @pytest.mark.parametrize("at", [0, 2])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_masked_step_leaves_everything_as_it_was(algorithm, at, bad):
@@ -266,7 +329,7 @@ CUDA = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reaso
 
 def on_cuda(algorithm, env_id, changes, *, compile):
     agent, env = made(algorithm, env_id, changes, device="cuda", compile=compile)
-    assert agent.loop and agent.loop.record == compile
+    assert agent.loop and agent.loop.record == (compile and agent.recordable)
     return agent, env
 
 
@@ -286,7 +349,7 @@ def test_a_recorded_agent_on_cuda_does_what_an_eager_one_does(algorithm, env_id,
 
 
 @pytest.mark.parametrize("compile", [False, True])
-@pytest.mark.parametrize(("algorithm", "env_id", "changes"), [pytest.param(*c, marks=CUDA) for c in CASES], ids=IDS)
+@pytest.mark.parametrize(("algorithm", "env_id", "changes"), [pytest.param(*c, marks=CUDA) for c in CASES + NUMBERED])
 def test_an_iteration_on_cuda_waits_once(algorithm, env_id, changes, compile):
     agent, env = on_cuda(algorithm, env_id, changes, compile=compile)
     lived(agent, env, WARM_UP + 2)

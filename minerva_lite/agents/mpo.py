@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import torch
@@ -24,7 +26,7 @@ from ..duals import (
     temperature_loss,
     weights_kl,
 )
-from ..learning import load_optimizer, make_optimizer
+from ..learning import load_optimizer, make_optimizer, moments
 from ..networks import LOG_STD_MAX, LOG_STD_MIN, Params, QNet
 from ..objectives import value_loss, weighted_nll
 from ..replay import SequenceReplay
@@ -176,6 +178,14 @@ class MPOAgent(Agent):
             "duals": nn.ParameterDict({f"raw_{name}": nn.Parameter(value) for name, value in raw.items()}),
         }
 
+    @property
+    def asks(self) -> bool:
+        return False
+
+    @property
+    def recordable(self) -> bool:
+        return False  # where the next rollout goes in the replay is a number, and another one every time
+
     def compile_parts(self) -> None:
         super().compile_parts()
         for network in (self.policy, self.critic, self.target_policy, self.target_critic):
@@ -184,6 +194,19 @@ class MPOAgent(Agent):
     def collect(self, env: Any, obs: Tensor) -> tuple[Rollout, Tensor]:
         """The next steps of every environment, acting by the current policy from obs [B, O]; what to act on next."""
         return collect(self, env, obs, self.config.rollout_steps)
+
+    def learned_state(self) -> dict[str, Tensor]:
+        # Not the replay: rows of a refused rollout are written over by the next one before any batch is drawn.
+        kept = [moments(f"optimizers.{name}", optimizer) for name, optimizer in self.optimizers.items()]
+        return reduce(operator.or_, kept, super().learned_state())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"learned": self.learned, "position": self.replay.position, "size": self.replay.size}
+
+    @counts.setter
+    def counts(self, counts: dict[str, int]) -> None:
+        self.learned, self.replay.position, self.replay.size = (counts[n] for n in ("learned", "position", "size"))
 
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
         """Store the rollout, then learn from batches of what is stored; the figures of the last batch."""

@@ -140,6 +140,14 @@ class VMPOAgent(OnPolicyAgent):
         return super().recordable and self.config.target_period == 1  # else some updates move the target, others not
 
     @property
+    def counts(self) -> dict[str, int]:
+        return {"updates": self.updates}
+
+    @counts.setter
+    def counts(self, counts: dict[str, int]) -> None:
+        self.updates = counts["updates"]
+
+    @property
     def acting_policy(self) -> nn.Module:
         return self.target_policy if self.config.act_by == "target" else self.policy
 

@@ -59,6 +59,7 @@ CLIP_GRADIENT = "test_objectives.py::test_clip_gradient_is_zero_exactly_past_the
 PREPARED = "test_ppo.py::test_prepare_gives_gae_targets_of_the_estimator"
 FIGURES = "test_ppo.py::test_figures_over_the_rollout"
 DEVICE = "test_on_device.py::test_"
+TAKEN_BACK = DEVICE + "a_refused_rollout_is_taken_back_whole"
 MASKED, MASKED_COUNT = DEVICE + "a_masked_step_leaves_everything_as_it_was", DEVICE + "the_masked_guard_counts_as_the_other_does"
 RECORDED_BITS = DEVICE + "masked_and_recorded_updates_are_the_plain_ones_to_the_bit"
 THREE_ON_A_GPU = DEVICE + "three_refusals_in_a_row_end_a_training_on_a_gpu_too"
@@ -734,12 +735,16 @@ MUTANTS = (
     Mutant(0, "phantom rows move the observation statistics", AGENT, (("absorb(rollout.visited)", "absorb(rollout.obs)"),), (PHANTOM,)),
     Mutant(0, "phantom rows move the reward scaler", ON_POLICY, (("absorb(reward, rollout.ended, real)", "absorb(reward, rollout.ended)"),), (PHANTOM,)),
     Mutant(0, "a replay is saved as it lies in the ring and read as if in order", REPLAY, (("row = (self.position - self.size + torch.arange(self.size)) % self.capacity", "row = torch.arange(self.size)"),), (REPLAY_DRAWS,)),
-    Mutant(0, "MPO forgets how many steps it has learned", MPO, (('"learned": self.learned,', '"learned": 0,'),), (CONTINUES,)),
+    Mutant(0, "MPO forgets how many steps it has learned", MPO, (('"learned": self.learned,\n        }', '"learned": 0,\n        }'),), (CONTINUES,)),
     Mutant(0, "MPO is restored without its replay", MPO, (('self.replay.load_state_dict(state["replay"], self.device)', "pass"),), (CONTINUES,)),
     Mutant(0, "MPO is restored without its optimizers' moments", MPO, (('load_optimizer(optimizer, state["optimizers"][name])', "pass"),), (CONTINUES,)),
     Mutant(0, "a refused batch moves what it moved on a GPU", ON_DEVICE, (("torch.where(finite, tensor, old)", "tensor"),), (MASKED,)),
     Mutant(0, "what the first, refused update made stays", ON_DEVICE, (("old = torch.zeros_like(tensor)", "old = tensor"),), (MASKED,)),
     Mutant(0, "good batches are undone", ON_DEVICE, (("torch.where(finite, tensor, old)", "torch.where(finite, old, tensor)"),), (RECORDED_BITS, MASKED,)),
+    Mutant(0, "what Python counted in a refused update stays", ON_DEVICE, (("if not was_finite:", "if False:"),), (TAKEN_BACK,)),
+    Mutant(0, "what was counted is settled after the next update began", ON_DEVICE, (("        self.settle()\n        self.kind", "        self.kind"),), (TAKEN_BACK,)),
+    Mutant(0, "a refused update's numbers are saved", AGENT, (("            self.loop.settle()\n", "            pass\n"),), (TAKEN_BACK,)),
+    Mutant(0, "moments of a refused rollout stay", "learning.py", (("if t is not None}\n\n\ndef load", "if t is None}\n\n\ndef load"),), (TAKEN_BACK,)),
     Mutant(0, "refusals in a row are not forgotten", GUARD, (("(self.run + 1) * bad.any()", "self.run + bad.any()"),), (MASKED_COUNT,)),
     Mutant(0, "a refusal is counted for every tensor that is not finite", GUARD, (("bad & (bad.cumsum(0) == 1)", "bad"),), (MASKED_COUNT,)),
     Mutant(0, "nobody reads the count of refusals", "training.py", (("            run.notice_refusals(row)\n", ""),), (THREE_ON_A_GPU,)),
@@ -748,6 +753,6 @@ MUTANTS = (
     Mutant(0, "the running return is replaced, not changed in place", NORMALIZER, (("self.running.copy_(running)", "self.running = running"),), (RECORDED_BITS,)),
     Mutant(0, "compiled steps draw their noise once more", ROLLOUT, (("noise = agent.policy.noise(len(obs), agent.generator)", "noise = agent.policy.noise(len(obs), agent.generator)\n    noise = agent.policy.noise(len(obs), agent.generator)"),), (COMPILED,)),
     Mutant(0, "all clocks start at zero", TORCH_NATIVE, (("self.elapsed.random_(self.max_steps, generator=self.generator)", "pass"),), (STAGGERED,)),
-    Mutant(0, "V-MPO forgets how many updates it has made", VMPO, (('{"updates": self.updates}', '{"updates": 0}'),), (CONTINUES,)),
+    Mutant(0, "V-MPO forgets how many updates it has made", VMPO, (('state_dict() | {"updates": self.updates}', 'state_dict() | {"updates": 0}'),), (CONTINUES,)),
 )  # fmt: skip
 FAULTS = (0, *range(1, 41))
