@@ -1,6 +1,7 @@
 # make book    execute every chapter and render the pages      make test       the quick checks
 # make lab     open JupyterLab                                 make test-full  every check
 # make chapter N=05   execute one chapter in place, render     make formulas   formulas against code, alone
+# make homework-release         a term's homework             make homework-grade SUBMISSIONS=…   mark what came in
 # make bench   seconds to solve, steps a second, beside peers    make bench-gpu  steps a second on a GPU, if there is one
 # make clean   forget everything built
 PYTHON ?= python3
@@ -10,10 +11,11 @@ READY := .venv/.ready
 RENDER := $(BIN)/jupyter-book build . --path-output .build -W --keep-going -q
 # A chapter's cells need one kernel, in their order: a whole file to each process.
 NBVAL := OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-current-env --nbval-cell-timeout 300 -n 2 --dist loadfile
-CHAPTERS := $(sort $(wildcard book/[0-9]*.ipynb) $(wildcard book/[a-z]_*.ipynb))
+CHAPTERS := $(sort $(wildcard book/[0-9]*.ipynb) $(wildcard book/[a-z]_*.ipynb) $(wildcard book/homework/source/*/*.ipynb))
 QUICK := not slow and not page and not gpu
 
 .PHONY: setup book chapter lab test test-full pages bench bench-gpu formulas clean
+.PHONY: homework-release homework-grade homework-report homework-source
 
 setup: $(READY) .assets/node_modules/.package-lock.json
 
@@ -58,6 +60,26 @@ test-full: setup
 # Renders the stored outputs (no execution) and opens them in a headless Chromium.
 pages: setup
 	$(BIN)/pytest -q -n 2 -m page tests/pages
+
+# Homework. CLASS is a private folder: seed, solutions, gradebook, names.
+CLASS := .homework/term
+COURSE := PYTHONPATH=book/homework $(PY) -m course
+
+homework-release: setup
+	$(COURSE) release $(CLASS) $(if $(SEED),--seed "$(SEED)") $(if $(ASSIGNMENTS),--assignments $(ASSIGNMENTS)) \
+		$(if $(DUE),--due $(DUE)) $(if $(PACKAGE),--package "$(PACKAGE)")
+
+homework-grade: setup
+	$(if $(SUBMISSIONS),,$(error Say where they are: make homework-grade SUBMISSIONS=folder))
+	$(COURSE) grade $(SUBMISSIONS) $(CLASS) $(if $(ASSIGNMENTS),--assignments $(ASSIGNMENTS)) $(if $(UNSAFE),--unsafe)
+
+homework-report: setup
+	$(COURSE) report $(CLASS)
+
+# The example's source notebooks from the questions, executed.
+homework-source: setup
+	$(COURSE) source book/homework
+	$(PY) book/_ext/execute.py book/homework/source/*/*.ipynb
 
 formulas: setup
 	$(PY) -m tests.formulas

@@ -12,6 +12,7 @@ from minerva_lite.grading import (
     check_dual_clip,
     check_dual_curvature,
     check_estep,
+    check_example,
     check_fisher_product,
     check_gae,
     check_lambda_return,
@@ -22,6 +23,7 @@ from minerva_lite.grading import (
     check_retrace,
     check_reward_to_go,
     check_risk_worth,
+    check_runs,
     check_top_k,
     check_visitation,
     check_vmpo_weights,
@@ -547,3 +549,42 @@ def test_wrong_selections_are_named(wrong, message):
 def test_wrong_weights_of_kept_samples_are_named(wrong, message):
     with pytest.raises(AssertionError, match=message):
         check_vmpo_weights(wrong)
+
+
+def test_an_example_names_the_array_and_the_entry():
+    example = {"x": torch.tensor([1.0, 2.0]).double(), "scale": 3.0}
+    check_example(lambda x, scale: scale * x, example, [[3.0, 6.0]])
+    check_example(lambda a, b: (b * a.numpy()).tolist() and b * a.float(), example, [[3.0, 6.0]])
+    check_example(lambda x, scale: (scale * x.square()).sum(), example, [15.0, [6.0, 12.0]], ("x",))
+    with pytest.raises(AssertionError, match=r"the example: 1 of 2 entries are wrong; the first, at \(1,\)"):
+        check_example(lambda x, scale: scale * x + torch.tensor([0.0, 1.0]), example, [[3.0, 6.0]])
+    with pytest.raises(AssertionError, match="the example, the gradient by x: 2 of 2 entries are wrong"):
+        check_example(lambda x, scale: (scale * x.square()).sum().detach(), example, [15.0, [6.0, 12.0]], ("x",))
+    with pytest.raises(AssertionError, match="wanted 1 arrays; got 2"):
+        check_example(lambda x, scale: (x, x), example, [[3.0, 6.0]])
+
+    def changes_its_input(x, scale):
+        x *= scale
+        return x
+
+    check_example(changes_its_input, example, [[3.0, 6.0]])
+    assert example["x"].tolist() == [1.0, 2.0]
+
+
+def test_a_table_of_runs_must_carry_a_comparison():
+    table = torch.tensor([[s, seed, 10.0 * s + seed] for s in range(2) for seed in range(5)]).double()
+    check_runs(table)
+    check_runs(table.tolist())
+    changed = {
+        "finite": lambda t: t.index_fill(1, torch.tensor([2]), float("nan")),
+        "whole numbers": lambda t: t + torch.tensor([0.0, 0.5, 0.0]),
+        "at least two settings": lambda t: t[:5],
+        "setting 0: wanted at least five seeds; got 4": lambda t: t[1:],
+        "stands there already": lambda t: torch.cat([t, t[:1]]),
+        r"the same seeds for every setting; missing \[5\]": lambda t: torch.cat([t, torch.tensor([[1.0, 5.0, 2.0]])]),
+        "all of them are 1.0": lambda t: torch.cat([t[:, :2], torch.ones(10, 1).double()], 1),
+        r"wanted a table \[rows, 3\]": lambda t: t[:, :2],
+    }
+    for why, change in changed.items():
+        with pytest.raises(AssertionError, match=why):
+            check_runs(change(table))

@@ -45,6 +45,8 @@ def imported(source: str, package: tuple[str, ...]) -> set[str]:
 
 
 def module_of(path: Path) -> str:
+    if path.name == "__main__.py":  # a folder's command stands above the folder
+        return "__main__"
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 

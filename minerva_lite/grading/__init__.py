@@ -1,5 +1,6 @@
 """Checks for the exercises: they say which entry is wrong and by how much, not how to mend it (floor 9)."""
 
+from .homework import check_example, check_runs, self_check
 from .mpo import (
     check_binding_temperature,
     check_bounded_mean,
@@ -40,6 +41,7 @@ __all__ = [
     "check_dual_clip",
     "check_dual_curvature",
     "check_estep",
+    "check_example",
     "check_fisher_product",
     "check_gae",
     "check_lambda_return",
@@ -49,9 +51,11 @@ __all__ = [
     "check_policy_evaluation",
     "check_retrace",
     "check_reward_to_go",
+    "check_runs",
     "check_risk_worth",
     "check_top_k",
     "check_visitation",
     "check_vmpo_weights",
     "check_vtrace",
+    "self_check",
 ]

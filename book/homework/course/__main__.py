@@ -1,0 +1,85 @@
+"""`python -m course release`, `grade`, `report`: homework from a term's folder. The Makefile calls them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from . import classroom
+from .isolation import Limits
+
+
+def release(
+    term: Annotated[Path, tyro.conf.Positional],
+    seed: str | None = None,
+    assignments: tuple[str, ...] = classroom.NAMES,
+    due: tuple[str, ...] = (),
+    package: str | None = None,
+) -> None:
+    """Make a term's folder and its handout.
+
+    Args:
+        term: The folder; private, as it holds the seed, the solutions and later the grades.
+        seed: What the term's assignments are drawn from; a secret one is drawn unless given.
+        assignments: Which to release.
+        due: NAME=TIME for each that is due, such as hw2_gae=2027-02-01T23:59+01:00.
+        package: What the Colab version installs, as pip takes it.
+    """
+    when = dict(each.split("=", 1) for each in due)
+    handout = classroom.release(term, seed=seed, names=assignments, due=when, package=package)
+    print(f"Hand out what is in {handout}; keep the rest of {term} to yourself.")
+    if not package and "@" not in classroom.package_of_this():
+        print("The Colab version needs an address of the package to install: release again and name one.")
+
+
+def grade(
+    submissions: Annotated[Path, tyro.conf.Positional],
+    term: Annotated[Path, tyro.conf.Positional],
+    assignments: tuple[str, ...] = (),
+    unsafe: bool = False,
+) -> None:
+    """Mark what came in: feedback pages and tables in the term's folder.
+
+    Args:
+        submissions: A folder per student, in it NAME.ipynb or NAME/NAME.ipynb, and timestamp.txt if there is one.
+        term: The folder that `release` made.
+        assignments: Which; all that were handed in unless given.
+        unsafe: Mark even where the machine offers no namespace to keep students' code apart from the answers.
+    """
+    if os.geteuid() == 0:
+        print("This runs as root: an ordinary account would keep students' code further from the machine.")
+    print(classroom.grade(submissions, term, names=assignments or None, limits=Limits(unsafe=unsafe)))
+    print(f"Feedback pages and grades.csv are in {term}.")
+
+
+def source(term: Annotated[Path, tyro.conf.Positional]) -> None:
+    """Write the source notebooks of a course folder anew, not executed.
+
+    Args:
+        term: The folder, with its seed.txt.
+    """
+    classroom.source(term)
+    if term.resolve() == classroom.HOMEWORK:
+        classroom.tables(term, classroom.seed_of(term))
+
+
+def report(term: Annotated[Path, tyro.conf.Positional]) -> None:
+    """Write feedback pages and tables anew, after people gave their marks.
+
+    Args:
+        term: The folder that `release` made.
+    """
+    classroom.write_reports(term)
+
+
+if __name__ == "__main__":
+    try:
+        tyro.extras.subcommand_cli_from_dict(
+            {"release": release, "grade": grade, "report": report, "source": source}, prog="python -m course"
+        )
+    except (ValueError, RuntimeError, OSError) as error:
+        sys.exit(str(error))

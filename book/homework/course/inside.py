@@ -1,0 +1,328 @@
+"""Runs a student's cells and functions, and sends back numbers. Nothing in this process knows what is right.
+
+Started by `isolation.py`: a job comes in as JSON on standard input, frames of JSON go out by the descriptor that
+argv[1] names. The process that reads the job keeps out of the student's way: it forks one that runs the cells, which
+forks one for every question, so that what kills a process costs no more than its cell or its question.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import sys
+import time
+import types
+
+TEXT = 400  # characters of an error's message that are passed on
+CAME_THROUGH = 17  # a process that ended as it should, and not by os._exit(0)
+ENTRIES = 200_000  # numbers that an answer may have
+
+
+def send(channel: int, **frame) -> None:
+    data = (json.dumps(frame) + "\n").encode()
+    while data:
+        data = data[os.write(channel, data) :]
+
+
+def said(error: BaseException) -> str:
+    """An error in one line, whatever its class does when asked."""
+    try:
+        return f"{type(error).__name__}: {error}".replace("\n", " ")[:TEXT]
+    except BaseException:  # a hostile __str__
+        return "an error that cannot be printed"
+
+
+def too_slow(signum, frame):
+    raise TimeoutError("took longer than it may")
+
+
+@contextlib.contextmanager
+def at_most(seconds: float):
+    """An alarm after so much of the processor's time, so that a busy machine fails nobody.
+
+    Code that swallows the alarm, or sleeps, is killed from outside, later and by the clock.
+    """
+    signal.signal(signal.SIGPROF, too_slow)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def limit(memory: int, seconds: int, file_bytes: int) -> None:
+    """Bounds that the kernel holds to, for this process and those it starts."""
+    with contextlib.suppress(OSError, ValueError):  # Linux alone tells, and holds to it
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NPROC, (256, 256))
+
+
+FORKED: set[int] = set()  # processes that may be killed from here
+REFUSED = {"os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.remove", "os.rename", "os.rmdir", "os.mkdir"}
+REFUSED |= {"os.chmod", "os.chown", "os.link", "os.symlink", "os.truncate", "shutil.rmtree"}
+REFUSED_KINDS = ("socket.connect", "socket.bind", "socket.sendto", "subprocess.", "ctypes.dlopen", "sqlite3.")
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+def guard(closed: list[str]) -> None:
+    """Where no namespace hides the disk and the network: refuse what a homework has no business with."""
+
+    def hook(event: str, args: tuple) -> None:
+        if event in REFUSED or event.startswith(REFUSED_KINDS):
+            raise PermissionError(f"{event} is not allowed in homework")
+        if event in ("os.kill", "os.killpg") and args[0] not in FORKED:
+            raise PermissionError("homework may not end other processes")
+        if event == "open" and isinstance(args[0], (str, bytes)):
+            path, mode, flags = os.path.realpath(os.fsdecode(args[0])), args[1], args[2]
+            if any(path == place or path.startswith(place + "/") for place in closed):
+                raise PermissionError("this file is not open to homework")
+            if path != "/dev/null" and (set(mode or "") & set("wax+") or (flags or 0) & WRITES):
+                raise PermissionError("homework may not write files")
+
+    sys.addaudithook(hook)
+
+
+def tensor_of(value):
+    """What the parent wrote as {"dtype", "shape", "data"}, as a tensor; anything else as it is."""
+    import torch
+
+    if isinstance(value, dict) and "dtype" in value:
+        return torch.tensor(value["data"], dtype=getattr(torch, value["dtype"])).reshape(value["shape"])
+    return value
+
+
+def plain(answer) -> list[dict]:
+    """Numbers and nothing else: a list of {"shape", "data"} in float64."""
+    import numpy
+    import torch
+
+    parts = answer if isinstance(answer, (tuple, list)) and any(
+        isinstance(part, (torch.Tensor, numpy.ndarray)) for part in answer
+    ) else [answer]  # fmt: skip
+    found = []
+    for part in parts:
+        if isinstance(part, torch.Tensor):
+            part = part.detach().cpu().double().numpy()
+        array = numpy.asarray(part)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"wanted numbers; got {type(part).__name__}")
+        if array.size > ENTRIES:
+            raise ValueError(f"wanted an array of at most {ENTRIES} numbers; got {array.size}")
+        array = array.astype("float64")
+        found.append({"shape": list(array.shape), "data": array.reshape(-1).tolist()})
+    return found
+
+
+def without_magics(source: str) -> str:
+    """A cell as Python: lines for IPython alone do nothing."""
+    try:
+        compile(source, "cell", "exec")
+        return source
+    except SyntaxError:
+        from IPython.core.inputtransformer2 import TransformerManager
+
+        return TransformerManager().transform_cell(source)
+
+
+class Shell:
+    """Stands in for IPython's: whatever is asked of it, nothing happens."""
+
+    def __getattr__(self, name):
+        return lambda *args, **kwargs: None
+
+
+class Bounded:
+    """A standard output that forgets."""
+
+    encoding = "utf-8"
+
+    def write(self, text):
+        return len(text)
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return False
+
+
+def run_cells(channel: int, job: dict, skip: dict) -> types.ModuleType:
+    """Execute the cells in order, each by itself; one that fails is reported and the rest goes on."""
+    module = types.ModuleType("__main__")
+    module.get_ipython = Shell
+    module.display = lambda *args, **kwargs: None
+    sys.modules["__main__"] = module
+    for cell in job["cells"]:
+        if cell["id"] in skip:
+            continue
+        send(channel, begins=cell["id"])
+        try:
+            code = compile(without_magics(cell["source"]), f"<{cell['id']}>", "exec")
+            with at_most(job["cell_seconds"]):
+                exec(code, module.__dict__)
+        except BaseException as error:
+            send(channel, cell=cell["id"], error=said(error))
+    send(channel, begins=None)
+    return module
+
+
+def grad(output, *inputs):
+    """Gradients of output.sum(), and zeros where nothing depends."""
+    import torch
+
+    if not (isinstance(output, torch.Tensor) and output.requires_grad):
+        return tuple(torch.zeros_like(each) for each in inputs)
+    found = torch.autograd.grad(output.sum(), inputs, allow_unused=True, retain_graph=True)
+    return tuple(torch.zeros_like(i) if g is None else g for g, i in zip(found, inputs, strict=True))
+
+
+def called(call, answer, inputs: dict, leaves: list[str]):
+    """What the function gives, and its gradients by the leaves."""
+    import torch
+
+    for leaf in leaves:
+        inputs[leaf].requires_grad_()
+    got = eval(call, {"answer": answer, "inputs": inputs, "torch": torch, **inputs})
+    return (got, *grad(got, *(inputs[leaf] for leaf in leaves))) if leaves else got
+
+
+def answer_question(channel: int, job: dict, module: types.ModuleType, question: dict) -> None:
+    """Call one function on all its cases and send what came back."""
+    name = question["name"]
+    answer = getattr(module, question["function"], None)
+    if not callable(answer):
+        send(channel, question=name, error=f"there is no function {question['function']}")
+        return
+    call = compile(question["call"], "<call>", "eval")
+
+    for case in question["cases"]:
+        try:
+            inputs = {key: tensor_of(value) for key, value in case["inputs"].items()}
+            with at_most(job["case_seconds"]):
+                got = plain(called(call, answer, inputs, question["leaves"]))
+            send(channel, question=name, case=case["name"], parts=got)
+        except BaseException as error:
+            send(channel, question=name, case=case["name"], error=said(error))
+
+
+def forked(task, seconds: float) -> str:
+    """Run `task` in a process of its own: "" if it ended, else why it did not."""
+    pid = os.fork()
+    if pid == 0:
+        os.setpgid(0, 0)
+        with contextlib.suppress(BaseException):
+            task()
+        os._exit(CAME_THROUGH)
+    FORKED.add(pid)
+    deadline = time.monotonic() + seconds
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        late = time.monotonic() > deadline
+        if done or late:
+            with contextlib.suppress(OSError):  # and what it started
+                os.killpg(pid, signal.SIGKILL)
+        if done:
+            ended = os.waitstatus_to_exitcode(status)
+            return "" if ended == CAME_THROUGH else "the process was ended by its own code or by a limit"
+        if late:
+            os.waitpid(pid, 0)
+            return "took longer than it may"
+        time.sleep(0.005)
+
+
+def student(channel: int, job: dict, skip: dict) -> None:
+    module = run_cells(channel, job, skip)
+    for question in job["questions"]:
+        reason = forked(lambda q=question: answer_question(channel, job, module, q), job["question_seconds"])
+        send(channel, question=question["name"], ended=reason)
+    send(channel, finished=True)
+
+
+def supervise(channel: int, job: dict) -> None:
+    """Fork the student's process, and again without the cell that killed it, until one comes through."""
+    skip: dict[str, str] = {}
+    deadline = time.monotonic() + job["seconds"]
+    for _ in range(len(job["cells"]) + 1):
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(read)
+            os.close(channel)
+            with contextlib.suppress(BaseException):
+                student(write, job, skip)
+            os._exit(0)
+        os.close(write)
+        FORKED.add(pid)
+        os.set_blocking(read, False)
+        at, finished, pending, why = "", False, b"", "ended the whole process"
+        began = time.monotonic()
+        while True:
+            try:
+                data = os.read(read, 1 << 16)
+                if not data:
+                    break
+            except BlockingIOError:
+                now = time.monotonic()
+                slow = at and now - began > 3 * job["cell_seconds"]
+                if slow or now > deadline:
+                    why = "took longer than it may"
+                    os.kill(pid, signal.SIGKILL)
+                    break
+                time.sleep(0.005)
+                continue
+            pending += data
+            *lines, pending = pending.split(b"\n")
+            for line in filter(None, lines):
+                with contextlib.suppress(ValueError, AttributeError, TypeError, RecursionError):
+                    frame = dict(json.loads(line))
+                    if "begins" in frame:
+                        at, began = frame["begins"], time.monotonic()
+                    finished = finished or frame.get("finished", False)
+                os.write(channel, line + b"\n")
+            if finished or len(pending) > 1 << 24:
+                break
+        with contextlib.suppress(ChildProcessError, ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(read)
+        if finished or not isinstance(at, str) or at in skip or time.monotonic() > deadline:
+            if not finished:
+                send(channel, stopped=why)
+            return
+        skip[at] = why
+        send(channel, cell=at, error=why, again=True)
+
+
+def main() -> None:
+    channel = int(sys.argv[1])
+    job = json.loads(sys.stdin.buffer.read())
+    null = os.open("/dev/null", os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    sys.stdout = sys.stderr = Bounded()
+    import matplotlib.pyplot
+    import torch
+
+    import minerva_lite.grading
+
+    del matplotlib, minerva_lite  # loaded for the student's cells, before the bounds
+    torch.set_num_threads(job["threads"])
+    # In a world of its own a file is nobody's harm; elsewhere not one byte is written, by whatever library.
+    limit(job["memory"], job["cpu_seconds"], 1 << 24 if job["closed"] is None else 0)
+    if job["closed"] is not None:
+        guard(job["closed"])
+    send(channel, ready=True)
+    supervise(channel, job)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""An assignment as the notebook that nbgrader calls the source: questions, solutions, visible and hidden checks."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import nbformat
+import torch
+from torch import Tensor
+
+from .marking import copied, parts_of
+from .question import Assignment, Code, Experiment, Written
+
+SCHEMA = 3  # of nbgrader's cell metadata
+HOW = """**How this works.** Write your code and your answers in the cells that say so; add cells wherever you like.
+Below each function a check compares it with one small example and says what differs. Its grade comes from hidden
+cases of the same kind: a function gets its points if all of them agree (to about five digits), in any style, loops or
+not. For that your cells run in a fresh process, from the top and without network or files, with {seconds:.0f} seconds
+for a case; checks and experiments are left out. Answers on paper and experiments are marked by a person.
+Before you hand in: restart the kernel, run all, and `python -m minerva_lite.grading {name}.ipynb`."""
+
+
+def nbgrader_cell(
+    kind: str, source: str, grade_id: str, *, grade: bool, solution: bool, locked: bool, points: int | None = None
+) -> Any:
+    made = nbformat.v4.new_code_cell(source) if kind == "code" else nbformat.v4.new_markdown_cell(source)
+    about: dict[str, Any] = {"grade": grade, "grade_id": grade_id, "locked": locked, "solution": solution}
+    about |= {"schema_version": SCHEMA, "task": False}
+    if grade:
+        about["points"] = points
+    made.metadata["nbgrader"] = about
+    return made
+
+
+def given(kind: str, source: str, grade_id: str) -> Any:
+    """A cell that students read and that grading restores."""
+    return nbgrader_cell(kind, source, grade_id, grade=False, solution=False, locked=True)
+
+
+def literal(value: Any) -> str:
+    """A value as Python that a student can read."""
+    if not isinstance(value, Tensor):
+        return repr(value)
+    kind = "" if value.dtype in (torch.bool, torch.int64) else ", dtype=torch.float64"
+    return f"torch.tensor({value.tolist()}{kind})"
+
+
+def rounded(tensor: Tensor) -> list:
+    return torch.round(tensor, decimals=8).tolist()
+
+
+def kind_of(question: Written | Experiment | Code) -> str:
+    if isinstance(question, Code):
+        return "Find the bug" if question.fault else "Code"
+    return "On paper" if isinstance(question, Written) else "Experiment"
+
+
+def heading(question: Written | Experiment | Code) -> str:
+    number = question.name.removeprefix("q")
+    return (
+        f"## {number}. {question.title}\n\n"
+        f"*{kind_of(question)}, {question.points} points, about {question.minutes} minutes. "
+        f"You learn: {question.goal}*\n\n{question.text.strip()}"
+    )
+
+
+def indented(text: str) -> str:
+    return textwrap.indent(text.strip("\n"), "    ")
+
+
+def example_cell(question: Code) -> str:
+    """The check that students see: one example and its answer, as plain numbers."""
+    inputs = ",\n".join(f"    {name}={literal(value)}" for name, value in question.example.inputs.items())
+    wanted = ", ".join(str(rounded(part)) for part in parts_of(question.oracle(**copied(question.example.inputs))))
+    names = ", ".join(question.example.inputs)
+    plain = Code.__dataclass_fields__["call"].default
+    called = (
+        question.function
+        if question.call == plain
+        else f"lambda {names}: {question.call.replace('answer', question.function)}"
+    )
+    leaves = f", gradients={question.leaves}" if question.leaves else ""
+    return f"example = dict(\n{inputs},\n)\ncheck_example({called}, example, [{wanted}]{leaves})"
+
+
+def cells_of(assignment: Assignment, question: Written | Experiment | Code, reach: str) -> list[Any]:
+    name = question.name
+    if isinstance(question, Code):
+        cells = [given("markdown", heading(question), f"{name}-text")]
+        if question.fault:
+            faulty = question.faulty.replace(f"def {question.function}(", f"def faulty_{question.function}(", 1)
+            cells.append(given("code", f"# One mistake is in here.\n{faulty}", f"{name}-faulty"))
+        if question.setup:
+            cells.append(given("code", question.setup, f"{name}-setup"))
+        body = f"    ### BEGIN SOLUTION\n{question.body.rstrip()}\n    ### END SOLUTION"
+        cells.append(
+            nbgrader_cell(
+                "code", f"{question.header}\n{body}", f"{name}-code", grade=False, solution=True, locked=False
+            )
+        )
+        shown = (example_cell(question) if question.example else question.visible) + "\n"
+        secret = f'import sys\n\nsys.path.insert(0, "{reach}")\nfrom course.here import full_marks\n\n'
+        secret += f'full_marks("{assignment.name}", "{name}", {question.function})\n'
+        test = f"{shown}### BEGIN HIDDEN TESTS\n{secret}### END HIDDEN TESTS"
+        cells.append(
+            nbgrader_cell(
+                "code", test, f"{name}-marked", grade=True, solution=False, locked=True, points=question.points
+            )
+        )
+        return cells
+    rubric = f"=== BEGIN MARK SCHEME ===\n\n**Rubric.** {question.rubric.strip()}\n\n=== END MARK SCHEME ==="
+    answer = f"### BEGIN SOLUTION\n\n{question.solution.strip()}\n\n{rubric}\n\n### END SOLUTION"
+    if isinstance(question, Written):
+        cells = [given("markdown", heading(question), f"{name}-text")]
+    else:
+        code = f"### BEGIN SOLUTION\n{question.code.strip()}\n### END SOLUTION"
+        cells = [
+            given("markdown", heading(question), f"{name}-text"),
+            nbgrader_cell("code", code, f"{name}-run", grade=False, solution=True, locked=False),
+        ]
+    return [
+        *cells,
+        nbgrader_cell(
+            "markdown", answer, f"{name}-answer", grade=True, solution=True, locked=False, points=question.points
+        ),
+    ]
+
+
+def notebook(assignment: Assignment, *, seconds: float, reach: str = "../..") -> nbformat.NotebookNode:
+    """The source notebook, not executed. reach: from where it lies to the folder that holds `course`."""
+    table = "\n".join(
+        f"| {q.name.removeprefix('q')} | {q.title} | {kind_of(q).lower()} | {q.points} | {q.minutes} |"
+        for q in assignment.questions
+    )
+    title = (
+        f"# {assignment.title}\n\nGoes with {assignment.chapters}. {assignment.points} points, about "
+        f"{assignment.minutes / 60:.1f} hours.\n\n{assignment.intro}\n\n"
+        f"| | question | kind | points | minutes |\n|---|---|---|---|---|\n{table}\n\n"
+        + HOW.format(seconds=seconds, name=assignment.name)
+    )
+    setup = f"{assignment.imports}\n\nfrom minerva_lite.grading import check_example\n\n"
+    setup += "torch.set_default_dtype(torch.float64)"
+    cells = [given("markdown", title, "about"), given("code", setup, "setup")]
+    for question in assignment.questions:
+        cells += cells_of(assignment, question, reach)
+    book = nbformat.v4.new_notebook(cells=cells)
+    book.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    book.metadata["homework"] = {"name": assignment.name, "marked": [question.name for question in assignment.coded]}
+    book.metadata["language_info"] = {"name": "python"}
+    for place, cell in enumerate(book.cells):
+        cell["id"] = f"{assignment.name.split('_')[0]}-{place:02d}"
+    return book

@@ -1,0 +1,246 @@
+"""Answers to homework 7 of the example seed: wrong ones (edits of the reference), right ones, the package's own."""
+
+import textwrap
+
+STAND_IN = "table = torch.where(returns.isnan(), ended.amin(), returns)"
+GAP = "(table[:, None, :, None] - table[None, :, None, :]).flatten(2)"
+WINDOW = "evaluations[:, :, -window:]"
+ROWS = "    return torch.tensor([[i, seed, settings[i][seed]] for i in range(2) for seed in range(5)])"
+
+
+def table(rows: str) -> str:
+    return f"def my_results():\n{textwrap.indent(textwrap.dedent(rows).strip(), '    ')}\n"
+
+
+WRONG = {
+    "q2": {
+        "a failed run counts as 0": [(STAND_IN, "table = returns.nan_to_num(0.0)")],
+        "failed runs are left out": [(STAND_IN, "table = returns")],
+        "the lowest of the own setting": [("ended.amin()", "ended.amin(1, keepdim=True)")],
+        "the mean in place of the lowest": [("ended.amin()", "returns.nanmean()")],
+        "nothing is trimmed": [("(weight * runs).sum() / weight.sum()", "runs.mean()")],
+        "fractions are rounded down": [
+            ("max=n - 0.125 * n", "max=n - 0.125 * n // 1"),
+            ("min=0.125 * n", "min=0.125 * n // 1"),
+        ],
+        "fractions are rounded": [
+            ("max=n - 0.125 * n", "max=n - round(0.125 * n)"),
+            ("min=0.125 * n", "min=round(0.125 * n)"),
+        ],
+        "the interquartile mean": [("max=n - 0.125 * n", "max=n - 0.25 * n"), ("min=0.125 * n", "min=0.25 * n")],
+        "the median": [("(weight * runs).sum() / weight.sum()", "runs.quantile(0.5)")],
+        "the weights divide by the number of runs": [("/ weight.sum()", "/ n")],
+        "only the lowest are trimmed": [("max=n - 0.125 * n", "max=n")],
+        "runs are not sorted": [(".sort().values", "")],
+        "only pairs of the same seed": [(GAP, "table[:, None] - table[None, :]")],
+        "ties count nothing": [(" + 0.5 * (gap.abs() <= 10.25)", "")],
+        "ties count as a win": [("0.5 * (gap", "1.0 * (gap")],
+        "no margin": [("gap > 10.25", "gap > 0.0"), ("gap.abs() <= 10.25", "gap == 0.0")],
+        "the probability that i loses": [("gap > 10.25", "gap < -10.25")],
+    },
+    "q3": {
+        "the fault as it was given: the standard deviation divides by n": [("correction=1", "correction=0")],
+        "the best evaluation of each run": [("score = final.mean(2)", "score = evaluations.amax(2)")],
+        "the best seed": [("middle = score.mean(1)", "middle = score.amax(1)")],
+        "evaluations counted as independent runs": [("math.sqrt(seeds)", "math.sqrt(seeds * window)")],
+        "the spread over time": [("final.mean(2)", "final.mean(1)")],
+        "the window ends one too early": [(WINDOW, "evaluations[:, :, -window - 1 : -1]")],
+        "the window is one too long": [(WINDOW, "evaluations[:, :, -window - 1 :]")],
+        "the first evaluations": [(WINDOW, "evaluations[:, :, :window]")],
+        "all evaluations": [(WINDOW, "evaluations")],
+        "the last evaluation alone": [(WINDOW, "evaluations[:, :, -1:]")],
+        "a standard deviation for a standard error": [(" / math.sqrt(seeds)", "")],
+        "the error shrinks with n": [("math.sqrt(seeds)", "seeds")],
+        "another level": [("2.576 *", "1.96 *")],
+        "the ends are exchanged": [
+            ("[middle - width, middle, middle + width]", "[middle + width, middle, middle - width]")
+        ],
+        "n is the number of settings": [("score.shape[1]", "score.shape[0]")],
+        "the table lies on its side": [("middle + width], 1)", "middle + width], 0)")],
+        "divides by n - 1 twice": [("math.sqrt(seeds)", "math.sqrt(seeds - 1)")],
+    },
+    "q4": {
+        "a missing seed": [(ROWS, ROWS[:-1] + "[:-1])")],
+        "a run twice": [(ROWS, ROWS.replace("return ", "rows = ") + "\n    return torch.cat([rows, rows[3:4]])")],
+        "two runs under one name": [("[i, seed, settings", "[i, seed // 2, settings")],
+        "a NaN": [("492.9", "math.nan")],
+        "an infinite return": [("492.9", "math.inf")],
+        "one setting": [("for i in range(2)", "for i in range(1, 2)")],
+        "four seeds": [("for seed in range(5)])", "for seed in range(4)])")],
+        "other seeds for the other setting": [("[i, seed, settings", "[i, seed + 10 * i, settings")],
+        "one seed more for one setting": [
+            (
+                ROWS,
+                ROWS.replace("return ", "rows = ")
+                + "\n    return torch.cat([rows, torch.tensor([[1.0, 5.0, 300.0]])])",
+            )
+        ],
+        "all returns alike": [("settings[i][seed]]", "500.0]")],
+        "a seed that is no whole number": [("[i, seed, settings", "[i, seed + 0.5, settings")],
+        "on its side": [(ROWS, ROWS + ".T")],
+        "the returns alone": [(ROWS, "    return torch.tensor(settings)")],
+        "flat": [(ROWS, ROWS + ".flatten()")],
+        "empty": [(ROWS, ROWS + "[:0]")],
+        "the columns in another order": [("[i, seed, settings[i][seed]]", "[settings[i][seed], i, seed]")],
+        "two tables": [(ROWS, ROWS.replace("return ", "rows = ") + "\n    return rows[:5], rows[5:]")],
+        "a column too many": [("settings[i][seed]]", "settings[i][seed], 6_144]")],
+    },
+}
+
+RIGHT = {
+    "q2": {
+        "loops and other names": """
+def run_report(x):
+    S, N = x.shape
+    worst = min(float(v) for v in x.flatten() if not math.isnan(v))
+    rows = [[worst if math.isnan(v) else float(v) for v in row] for row in x]
+    out = torch.zeros(S, S + 1)
+    for i in range(S):
+        c = N / 8
+        total = 0.0
+        for k, v in enumerate(sorted(rows[i])):
+            weight = 1.0
+            if k < c:
+                weight -= min(1.0, c - k)
+            if N - 1 - k < c:
+                weight -= min(1.0, c - (N - 1 - k))
+            total += max(weight, 0.0) * v
+        out[i, 0] = total / (N - 2 * c)
+        for j in range(S):
+            won = 0.0
+            for a in rows[i]:
+                for b in rows[j]:
+                    if a > b + 10.25:
+                        won += 1
+                    elif abs(a - b) <= 10.25:
+                        won += 0.5
+            out[i, 1 + j] = won / N**2
+    return out
+""",
+        "numpy, each run eight times": """
+def run_report(returns):
+    import numpy as np
+    x = returns.numpy().copy()
+    x[np.isnan(x)] = np.nanmin(x)
+    n = x.shape[1]
+    copies = np.sort(np.repeat(x, 8, axis=1), axis=1)[:, n : 7 * n]
+    gap = x[:, None, :, None] - x[None, :, None, :]
+    won = np.where(gap > 10.25, 1.0, np.where(gap < -10.25, 0.0, 0.5))
+    return np.concatenate([copies.mean(1, keepdims=True), won.mean((2, 3))], axis=1)
+""",
+        "float32 and signs": """
+def run_report(returns):
+    x = returns.float()
+    x = torch.where(torch.isnan(x), x[~torch.isnan(x)].min(), x)
+    n = x.shape[1]
+    c = 0.125 * n
+    s = x.sort(dim=1).values
+    edges = torch.arange(n + 1).float().clamp(c, n - c)
+    trimmed = (s * edges.diff()).sum(1) / (n - 2 * c)
+    gap = x.unsqueeze(1).unsqueeze(3) - x.unsqueeze(0).unsqueeze(2)
+    won = 0.5 + 0.5 * torch.sign(gap) * (gap.abs() > 10.25)
+    return torch.column_stack([trimmed, won.mean(dim=(2, 3))])
+""",
+        "the integral of the quantile function, and half of the matrix": """
+def run_report(returns):
+    ended = [v for v in returns.flatten().tolist() if v == v]
+    rows = [[v if v == v else min(ended) for v in row] for row in returns.tolist()]
+    answer = []
+    for row in rows:
+        row, n = sorted(row), len(row)
+        overlap = [max(0.0, min((k + 1) / n, 7 / 8) - max(k / n, 1 / 8)) for k in range(n)]
+        answer.append([sum(o * v for o, v in zip(overlap, row)) / 0.75])
+    P = [[0.5] * len(rows) for _ in rows]
+    for i in range(len(rows)):
+        for j in range(i):
+            pairs = [(a, b) for a in rows[i] for b in rows[j]]
+            higher = sum(a - b > 10.25 for a, b in pairs)
+            lower = sum(b - a > 10.25 for a, b in pairs)
+            P[i][j] = (higher + (len(pairs) - higher - lower) / 2) / len(pairs)
+            P[j][i] = 1 - P[i][j]
+    return [a + p for a, p in zip(answer, P)]
+""",
+    },
+    "q3": {
+        "loops": """
+def final_scores(e, w):
+    S, N, T = e.shape
+    out = torch.zeros(S, 3)
+    for i in range(S):
+        scores = [sum(float(e[i, k, t]) for t in range(T - w, T)) / w for k in range(N)]
+        m = sum(scores) / N
+        s = math.sqrt(sum((x - m) ** 2 for x in scores) / (N - 1))
+        out[i] = torch.tensor([m - 2.576 * s / N**0.5, m, m + 2.576 * s / N**0.5])
+    return out
+""",
+        "numpy": """
+def final_scores(evaluations, window):
+    import numpy as np
+    runs = evaluations.numpy()[..., evaluations.shape[2] - window :].mean(axis=2)
+    m, half = runs.mean(axis=1), 2.576 * runs.std(axis=1, ddof=1) / np.sqrt(runs.shape[1])
+    return np.stack([m - half, m, m + half], axis=1)
+""",
+        "float32": """
+def final_scores(evaluations, window):
+    score = evaluations.float().flip(2)[:, :, :window].mean(2)
+    var, mean = torch.var_mean(score, dim=1)
+    half = 2.576 * (var / score.shape[1]).sqrt()
+    return mean[:, None] + half[:, None] * torch.tensor([-1.0, 0.0, 1.0])
+""",
+        "centered, by einsum, as lists": """
+def final_scores(evaluations, window):
+    weight = torch.zeros(evaluations.shape[2])
+    weight[-window:] = 1.0 / window
+    score = torch.einsum("skt,t->sk", evaluations, weight)
+    n = score.shape[1]
+    off = score - score.mean(1, keepdim=True)
+    half = 2.576 * torch.sqrt(torch.einsum("sk,sk->s", off, off) / (n * (n - 1)))
+    return [[m - h, m, m + h] for m, h in zip(score.mean(1).tolist(), half.tolist())]
+""",
+    },
+    "q4": {
+        "a list of lists": table("return [[0, s, 100 + s] for s in range(5)] + [[1, s, 99.5 - s] for s in range(5)]"),
+        "a list of tuples, mixed up, three settings, six seeds": table("""
+            return [(i, seed, -150.0 - 7 * i * seed) for seed in (3, 1, 4, 15, 9, 2) for i in (2, 0, 1)]
+        """),
+        "numpy": table("""
+            import numpy as np
+            final = np.array([[21.0, 9.4, 500.0, 500.0, 313.7], [9.4, 9.2, 9.6, 9.3, 12.8]])
+            setting, seed = np.indices(final.shape)
+            return np.stack([setting.ravel(), 100 + seed.ravel(), final.ravel()], axis=1)
+        """),
+        "a float32 tensor, settings counted from 1": table("""
+            final = torch.tensor([-1200.5, -300.0, -160.25, -140.0, -151.5, -133.0, -135.0, -900.0, -128.0, -131.0])
+            setting = torch.tensor([1.0] * 5 + [2.0] * 5)
+            return torch.stack([setting, torch.arange(5.0).repeat(2), final], 1).float()
+        """),
+        "a list of tensors": table("""
+            return [torch.tensor([i, s, 17.0 * s + i]) for i in range(2) for s in (11, 12, 13, 14, 15)]
+        """),
+        "one setting that always reaches the ceiling": table("""
+            return [[i, s, 500.0 if i == 0 else 480.0 + s] for i in range(2) for s in range(10)]
+        """),
+        "whole numbers": table("return torch.tensor([[i, s, 200 - 30 * i + s] for i in range(4) for s in range(5)])"),
+    },
+}
+
+PACKAGE = {
+    "q2": """
+from minerva_lite.training import summary
+def run_report(returns):
+    told = [summary(row[~row.isnan()], row[~row.isnan()]) for row in returns]
+    mean = torch.tensor([each["eval/mean"] for each in told])
+    median = torch.tensor([each["eval/median"] for each in told])
+    return torch.cat([median[:, None], (mean[:, None] > mean).double() + 0.5 * (mean[:, None] == mean)], 1)
+""",
+    "q3": """
+from minerva_lite.training import summary
+def final_scores(evaluations, window):
+    rows = []
+    for setting in evaluations:
+        told = summary(setting[:, -1], setting[:, -1])
+        half = 2.576 * told["eval/std"] / math.sqrt(len(setting))
+        rows.append([told["eval/mean"] - half, told["eval/mean"], told["eval/mean"] + half])
+    return torch.tensor(rows)
+""",
+}

@@ -1,0 +1,142 @@
+"""The assignments by themselves: references right, wrong answers caught, other right answers kept, on every seed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+from .trials import SEEDS, answers_of, assignment, edited, is_right, verdict
+
+from course import NAMES  # isort: skip - found by what trials puts on the path
+from course.here import answered  # isort: skip
+from course.marking import CLOSE, differs, hidden  # isort: skip
+from course.question import EXAMPLE_SEED, Code, Experiment, Written  # isort: skip
+
+CODED = [(name, question.name) for name in NAMES for question in assignment(name).coded]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_assignment_has_every_kind_of_question(name):
+    made = assignment(name)
+    kinds = [type(question) for question in made.questions]
+    assert kinds.count(Written) >= 1 and kinds.count(Experiment) >= 1 and kinds.count(Code) >= 3
+    assert sum(bool(getattr(question, "fault", None)) for question in made.questions) == 1, "one bug to find"
+    assert [question.name for question in made.questions] == [f"q{i}" for i in range(1, len(kinds) + 1)]
+    for question in made.questions:
+        assert question.points > 0 and question.minutes > 0 and question.goal and question.text.strip()
+        if not isinstance(question, Code):
+            assert question.rubric.strip() and question.solution.strip()
+        else:
+            assert f"`{question.function}`" in question.text or f"`faulty_{question.function}`" in question.text
+
+
+@pytest.mark.parametrize(("name", "question"), CODED)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_reference_has_full_marks_on_twenty_seeds(name, question, threads):
+    for seed in SEEDS:
+        asked = assignment(name, seed).question(question)
+        wrong = {case: why for case, why in verdict(asked, asked.solution, seed, threads=threads).items() if why}
+        assert not wrong, (seed, wrong)
+
+
+@pytest.mark.parametrize(("name", "question"), [pair for pair in CODED if assignment(pair[0]).question(pair[1]).fault])
+def test_what_is_handed_out_with_a_fault_fails_on_twenty_seeds(name, question):
+    planted = set()
+    for seed in SEEDS:
+        asked = assignment(name, seed).question(question)
+        planted.add(asked.fault.name)
+        assert not is_right(asked, asked.faulty, seed), (seed, asked.fault.name)
+        assert asked.fault.story
+    assert len(planted) >= 3, "a term's fault is not the example's"
+
+
+@pytest.mark.parametrize(("name", "question"), CODED)
+def test_wrong_answers_are_wrong_and_right_ones_right(name, question):
+    asked, answers = assignment(name).question(question), answers_of(name)
+    assert len(answers.WRONG[question]) >= 6 and len(answers.RIGHT[question]) >= 3
+    for story, edits in answers.WRONG[question].items():
+        got = verdict(asked, edits if isinstance(edits, str) else edited(asked.solution, edits))
+        assert any(got.values()), story
+    for story, source in answers.RIGHT[question].items():
+        assert not any(verdict(asked, source).values()), story
+        assert not any(verdict(asked, source, threads=2).values()), story
+
+
+@pytest.mark.parametrize(("name", "question"), [pair for pair in CODED if pair[1] in answers_of(pair[0]).PACKAGE])
+def test_the_packages_own_function_loses_the_marks(name, question):
+    """Its numbers are wrong, by shape or by value; that it could not be called would prove nothing."""
+    asked = assignment(name).question(question)
+    got = verdict(asked, answers_of(name).PACKAGE[question])
+    assert any("entries are wrong" in why or "wanted shape" in why for why in got.values()), got
+
+
+@pytest.mark.parametrize(("name", "question"), CODED)
+def test_no_work_is_no_marks(name, question):
+    asked = assignment(name).question(question)
+    assert not is_right(asked, f"{asked.header}\n    raise NotImplementedError()")
+    assert not is_right(asked, f"{asked.header}\n    return 0.0")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_terms_differ(name):
+    """Twenty seeds: at least ten different functions to write, and hardly one that the example's solution solves."""
+    example = assignment(name)
+    for question in (q for q in example.coded if not q.judge):
+        others = [assignment(name, seed).question(question.name) for seed in SEEDS[1:]]
+        assert len({other.solution for other in others}) >= (10 if not question.fault else 3)
+        solved = [
+            seed for other, seed in zip(others, SEEDS[1:], strict=True) if is_right(other, question.solution, seed)
+        ]
+        assert len(solved) <= 4, (question.name, solved)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("seed", SEEDS[:4])
+def test_texts_are_written_out(name, seed):
+    """No brace of a template, no float's tail, even dollars, nothing that shows the solution."""
+    for question in assignment(name, seed).questions:
+        for text in (question.title, question.goal, question.text, getattr(question, "header", "")):
+            assert not re.search(r"\d\.\d{7,}|\{\{|\bNone\b|<function", text), (question.name, text)
+        assert question.text.count("$") % 2 == 0, question.name
+        assert re.sub(r"\\[{}]", "", question.text).count("{") == re.sub(r"\\[{}]", "", question.text).count("}")
+        if isinstance(question, Code):
+            body = [line.strip() for line in question.body.splitlines() if len(line.strip()) > 24]
+            assert not [line for line in body if line in question.text + question.header]
+
+
+def test_hidden_cases_are_the_terms_own_and_stay_the_same():
+    one, again, other = (hidden(assignment("hw2_gae", seed).question("q2"), seed) for seed in ("a", "a", "b"))
+    for case, same, different in zip(one[0], again[0], other[0], strict=True):
+        assert torch.equal(case.inputs["reward"], same.inputs["reward"])
+        assert case.inputs["reward"].shape != different.inputs["reward"].shape or not torch.equal(
+            case.inputs["reward"], different.inputs["reward"]
+        )
+
+
+def test_what_differs_is_told_without_the_answer():
+    right = [torch.tensor([[1.5, 2.0], [3.0, 4.25]]).double()]
+
+    def told(data, shape=(2, 2)):
+        return differs([{"shape": list(shape), "data": data}], right)
+
+    assert told([1.5, 2.0, 3.0, 4.25]) == "" == told([1.5, 2.0, 3.0, 4.25 + 4 * CLOSE])
+    assert told([1.5, 2.0, 3.5, 5.25]) == "2 of 4 entries are wrong, the first at [1, 0], all in row 1; off by up to 1"
+    assert told([1.5, 2.5, 3.0, 4.75]).endswith("the first at [0, 1], all in column 1; off by up to 0.5")
+    assert "off by up to inf" in told([1.5, float("nan"), 3.0, 4.25])
+    assert told([1.5, 2.0, 3.0, 4.25], (4,)) == "wanted shape (2, 2); got [4]"
+    assert told([1.5, 2.0, 3.0]) == "wanted 4 numbers; got 3"
+    assert told([10**400, 2.0, 3.0, 4.25]) == "wanted numbers"
+    assert told(["a", 2.0, 3.0, 4.25]) == "wanted numbers"
+    two = [{"shape": [2, 2], "data": [1.5, 2.0, 3.0, 4.25]}, {"shape": [], "data": [1.0]}]
+    other = [*right, torch.tensor(2.0).double()]
+    assert differs(two, other, ["the value", "the gradient by eta"]).startswith("the gradient by eta: 1 of 1 entries")
+    assert differs(two, other).startswith("array 1: 1 of 1")
+    assert differs([], right) == "wanted 1 arrays; got 0"
+    assert "4.25" not in told([1.5, 2.0, 3.0, 4.0]) and "2.0" not in told([1.5, 9.0, 3.0, 4.25])
+
+
+def test_a_function_that_falls_over_is_told_so():
+    asked = assignment("hw2_gae").question("q2")
+    assert set(answered(asked, lambda *a: 1 / 0, EXAMPLE_SEED).values()) == {"ZeroDivisionError: division by zero"}

@@ -1,0 +1,255 @@
+"""What leaves the house holds no solution, hidden check or rubric; the stored sources are what the questions make."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import nbformat
+import pytest
+
+from minerva_lite.grading import self_check
+
+from .trials import ROOT, assignment
+
+from course import NAMES, classroom  # isort: skip - found by what trials puts on the path
+from course.isolation import Limits  # isort: skip
+from course.notebook import notebook  # isort: skip
+from course.question import Code  # isort: skip
+
+SOURCE = ROOT / "book" / "homework" / "source"
+SEED = "a term of its own"
+MARKS = (
+    "BEGIN SOLUTION",
+    "END SOLUTION",
+    "HIDDEN TESTS",
+    "MARK SCHEME",
+    "full_marks",
+    "Rubric",
+    "course.here",
+    "sys.path",
+)
+
+
+@pytest.fixture(scope="module")
+def term(tmp_path_factory):
+    """A term with a seed of its own, released; what is handed out."""
+    folder = tmp_path_factory.mktemp("term")
+    classroom.release(folder, seed=SEED, package="minerva_lite @ https://example.org/minerva_lite.whl")
+    return folder
+
+
+def shown(name: str, seed: str) -> str:
+    """All that students are given of an assignment's questions."""
+    questions = assignment(name, seed).questions
+    faulty = [question.faulty for question in questions if getattr(question, "fault", None)]
+    return "\n".join([q.text + getattr(q, "header", "") + getattr(q, "setup", "") for q in questions] + faulty)
+
+
+def telling(seed: str) -> dict[str, list[str]]:
+    """Long lines of solutions and rubrics that students are not given, by the question."""
+    found = {}
+    for name in NAMES:
+        given = shown(name, seed)
+        for question in assignment(name, seed).questions:
+            text = question.body if isinstance(question, Code) else question.solution
+            if not isinstance(question, Code):
+                text += "\n" + question.rubric + "\n" + getattr(question, "code", "")
+            least = 8 if getattr(question, "fault", None) else 30  # of a mended function one line is new
+            lines = {line.strip() for line in text.splitlines() if len(line.strip()) >= least}
+            lines = {line for line in lines if not line.startswith(("from ", "import "))}
+            found[f"{name}/{question.name}"] = sorted(line for line in lines if line not in given)
+    return found
+
+
+def leaks(text: str, lines: dict[str, list[str]], share: float = 0.0) -> list[str]:
+    """Questions of which more than a share of the lines stand in the text, plain or as they stand inside JSON."""
+    plain = {name: sum(line in text or json.dumps(line)[1:-1] in text for line in lines[name]) for name in lines}
+    return [name for name, count in plain.items() if count > share * len(lines[name])]
+
+
+# In the package and in chapters an import or a common loop may stand that a solution has as well, but no solution.
+COMMON = 0.3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_source_is_what_the_questions_make(name):
+    """Cells and their metadata; the outputs are the executed ones, which nbval compares."""
+    stored = nbformat.read(SOURCE / name / f"{name}.ipynb", as_version=4)
+    made = notebook(assignment(name), seconds=Limits().case_seconds)
+    assert [(c.cell_type, c.source, c.metadata.get("nbgrader")) for c in stored.cells] == [
+        (c.cell_type, c.source, c.metadata.get("nbgrader")) for c in made.cells
+    ], "run make homework-source"
+    assert all(
+        c.outputs
+        for c in stored.cells
+        if c.cell_type == "code" and c.metadata.nbgrader.grade_id.endswith(("-marked", "-run"))
+    )
+    assert (SOURCE / name / "requirements.txt").read_text() == classroom.requirements()
+
+
+def test_the_instructors_tables_are_the_questions(tmp_path):
+    classroom.tables(tmp_path, "example")
+    for name in ("assignments.csv", "questions.csv"):
+        assert (ROOT / "book" / "homework" / name).read_text() == (tmp_path / name).read_text(), (
+            "run make homework-source"
+        )
+        assert f":file: homework/{name}" in (ROOT / "book" / "instructors.md").read_text()
+
+
+def test_every_solution_has_lines_to_look_for():
+    lines = telling(SEED)
+    assert len(lines) == sum(len(assignment(name).questions) for name in NAMES)
+    assert [name for name, solution in lines.items() if not solution] == []
+    # And they are found where they do stand.
+    term_source = json.dumps([notebook(assignment(name, SEED), seconds=5.0) for name in NAMES])
+    assert leaks(term_source, lines, 0.99) == list(lines)
+
+
+def test_nothing_handed_out_holds_a_solution(term):
+    """Every file of the handout and of nbgrader's release: cells, outputs, metadata, attachments are all its text."""
+    lines = telling(SEED)
+    files = [f for place in ("handout", "release") for f in (term / place).rglob("*") if f.is_file()]
+    assert len([f for f in files if f.suffix == ".ipynb"]) == 3 * len(NAMES)
+    for file in files:
+        if file.suffix == ".whl":
+            continue
+        text = file.read_text()
+        assert leaks(text, lines) == [], file.name
+        assert [mark for mark in MARKS if mark in text] == [], file.name
+        assert SEED not in text and str(ROOT) not in text, file.name
+        if file.suffix == ".ipynb":
+            cells = json.loads(text)["cells"]
+            assert not any(cell.get("outputs") or cell.get("attachments") for cell in cells)
+
+
+def test_the_package_holds_neither_solutions_nor_graders(term):
+    (wheel,) = (term / "handout").glob("*.whl")
+    with zipfile.ZipFile(wheel) as package:
+        names = package.namelist()
+        text = "\n".join(package.read(name).decode("utf8", "replace") for name in names if not name.endswith("/"))
+    assert any(name == "minerva_lite/grading/homework.py" for name in names)
+    assert not [name for name in names if "homework/" in name or "course" in name or "answers/hw" in name]
+    for seed in (SEED, "example"):
+        assert leaks(text, telling(seed), COMMON) == []
+
+
+def test_the_pages_hold_no_homework():
+    """The rendered book takes in what the table of contents names, and nothing of the homework is there."""
+    contents = (ROOT / "_toc.yml").read_text()
+    assert "homework" not in contents
+    pages = [f for f in ROOT.glob("book/*.*") if f.suffix in (".md", ".ipynb")] + list(ROOT.glob("book/annotated/*.md"))
+    lines = telling("example")
+    assert len(pages) > 20
+    for page in pages:
+        assert leaks(page.read_text(), lines, COMMON) == [], page.name
+
+
+@pytest.mark.page
+def test_the_rendered_pages_hold_no_homework():
+    built = ROOT / ".build" / "_build" / "html"
+    files = [f for f in built.rglob("*") if f.suffix in (".html", ".js", ".ipynb", ".md", ".txt", ".py")]
+    assert len(files) > 50, "make pages renders first"
+    lines = telling("example")
+    for file in files:
+        text = file.read_text("utf8", "replace")
+        assert "BEGIN SOLUTION" not in text and leaks(text, lines, COMMON) == [], file.name
+
+
+def test_a_term_has_its_own_questions(term):
+    """Another seed than the example's: other constants, forms and faults, in what students see."""
+    for name in NAMES[:6]:
+        theirs = nbformat.read(term / "handout" / name / f"{name}.ipynb", as_version=4)
+        example = nbformat.read(SOURCE / name / f"{name}.ipynb", as_version=4)
+        texts = [{c.metadata.nbgrader.grade_id: c.source for c in book.cells} for book in (theirs, example)]
+        assert texts[0].keys() == texts[1].keys()
+        differing = [key for key in texts[0] if key.endswith(("-text", "-faulty")) and texts[0][key] != texts[1][key]]
+        assert len(differing) >= 3, differing
+    assert (term / "seed.txt").read_text().strip() == SEED and (term.stat().st_mode & 0o077) == 0
+
+
+def test_a_drawn_seed_is_secret_and_kept(tmp_path):
+    for _ in range(2):
+        classroom.release(tmp_path / "term", names=["hw2_gae"], wheel=False)
+        seeds = (tmp_path / "term" / "seed.txt").read_text()
+    other = classroom.new_term(tmp_path / "other", None, ["hw2_gae"]) or (tmp_path / "other" / "seed.txt").read_text()
+    assert len(seeds.strip()) == 32 and other != seeds
+
+
+def test_the_self_check_tells_where_one_stands(term, tmp_path):
+    """As released nothing agrees; with the reference everything does; a renamed or damaged file is told so."""
+    released = term / "handout" / "hw2_gae" / "hw2_gae.ipynb"
+    shutil.copy(released, tmp_path)
+    found = self_check(tmp_path / "hw2_gae.ipynb")
+    assert found.pop("q1") == "there is no answer yet"
+    assert found.keys() == {"q2", "q3", "q4", "q5"} and all(w.startswith("NotImplementedError") for w in found.values())
+    book = nbformat.read(released, as_version=4)
+    for cell in book.cells:
+        if cell.metadata.nbgrader.grade_id.endswith("-code"):
+            cell["source"] = assignment("hw2_gae", SEED).question(cell.metadata.nbgrader.grade_id[:2]).solution
+        if cell.metadata.nbgrader.grade_id == "q1-answer":
+            cell["source"] = "By linearity."
+    nbformat.write(book, tmp_path / "hw2_gae.ipynb")
+    done = subprocess.run(
+        [sys.executable, "-m", "minerva_lite.grading", "hw2_gae.ipynb"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout.count("nothing speaks against it") == 4 and "q5: NotImplementedError" in done.stdout, done.stderr
+    assert done.returncode == 1
+    book.cells = [cell for cell in book.cells if cell.metadata.nbgrader.grade_id != "q3-marked"]
+    nbformat.write(book, tmp_path / "hw2_gae.ipynb")
+    with pytest.raises(ValueError, match="check cells of q3; they were deleted"):
+        self_check(tmp_path / "hw2_gae.ipynb")
+    (tmp_path / "hw2_gae.ipynb").rename(tmp_path / "mine.ipynb")
+    with pytest.raises(ValueError, match=r"wanted the name hw2_gae\.ipynb"):
+        self_check(tmp_path / "mine.ipynb")
+    (tmp_path / "none.ipynb").write_text("no")
+    with pytest.raises(ValueError, match="got a file that is none"):
+        self_check(tmp_path / "none.ipynb")
+
+
+def test_the_colab_version_installs_the_terms_package_first(term):
+    for name in NAMES:
+        first, *rest = nbformat.read(term / "handout" / "colab" / f"{name}.ipynb", as_version=4).cells
+        plain = nbformat.read(term / "handout" / name / f"{name}.ipynb", as_version=4).cells
+        assert '%pip install -q "minerva_lite @ https://example.org/minerva_lite.whl"' in first.source
+        assert [cell.source for cell in rest] == [cell.source for cell in plain]
+
+
+def test_what_students_install_is_pinned_and_complete(term):
+    lines = (term / "handout" / "requirements.txt").read_text().split()
+    assert lines[-1].startswith("./minerva_lite-") and lines[-1].endswith(".whl")
+    assert all(re.fullmatch(r"[\w-]+==[\w.]+", line) for line in lines[:-1])
+    assert {"torch", "numpy", "matplotlib", "gymnasium", "jupyterlab", "nbclient"} <= {
+        line.split("==")[0] for line in lines
+    }
+
+
+def test_the_rubrics_name_every_question_and_stay_inside(term):
+    text = (term / "rubrics.md").read_text()
+    for name in NAMES:
+        for question in assignment(name, SEED).questions:
+            assert f"## {question.name} {question.title} ({question.points} points)" in text
+    assert not list((term / "handout").rglob("rubrics*"))
+
+
+def test_the_command_line_releases_and_says_what_is_wrong(tmp_path):
+    def command(*words):
+        environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "book" / "homework"), "HOME": str(tmp_path)}
+        return subprocess.run([sys.executable, "-m", "course", *words], capture_output=True, text=True, env=environment)
+
+    done = command(
+        "release", str(tmp_path / "term"), "--assignments", "hw2_gae", "--due", "hw2_gae=2027-02-01T23:59+01:00"
+    )
+    assert done.returncode == 0 and "Hand out what is in" in done.stdout, done.stderr
+    for words, why in (
+        (["grade", str(tmp_path / "none"), str(tmp_path / "term")], "wanted a folder with a folder for every student"),
+        (["release", str(tmp_path / "x"), "--assignments", "hw9"], "wanted one of"),
+        (["release", str(tmp_path / "term"), "--seed", "other"], "its seed is another one"),
+        (["release", str(tmp_path / "term"), "--assignments", "hw2_gae", "--due", "hw2_gae=soon"], "soon"),
+    ):
+        done = command(*words)
+        assert done.returncode != 0 and why in done.stderr and "Traceback" not in done.stderr, done.stderr
