@@ -486,7 +486,7 @@ def test_the_reference_has_full_marks_through_nbgrader_twice(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("place", range(7))
 def test_each_wrong_answer_loses_the_marks_of_its_question_and_no_other(place):
-    """Every wrong answer handed in beside right ones of another kind, through the process apart."""
+    """Wrong answers handed in beside right ones of another kind, through the process apart."""
     from concurrent.futures import ThreadPoolExecutor
 
     from course import NAMES, assignment
@@ -504,7 +504,8 @@ def test_each_wrong_answer_loses_the_marks_of_its_question_and_no_other(place):
         marks, _ = mark_cells(made, cells, "example", limits=replace(Limits(), unsafe=UNSAFE))
         return {name for name, mark in marks.items() if mark.full}
 
-    wrong = [(q.name, story, edits) for q in made.coded for story, edits in answers.WRONG[q.name].items()]
+    # Six a question; that all of them are wrong is tested in this process (test_questions.py).
+    wrong = [(q.name, *each) for q in made.coded for each in list(answers.WRONG[q.name].items())[:6]]
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda each: earned(*each), wrong))
     everything = {q.name for q in made.coded}
