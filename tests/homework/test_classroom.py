@@ -309,7 +309,7 @@ def twisted_gae(*inputs):
     ("b''.join(json.dumps(dict(question='q2', case=c, parts=[dict(shape=[1, 3], data=[10**400, 0, 0])])).encode() + b'\\n' for c in cases)", "q3 q4"),
     ("b''.join(json.dumps(dict(question='q2', case=c, parts=[dict(shape=[10**4000] * 20, data=[0])])).encode() + b'\\n' for c in cases)", "q3 q4"),
     ("b''.join(json.dumps(dict(question='q2', case=c, parts=[dict(shape=float('inf'), data=None)])).encode() + b'\\n' for c in cases)", "q3 q4"),
-    ("b''.join(json.dumps(dict(question='q2', case=c, parts='abc')).encode() + b'\\n' for c in cases)", "q3 q4"),
+    ("b''.join(json.dumps(dict(question='q2', case=c, parts='a')).encode() + b'\\n' for c in cases)", "q3 q4"),
     ("b'\\n' * 2**20", "q3 q4"),
     ("b'[\"begins\"]\\n' + b'[' * 100_000 + b'\\n'", "q3 q4"),
     ("json.dumps(dict(question='q2', error='\\ud800 <script>')).encode() + b'\\n'", "q3 q4"),
