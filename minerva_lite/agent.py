@@ -26,6 +26,7 @@ class Agent:
 
     name: str
     policy: nn.Module
+    counted: tuple[str, ...] = ()  # attributes in which an update keeps plain numbers, dotted
 
     def __init__(
         self,
@@ -138,15 +139,6 @@ class Agent:
     def learned_state(self) -> dict[str, Tensor]:
         """Every tensor that an update changes, by name; the tensors themselves."""
         return self.modules.state_dict()
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Every plain number that an update changes, by name; to be set as a whole."""
-        return {}
-
-    @counts.setter
-    def counts(self, counts: dict[str, int]) -> None:
-        raise NotImplementedError
 
     def improve(self, rollout: Any, progress: float) -> dict[str, Tensor]:
         """Learn from a checked rollout and return diagnostics."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -30,7 +31,7 @@ class DeviceLoop:
         self.settle()
         self.kind, self.progress = type(rollout), progress
         if not self.record:
-            counts = self.agent.counts
+            counts = {name: attrgetter(name)(self.agent) for name in self.agent.counted}
             figures = self.masked_update(vars(rollout))
             self.unsettled = (Answer(self.finite), counts) if counts else None
             return figures
@@ -42,7 +43,9 @@ class DeviceLoop:
         if self.unsettled:
             was_finite, counts = self.unsettled
             if not was_finite:
-                self.agent.counts = counts
+                for name, count in counts.items():
+                    *owner, last = name.split(".")
+                    setattr(attrgetter(*owner)(self.agent) if owner else self.agent, last, count)
             self.unsettled = None
 
     def masked_update(self, fields: dict[str, Any]) -> dict[str, Tensor]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-import operator
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import torch
@@ -142,6 +140,8 @@ class MPOAgent(Agent):
     """A policy that is fitted to its own actions, weighted by exp(Q / eta). `act`, `update`, `state_dict`."""
 
     name = "mpo"
+    asks = recordable = False  # where the next rollout goes in the replay is a number, and another one every time
+    counted = ("learned", "replay.position", "replay.size")
     critic: nn.Module
     target_policy: nn.Module
     target_critic: nn.Module
@@ -178,14 +178,6 @@ class MPOAgent(Agent):
             "duals": nn.ParameterDict({f"raw_{name}": nn.Parameter(value) for name, value in raw.items()}),
         }
 
-    @property
-    def asks(self) -> bool:
-        return False
-
-    @property
-    def recordable(self) -> bool:
-        return False  # where the next rollout goes in the replay is a number, and another one every time
-
     def compile_parts(self) -> None:
         super().compile_parts()
         for network in (self.policy, self.critic, self.target_policy, self.target_critic):
@@ -197,16 +189,10 @@ class MPOAgent(Agent):
 
     def learned_state(self) -> dict[str, Tensor]:
         # Not the replay: rows of a refused rollout are written over by the next one before any batch is drawn.
-        kept = [moments(f"optimizers.{name}", optimizer) for name, optimizer in self.optimizers.items()]
-        return reduce(operator.or_, kept, super().learned_state())
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return {"learned": self.learned, "position": self.replay.position, "size": self.replay.size}
-
-    @counts.setter
-    def counts(self, counts: dict[str, int]) -> None:
-        self.learned, self.replay.position, self.replay.size = (counts[n] for n in ("learned", "position", "size"))
+        state = super().learned_state()
+        for name, optimizer in self.optimizers.items():
+            state |= moments(f"optimizers.{name}", optimizer)
+        return state
 
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
         """Store the rollout, then learn from batches of what is stored; the figures of the last batch."""

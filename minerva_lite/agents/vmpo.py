@@ -101,6 +101,7 @@ class VMPOAgent(OnPolicyAgent):
     """A policy that is fitted to its own luckiest half, weighted by exp(A / eta). `act`, `update`, `state_dict`."""
 
     name = "vmpo"
+    counted = ("updates",)
     target_policy: nn.Module
     duals: nn.ParameterDict
 
@@ -138,14 +139,6 @@ class VMPOAgent(OnPolicyAgent):
     @property
     def recordable(self) -> bool:
         return super().recordable and self.config.target_period == 1  # else some updates move the target, others not
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return {"updates": self.updates}
-
-    @counts.setter
-    def counts(self, counts: dict[str, int]) -> None:
-        self.updates = counts["updates"]
 
     @property
     def acting_policy(self) -> nn.Module:
