@@ -36,15 +36,14 @@ class Student:
     change: Callable[[Any], Any] | None = None  # what else is done to the notebook
     write: Callable[[Path, Any], None] | None = None  # in place of writing it to NAME.ipynb
     note: str = ""  # what the feedback must say
-    either: bool = False  # or nothing at all: what it starts may be ended as a whole before the other questions run
 
     @property
     def points(self) -> int:
         return sum(POINTS[question] for question in self.earns.split())
 
 
-def attack(name: str, source: str, earns: str = "q3 q4", note: str = "", either: bool = False) -> Student:
-    return Student(name, earns, SOLUTION | {"q2": source}, note=note, either=either)
+def attack(name: str, source: str, earns: str = "q3 q4", note: str = "") -> Student:
+    return Student(name, earns, SOLUTION | {"q2": source}, note=note)
 
 
 def solved(name: str, earns: str = "q2 q3 q4", **kwargs: Any) -> Student:
@@ -125,7 +124,7 @@ def class_of(term: Path, elsewhere: Path, port: int) -> list[Student]:
 {DEF}    import sys, glob, importlib
     sys.path[:0] = [{str(book)!r}, {str(home)!r}]
     names = "reward value next_value terminated truncated cost gamma lam".split()
-    for place in {[str(book), str(home), "/work", "/root", "/home", "/tmp"]!r}:
+    for place in {[str(book), str(home), str(book.parents[1] / "tests")]!r}:
         for file in glob.glob(place + "/**/hw2*", recursive=True):
             open(file).read()
     from course import assignment
@@ -137,12 +136,12 @@ def class_of(term: Path, elsewhere: Path, port: int) -> list[Student]:
         *quick,
         wrong("wrong_q4", "q4", "the fault as it was given"),
         Student("mixed", "q3", {"q2": WRONG_Q2, "q3": hw2.RIGHT["q3"]["loops"]}),
-        Student("other_style", "q2 q3 q4", {q: next(iter(hw2.RIGHT[q].values())) for q in POINTS}),
+        Student("other_style", "q2 q3 q4", {q: next(iter(hw2.RIGHT[q].values())) for q in POINTS}, shuffled_types),
         attack("endless_cell", SOLUTION["q2"] + "\nwhile True:\n    try:\n        import time; time.sleep(9)\n    except BaseException:\n        pass", note="longer than it may"),
         attack("swallows_alarms", DEF + "    import time\n    while True:\n        try:\n            time.sleep(1)\n        except BaseException:\n            pass", note="longer than it may"),
         attack("memory", DEF + "    rows = []\n    while True:\n        rows.append(torch.ones(10**7))"),
         attack("exits_inside", DEF + "    import os\n    os._exit(0)", note="ended by its own code"),
-        attack("forks", "import os\n" + DEF + "    while True:\n        os.fork()", either=True),
+        attack("forks", "import os\n" + DEF + "    while True:\n        os.fork()", note="more processes than it may"),
         Student("no_checks", "q2 q3 q4", dict(SOLUTION), without_checks),
         Student("own_checks", "q3 q4", SOLUTION | {"q2": WRONG_Q2}, edited_checks),
         attack("patches", f"""
@@ -195,7 +194,7 @@ for place in ({str(home)!r}, {str(elsewhere)!r}, {str(book)!r}, os.path.expandus
                 os.write(descriptor, (frame + chr(10)).encode())
             except OSError:
                 pass
-    return inputs[0]""", either=True),  # it also says that it is finished, and may be believed
+    return inputs[0]"""),
         solved("other_name", write=named("Homework 2 (final).ipynb"), note="no doubt"),
         Student("two_copies", "q2 q3 q4", dict(SOLUTION), twice),
         solved("made_anew", change=made_anew),

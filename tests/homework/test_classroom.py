@@ -23,7 +23,7 @@ from .trials import ROOT
 from course import classroom  # isort: skip - found by what trials puts on the path
 from course.graders import LatePolicy, to_run  # isort: skip
 from course.isolation import Limits, offered, run  # isort: skip
-from course.marking import MARKED, mark_cells  # isort: skip
+from course.marking import MARKED, hidden, mark_cells  # isort: skip
 
 UNSAFE = offered() != "bubblewrap"  # where no namespace is to be had, the weaker way is tried
 SHORT = Limits(cell_seconds=3.0, case_seconds=2.0, question_seconds=8.0, unsafe=UNSAFE)
@@ -85,9 +85,7 @@ def test_a_class_gets_the_marks_it_earned(size, tmp_path, capfd):
     rows = table(term)
     assert rows.keys() == {student.name for student in students}
     found = {student.name: float(rows[student.name]["automatic"]) for student in students}
-    due = {student.name: float(student.points) for student in students}
-    due |= {student.name: 0.0 for student in students if student.either and found[student.name] == 0.0}
-    assert found == due
+    assert found == {student.name: float(student.points) for student in students}
     for student in students:
         page = (term / "feedback" / student.name / NAME / f"{NAME}.html").read_text()
         assert student.note in page, student.name
@@ -99,7 +97,7 @@ def test_a_class_gets_the_marks_it_earned(size, tmp_path, capfd):
     said = "".join(capfd.readouterr())
     assert not [student.name for student in students if student.name in said + str(report)], "no name in public"
     assert time.perf_counter() - began < 600
-    # Grading again, nothing remembered, the class in another order: the same marks.
+    # Grading again, nothing remembered: the same marks.
     if size == 10:
         MARKED.clear()
         classroom.grade(tmp_path / "submissions", term, limits=SHORT)
@@ -236,8 +234,6 @@ def twisted_gae(*inputs):
     return torch.tensor([*seen, float(sum(name.isdigit() for name in os.listdir("/proc")))])
 """
     question = MADE.question("q2")
-    from course.marking import hidden
-
     cases = {"q2": hidden(question, "example")[0][:1]}
     said = run([SETUP, {"id": "q2-code", "source": look}], [question], cases, limits=SHORT)
     (part,) = said.answers["q2", "one step"]
@@ -323,7 +319,7 @@ def test_forged_frames_earn_nothing_and_stop_nobody(frames, kept):
     marks, said = mark_cells(MADE, forging(frames), "example", limits=SHORT)
     assert {question for question, mark in marks.items() if mark.full} == set(kept.split()), marks
     assert time.perf_counter() - began < 40
-    "".join(mark.reason for mark in marks.values()).encode("utf8")
+    "".join(mark.reason for mark in marks.values()).encode("utf8")  # it can be written
 
 
 def test_the_machine_is_out_of_reach():
@@ -349,8 +345,6 @@ def twisted_gae(*inputs):
         pass
     return torch.tensor([*seen, float(written)])
 """
-    from course.marking import hidden
-
     question = MADE.question("q2")
     cases = {"q2": hidden(question, "example")[0][:1]}
     said = run([SETUP, {"id": "q2-code", "source": look}], [question], cases, limits=SHORT)

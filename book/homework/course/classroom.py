@@ -108,8 +108,8 @@ def new_term(term: Path, seed: str | None, names: Iterable[str]) -> None:
     if old and seed and old != seed:
         raise ValueError(f"{term}: its seed is another one; a term keeps its seed, or its grades would change")
     (term / "seed.txt").write_text((old or seed or secrets.token_hex(16)) + "\n")
-    os.chmod(term, 0o700)
     if term.resolve() != HOMEWORK:
+        os.chmod(term, 0o700)
         (term / "package.txt").write_text(f"{HOMEWORK}\n")
         if not (term / "nbgrader_config.py").exists():  # a term may change its late policy there
             shutil.copy(HOMEWORK / "nbgrader_config.py", term)
@@ -178,18 +178,7 @@ def build_wheel(folder: Path) -> None:
         for part in ("minerva_lite", "pyproject.toml", "README.md", "LICENSE"):
             copy_ = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
             copy_(ROOT / part, Path(name, part))
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "-q",
-            "--no-deps",
-            "--no-build-isolation",
-            "-w",
-            str(folder),
-            name,
-        ]
+        command = [sys.executable, *"-m pip wheel -q --no-deps --no-build-isolation -w".split(), str(folder), name]
         subprocess.run(command, check=True, capture_output=True)
 
 
@@ -447,15 +436,8 @@ def write_reports(term: Path, api: NbGraderAPI | None = None) -> None:
     with contextlib.ExitStack() as stack:
         table = csv.writer(stack.enter_context((term / "canvas.csv").open("w", newline="")))
         table.writerow(["Student", "ID", "SIS Login ID", "Section", *names])
-        table.writerow(
-            [
-                "Points Possible",
-                "",
-                "",
-                "",
-                *(next(r["max_score"] for r in rows if r["assignment"] == n) for n in names),
-            ]
-        )
+        possible = {row["assignment"]: row["max_score"] for row in rows}
+        table.writerow(["Points Possible", "", "", "", *(possible[name] for name in names)])
         moodle = csv.writer(stack.enter_context((term / "moodle.csv").open("w", newline="")))
         moodle.writerow(["Username", *names])
         for student in sorted({row["student"] for row in rows}):

@@ -18,6 +18,7 @@ import types
 
 TEXT = 400  # characters of an error's message that are passed on
 CAME_THROUGH = 17  # a process that ended as it should, and not by os._exit(0)
+PROCESSES = 60  # that a submission may have at a time
 ENTRIES = 200_000  # numbers that an answer may have
 
 
@@ -66,6 +67,7 @@ def limit(memory: int, seconds: int, file_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (256, 256))
 
 
+ALONE = False  # whether this process and those it starts are in a world of their own
 FORKED: set[int] = set()  # processes that may be killed from here
 REFUSED = {"os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.remove", "os.rename", "os.rmdir", "os.mkdir"}
 REFUSED |= {"os.chmod", "os.chown", "os.link", "os.symlink", "os.truncate", "shutil.rmtree"}
@@ -140,7 +142,7 @@ class Shell:
         return lambda *args, **kwargs: None
 
 
-class Bounded:
+class Silent:
     """A standard output that forgets."""
 
     encoding = "utf-8"
@@ -175,24 +177,14 @@ def run_cells(channel: int, job: dict, skip: dict) -> types.ModuleType:
     return module
 
 
-def grad(output, *inputs):
-    """Gradients of output.sum(), and zeros where nothing depends."""
-    import torch
-
-    if not (isinstance(output, torch.Tensor) and output.requires_grad):
-        return tuple(torch.zeros_like(each) for each in inputs)
-    found = torch.autograd.grad(output.sum(), inputs, allow_unused=True, retain_graph=True)
-    return tuple(torch.zeros_like(i) if g is None else g for g, i in zip(found, inputs, strict=True))
-
-
 def called(call, answer, inputs: dict, leaves: list[str]):
-    """What the function gives, and its gradients by the leaves."""
+    """What the function gives, and its gradients by the leaves; as the check of the example takes them."""
     import torch
 
-    for leaf in leaves:
-        inputs[leaf].requires_grad_()
-    got = eval(call, {"answer": answer, "inputs": inputs, "torch": torch, **inputs})
-    return (got, *grad(got, *(inputs[leaf] for leaf in leaves))) if leaves else got
+    from minerva_lite.grading.homework import with_gradients
+
+    names = {"answer": answer, "inputs": inputs, "torch": torch, **inputs}
+    return with_gradients(lambda: eval(call, names), [inputs[leaf] for leaf in leaves])
 
 
 def answer_question(channel: int, job: dict, module: types.ModuleType, question: dict) -> None:
@@ -214,37 +206,51 @@ def answer_question(channel: int, job: dict, module: types.ModuleType, question:
             send(channel, question=name, case=case["name"], error=said(error))
 
 
-def forked(task, seconds: float) -> str:
-    """Run `task` in a process of its own: "" if it ended, else why it did not."""
+def crowded() -> bool:
+    """Whether this world holds more processes than a submission may start. Without a world of its own: never."""
+    return ALONE and sum(name.isdigit() for name in os.listdir("/proc")) > PROCESSES
+
+
+def ended(pid: int, *, kill: bool) -> int | None:
+    """The exit code of a forked process, ended with all of its group if `kill` says so; None while it runs."""
+    if kill:
+        with contextlib.suppress(OSError):
+            os.killpg(pid, signal.SIGKILL)
+    done, status = os.waitpid(pid, 0 if kill else os.WNOHANG)
+    if not done:
+        return None
+    with contextlib.suppress(OSError):  # what it started and left behind
+        os.killpg(pid, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(status)
+
+
+def forked(task) -> int:
+    """The number of a new process, with a group of its own, that runs `task` and exits with CAME_THROUGH."""
     pid = os.fork()
     if pid == 0:
-        os.setpgid(0, 0)
         with contextlib.suppress(BaseException):
+            os.setpgid(0, 0)
             task()
         os._exit(CAME_THROUGH)
     FORKED.add(pid)
-    deadline = time.monotonic() + seconds
-    while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        late = time.monotonic() > deadline
-        if done or late:
-            with contextlib.suppress(OSError):  # and what it started
-                os.killpg(pid, signal.SIGKILL)
-        if done:
-            ended = os.waitstatus_to_exitcode(status)
-            return "" if ended == CAME_THROUGH else "the process was ended by its own code or by a limit"
-        if late:
-            os.waitpid(pid, 0)
-            return "took longer than it may"
-        time.sleep(0.005)
+    return pid
 
 
 def student(channel: int, job: dict, skip: dict) -> None:
     module = run_cells(channel, job, skip)
     for question in job["questions"]:
-        reason = forked(lambda q=question: answer_question(channel, job, module, q), job["question_seconds"])
-        send(channel, question=question["name"], ended=reason)
-    send(channel, finished=True)
+        pid = forked(lambda q=question: answer_question(channel, job, module, q))
+        deadline, why, code = time.monotonic() + job["question_seconds"], "", None
+        while code is None:
+            time.sleep(0.005)
+            if time.monotonic() > deadline:
+                why = "took longer than it may"
+            elif crowded():
+                why = "started more processes than it may"
+            code = ended(pid, kill=bool(why))
+        if not why and code != CAME_THROUGH:
+            why = "the process was ended by its own code or by a limit"
+        send(channel, question=question["name"], ended=why)
 
 
 def supervise(channel: int, job: dict) -> None:
@@ -253,32 +259,20 @@ def supervise(channel: int, job: dict) -> None:
     deadline = time.monotonic() + job["seconds"]
     for _ in range(len(job["cells"]) + 1):
         read, write = os.pipe()
-        pid = os.fork()
-        if pid == 0:
+
+        def task(read=read, write=write):
             os.close(read)
             os.close(channel)
-            with contextlib.suppress(BaseException):
-                student(write, job, skip)
-            os._exit(0)
+            student(write, job, skip)
+
+        pid = forked(task)
         os.close(write)
-        FORKED.add(pid)
         os.set_blocking(read, False)
-        at, finished, pending, why = "", False, b"", "ended the whole process"
-        began = time.monotonic()
+        at, why, code, pending, began = "", "", None, b"", time.monotonic()
         while True:
-            try:
+            data = b""
+            with contextlib.suppress(BlockingIOError):
                 data = os.read(read, 1 << 16)
-                if not data:
-                    break
-            except BlockingIOError:
-                now = time.monotonic()
-                slow = at and now - began > 3 * job["cell_seconds"]
-                if slow or now > deadline:
-                    why = "took longer than it may"
-                    os.kill(pid, signal.SIGKILL)
-                    break
-                time.sleep(0.005)
-                continue
             pending += data
             *lines, pending = pending.split(b"\n")
             for line in filter(None, lines):
@@ -286,29 +280,38 @@ def supervise(channel: int, job: dict) -> None:
                     frame = dict(json.loads(line))
                     if "begins" in frame:
                         at, began = frame["begins"], time.monotonic()
-                    finished = finished or frame.get("finished", False)
                 os.write(channel, line + b"\n")
-            if finished or len(pending) > 1 << 24:
+            if code is not None and not data:  # it has ended, and all that it said was passed on
                 break
-        with contextlib.suppress(ChildProcessError, ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+            now = time.monotonic()
+            if code is None:
+                if now > deadline or at and now - began > 3 * job["cell_seconds"] or len(pending) > 1 << 24:
+                    why = "took longer than it may"
+                elif at and crowded():
+                    why = "started more processes than it may"
+                code = ended(pid, kill=bool(why))
+            if not data:
+                time.sleep(0.005)
         os.close(read)
-        if finished or not isinstance(at, str) or at in skip or time.monotonic() > deadline:
-            if not finished:
-                send(channel, stopped=why)
+        if code == CAME_THROUGH and not why:
+            return
+        why = why or "ended the whole process"
+        if not isinstance(at, str) or not at or at in skip or time.monotonic() > deadline:
+            send(channel, stopped=why)
             return
         skip[at] = why
-        send(channel, cell=at, error=why, again=True)
+        send(channel, cell=at, error=why)
 
 
 def main() -> None:
+    global ALONE
     channel = int(sys.argv[1])
     job = json.loads(sys.stdin.buffer.read())
+    ALONE = job["closed"] is None
     null = os.open("/dev/null", os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
-    sys.stdout = sys.stderr = Bounded()
+    sys.stdout = sys.stderr = Silent()
     import matplotlib.pyplot
     import torch
 
@@ -317,8 +320,8 @@ def main() -> None:
     del matplotlib, minerva_lite  # loaded for the student's cells, before the bounds
     torch.set_num_threads(job["threads"])
     # In a world of its own a file is nobody's harm; elsewhere not one byte is written, by whatever library.
-    limit(job["memory"], job["cpu_seconds"], 1 << 24 if job["closed"] is None else 0)
-    if job["closed"] is not None:
+    limit(job["memory"], job["cpu_seconds"], 1 << 24 if ALONE else 0)
+    if not ALONE:
         guard(job["closed"])
     send(channel, ready=True)
     supervise(channel, job)

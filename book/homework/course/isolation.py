@@ -37,7 +37,7 @@ PYTHON = os.path.abspath(sys.executable)  # not resolved: a virtual environment 
 ANSWER_BYTES = 1 << 24  # what a submission may send back in all
 BASE_MEMORY = 1 << 30  # bytes that Python, torch and the package take
 FRAMES = 20_000  # and in how many lines
-PROCESSES = 200  # that it may have at a time
+PROCESSES = 200  # that it may have at a time: the child itself ends a question or a cell at fewer
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,7 @@ class Said:
     cells: dict[str, str] = field(default_factory=dict)  # cell -> its error
     answers: dict[tuple[str, str], list[dict]] = field(default_factory=dict)  # (question, case) -> arrays
     errors: dict[tuple[str, str], str] = field(default_factory=dict)  # (question, case or "") -> why there is none
-    ready: bool = (
-        False  # Python, torch and the package were loaded; without it nothing here says anything of the student
-    )
+    ready: bool = False  # Python, torch and the package were loaded: without it nothing here is the student's doing
     stopped: str = ""  # why the whole submission ended early
 
 
@@ -84,18 +82,9 @@ def walls() -> list[str]:
         Path(p).resolve() for p in (sys.prefix, sys.base_prefix, *site.getsitepackages(), sysconfig.get_path("stdlib"))
     }
     shown = {place for place in shown if place != Path("/usr")}
-    options = [
-        "bwrap",
-        "--unshare-all",
-        "--unshare-user",
-        "--uid",
-        "1000",
-        "--gid",
-        "1000",
-        "--die-with-parent",
-        "--new-session",
-        "--clearenv",
-    ]
+    options = (
+        "bwrap --unshare-all --unshare-user --uid 1000 --gid 1000 --die-with-parent --new-session --clearenv".split()
+    )
     options += ["--ro-bind", "/usr", "/usr"]
     for place in ("/lib", "/lib64", "/bin"):
         if Path(place).is_symlink():

@@ -81,7 +81,8 @@ def example_cell(question: Code) -> str:
         else f"lambda {names}: {question.call.replace('answer', question.function)}"
     )
     leaves = f", gradients={question.leaves}" if question.leaves else ""
-    return f"example = dict(\n{inputs},\n)\ncheck_example({called}, example, [{wanted}]{leaves})"
+    told = 'print("The example agrees. The hidden cases are harder.")'
+    return f"example = dict(\n{inputs},\n)\ncheck_example({called}, example, [{wanted}]{leaves})\n{told}"
 
 
 def cells_of(assignment: Assignment, question: Written | Experiment | Code, reach: str) -> list[Any]:
