@@ -178,8 +178,8 @@ def build_wheel(folder: Path) -> None:
         for part in ("minerva_lite", "pyproject.toml", "README.md", "LICENSE"):
             copy_ = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
             copy_(ROOT / part, Path(name, part))
-        command = [sys.executable, *"-m pip wheel -q --no-deps --no-build-isolation -w".split(), str(folder), name]
-        subprocess.run(command, check=True, capture_output=True)
+        command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder)]
+        subprocess.run([*command, name], check=True, capture_output=True)
 
 
 def released(term: Path) -> list[str]:

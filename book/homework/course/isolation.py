@@ -82,10 +82,8 @@ def walls() -> list[str]:
         Path(p).resolve() for p in (sys.prefix, sys.base_prefix, *site.getsitepackages(), sysconfig.get_path("stdlib"))
     }
     shown = {place for place in shown if place != Path("/usr")}
-    options = (
-        "bwrap --unshare-all --unshare-user --uid 1000 --gid 1000 --die-with-parent --new-session --clearenv".split()
-    )
-    options += ["--ro-bind", "/usr", "/usr"]
+    options = ["bwrap", "--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--clearenv"]
+    options += ["--die-with-parent", "--new-session", "--ro-bind", "/usr", "/usr"]
     for place in ("/lib", "/lib64", "/bin"):
         if Path(place).is_symlink():
             options += ["--symlink", os.readlink(place), place]
