@@ -159,8 +159,16 @@ def test_another_run_is_refused_and_its_file_left_alone(change, message, tmp_pat
     assert (tmp_path / "run.pt").read_bytes() == before
 
 
+@pytest.fixture
+def terminal():
+    """Ctrl-C as in a terminal: a shell starts its background jobs, and so perhaps these tests, deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_finishes_the_update_and_leaves_a_checkpoint(times, tmp_path):
+def test_ctrl_c_finishes_the_update_and_leaves_a_checkpoint(times, terminal, tmp_path):
     """A second one does not wait."""
     agent, env = new("ppo")
 
