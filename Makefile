@@ -14,7 +14,7 @@ NBVAL := OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-current-env --nbval-cel
 CHAPTERS := $(sort $(wildcard book/[0-9]*.ipynb) $(wildcard book/[a-z]_*.ipynb) $(wildcard book/homework/source/*/*.ipynb))
 QUICK := not slow and not page and not gpu
 
-.PHONY: setup book chapter lab test test-full pages bench bench-gpu formulas clean
+.PHONY: setup book chapter lab test test-full pages measure links front bench bench-gpu formulas clean
 .PHONY: homework-release homework-grade homework-report homework-source
 
 setup: $(READY) .assets/node_modules/.package-lock.json
@@ -49,7 +49,7 @@ test: setup
 	$(BIN)/ruff check .
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "$(QUICK)"
 	$(NBVAL) -q $(CHAPTERS)
-	$(MAKE) pages
+	$(MAKE) pages PAGES="page and not slow"
 
 test-full: setup
 	$(BIN)/ruff check .
@@ -58,8 +58,21 @@ test-full: setup
 	$(MAKE) pages
 
 # Renders the stored outputs (no execution) and opens them in a headless Chromium.
+PAGES := page
 pages: setup
-	$(BIN)/pytest -q -n 2 -m page tests/pages
+	$(BIN)/pytest -q -n 2 -m "$(PAGES)" tests/pages
+
+# What a first visit to each rendered page costs on a slow line: a table. After `make book`.
+measure: setup
+	$(PY) -m tests.pages.speed
+
+# Asks the network whether every address in the book still answers.
+links: setup
+	$(BIN)/jupyter-book build . --path-output .build --builder linkcheck
+
+# The front page's pictures, from a training run and from the plots.
+front: setup
+	OMP_NUM_THREADS=1 $(PY) book/_ext/front.py
 
 # Homework. CLASS is a private folder: seed, solutions, gradebook, names.
 CLASS := .homework/term

@@ -63,6 +63,30 @@ def test_every_figure_says_what_it_shows(path):
 
 
 @chapters
+def test_every_figure_has_a_number_a_caption_and_a_sentence_that_speaks_of_it(path):
+    text = markdown(path)
+    figures = [
+        c["metadata"].get("mystnb", {}).get("figure", {}) for c in cells_of(path, "code") if "plt.show()" in c["source"]
+    ]
+    assert figures and len({figure["name"] for figure in figures}) == len(figures)
+    for figure in figures:
+        assert 20 < len(figure["caption"]) < 260
+        assert f"{{numref}}`{figure['name']}`" in text, figure["name"]
+
+
+@chapters
+def test_the_algorithm_has_a_number_and_lines_that_lead_to_their_source(path):
+    if path.stem == "a_prerequisites":
+        return
+    algorithms = re.findall(r"^`{3,}\{prf:algorithm\}.*?^`{3,}$", markdown(path), re.M | re.S)
+    assert algorithms
+    for algorithm in algorithms:
+        label = re.search(r"^:label: (alg-[\w-]+)$", algorithm, re.M)[1]
+        assert f"{{prf:ref}}`{label}`" in markdown(path)
+        assert len(re.findall(r"^\d+\.", algorithm, re.M)) >= 4 and algorithm.count("{src}`") >= 3
+
+
+@chapters
 def test_every_displayed_equation_is_labeled_and_stands_in_the_table(path):
     text = markdown(path)
     labels = display_equations(text)

@@ -3,14 +3,17 @@
 `npm ci` in `.assets` fetches MathJax, require.js and the widget manager. They go to `vendor/` beside the
 pages, outside `_static`. Without them the pages load the same versions from a CDN, and the build says so.
 Also here, since the command line of Jupyter Book has no option for them: BOOK_EXECUTE=force executes the
-chapters, and BOOK_REPOSITORY=<address> adds the buttons that lead to the repository.
+chapters, and BOOK_REPOSITORY=<address> adds the buttons that lead to the repository and to the machines that run
+its chapters. A build without it knows no address and shows no such button.
 """
 
 import base64
 import json
 import os
+import re
 import shutil
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from docutils import nodes
 
@@ -19,6 +22,9 @@ MODULES = ROOT / ".assets" / "node_modules"
 CDN = "https://cdn.jsdelivr.net/npm/"
 MATHJAX = ["tex-mml-chtml.js", "input/tex", "output/chtml", "a11y", "sre", "ui"]
 MANAGER = "@jupyter-widgets/html-manager"
+# Where a published book's chapters run. The workflow keeps a branch whose chapters install the package first.
+LAUNCHED_BRANCH = "notebooks"
+BINDER, COLAB = "https://mybinder.org", "https://colab.research.google.com"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -27,21 +33,56 @@ def configure(app, config):
     repository = os.environ.get("BOOK_REPOSITORY")
     if repository:
         config.html_theme_options.update(
-            repository_url=repository, use_repository_button=True, use_issues_button=True
+            repository_url=repository,
+            repository_branch=os.environ.get("BOOK_BRANCH", "main"),
+            use_repository_button=True,
+            use_issues_button=True,
+            use_edit_page_button=True,
+            launch_buttons={"notebook_interface": "jupyterlab", "binderhub_url": BINDER, "colab_url": COLAB},
         )
+    scripts = json.loads((ROOT / ".assets" / "package.json").read_text("utf8"))["dependencies"]
+    config.myst_substitutions = {"run_online": run_online(repository), "version": book_version()}
     app.assets_are_local = MODULES.is_dir()
     if app.assets_are_local:
-        mathjax, require, manager = (f"../vendor/{name}" for name in (
-            "mathjax/tex-mml-chtml.js", "require.js", "widgets/embed-amd.js"))
+        mathjax, require, manager = (
+            f"../vendor/{name}" for name in ("mathjax/tex-mml-chtml.js", "require.js", "widgets/embed-amd.js")
+        )
     else:
-        version = json.loads((ROOT / ".assets" / "package.json").read_text("utf8"))["dependencies"]
         print("assets: .assets/node_modules is missing (no npm?): the pages load their scripts from a CDN")
-        mathjax = f"{CDN}mathjax@{version['mathjax']}/es5/tex-mml-chtml.js"
-        require = f"{CDN}requirejs@{version['requirejs']}/require.js"
-        manager = f"{CDN}{MANAGER}@{version[MANAGER]}/dist/embed-amd.js"
+        mathjax = f"{CDN}mathjax@{scripts['mathjax']}/es5/tex-mml-chtml.js"
+        require = f"{CDN}requirejs@{scripts['requirejs']}/require.js"
+        manager = f"{CDN}{MANAGER}@{scripts[MANAGER]}/dist/embed-amd.js"
     config.mathjax_path = mathjax
-    # myst-nb adds these to the pages that hold widgets, and to no other.
-    config.nb_ipywidgets_js = {require: {}, "../vendor/widgets_page.js": {}, manager: {}}
+    # myst-nb adds these to the pages that hold widgets, and to no other. The text need not wait for them.
+    config.nb_ipywidgets_js = {each: {"defer": "defer"} for each in (require, "../vendor/widgets_page.js", manager)}
+
+
+def book_version() -> str:
+    return re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text("utf8"), re.M)[1]
+
+
+def run_online(repository: str | None) -> str:
+    """The front page's sentence on where the chapters run without an installation."""
+    if not repository:
+        return ""
+    path = urlsplit(repository).path.strip("/")
+    first = f"{path}/blob/{LAUNCHED_BRANCH}/book/01_mdp.ipynb"
+    return (
+        f"**In the browser:** [Colab]({COLAB}/github/{first}) opens a chapter whose first cell installs the package, "
+        f"[Codespaces](https://codespaces.new/{path}) a whole machine with everything in place, and "
+        f"[Binder]({BINDER}/v2/gh/{path}/{LAUNCHED_BRANCH}?urlpath=lab/tree/book/01_mdp.ipynb) JupyterLab with the "
+        "recorded outputs. The rocket at the top of each chapter does the same for that chapter. **On your machine:**"
+    )
+
+
+def aim_launches(app, pagename, templatename, context, doctree):
+    """The edit button leads to the branch that people write on, the launch buttons to the one that is launched."""
+    for group in context.get("header_buttons", []):
+        if group.get("label") == "launch-buttons":
+            for button in group["buttons"]:
+                branch = re.escape(app.config.html_theme_options["repository_branch"])
+                place = rf"(/blob|/v2/gh/[^/]+/[^/]+)/{branch}\b"
+                button["url"] = re.sub(place, rf"\1/{LAUNCHED_BRANCH}", button["url"])
 
 
 def copy_vendor(app):
@@ -65,6 +106,24 @@ def drop_second_icons(app, exception):
     script = Path(app.outdir) / "_static" / "scripts" / "fontawesome.js"
     if exception is None and script.exists():
         script.write_text("// The style sheet draws the icons.\n", "utf8")
+
+
+def mend_theme(app, exception):
+    """Give two of the theme's controls the name that a screen reader says, and let no text wait for the search."""
+    if exception is not None or app.builder.format != "html":
+        return
+    for page in Path(app.outdir).rglob("*.html"):
+        if "vendor" in page.parts or "_static" in page.parts:
+            continue
+        text = page.read_text("utf8")
+        named = text.replace("<summary><span", '<summary aria-label="Show or hide the pages below"><span')
+        # Its visible words, "Search the book" and the keys, are its name.
+        named = re.sub(r'(<button class="[^"]*search-button-field[^"]*"[^>]*?)\s*aria-label="Search"', r"\1", named)
+        if page.name != "search.html":
+            scripts = r'<script (src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*")>'
+            named = re.sub(scripts, r"<script defer \1>", named)
+        if named != text:
+            page.write_text(named, "utf8")
 
 
 def copy(source, target):
@@ -96,5 +155,7 @@ def setup(app):
     app.connect("config-inited", configure)
     app.connect("builder-inited", copy_vendor)
     app.connect("doctree-read", add_fallbacks)
+    app.connect("html-page-context", aim_launches, priority=900)  # after the theme made the buttons
     app.connect("build-finished", drop_second_icons)
+    app.connect("build-finished", mend_theme)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -13,6 +13,7 @@ from .mstep import (
     plot_multiplier,
     plot_period,
 )
+from .overview import plot_family
 from .ppo import plot_clip_objective, plot_drift, plot_kl_estimators, plot_promise
 from .retrace import plot_contraction_factors, plot_ratio_products, plot_target_error
 from .top_k import plot_dual_slope, plot_state_weights, plot_top_k
@@ -56,6 +57,7 @@ __all__ = [
     "plot_drift",
     "plot_dual_slope",
     "plot_exact_returns",
+    "plot_family",
     "plot_gae",
     "plot_gae_error",
     "plot_gradient_noise",

@@ -10,7 +10,11 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+
+def find_chromium() -> str | None:
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 @pytest.fixture(scope="session")
@@ -27,11 +31,10 @@ def site() -> Path:
 
 @pytest.fixture(scope="session")
 def browser():
-    if CHROMIUM is None:
+    if find_chromium() is None:
         pytest.skip("no Chromium on this machine (.ci/run installs it)")
     with sync_playwright() as playwright:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         yield browser
         browser.close()
 
@@ -42,7 +45,7 @@ def open_page(browser):
     contexts = []
 
     def open_page(path: Path, **options):
-        context = browser.new_context(offline=True, viewport={"width": 1280, "height": 1000}, **options)
+        context = browser.new_context(**{"offline": True, "viewport": {"width": 1280, "height": 1000}} | options)
         contexts.append(context)
         page, faults, files = context.new_page(), [], set()
         page.on("console", lambda m: faults.append(f"console: {m.text}") if m.type == "error" else None)

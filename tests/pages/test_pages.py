@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(
     path.relative_to(ROOT)
-    for pattern in ("*.md", "[0-9]*.ipynb", "[a-z]_*.ipynb", "annotated/*.md")
+    for pattern in ("*.md", "[0-9]*.ipynb", "[a-z]_*.ipynb", "annotated/*.md", "api/*.md")
     for path in (ROOT / "book").glob(pattern)
 )
 CHAPTERS = [path for path in SOURCES if path.suffix == ".ipynb"]

@@ -1,0 +1,97 @@
+"""Draw the front page's pictures, `swing.svg` and `family.svg` in `book/_static`: `make front`.
+
+The first shows one agent before, during and after it learned. PPO trains on Pendulum by its preset and acts, by its
+policy's mode, from the same start: the pole hanging down at rest. The picture moves by its style sheet alone, so that
+it needs no script, stands still for readers who asked for less motion, and is stopped by a checkbox.
+"""
+
+import copy
+import math
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import matplotlib as mpl
+import torch
+from matplotlib.figure import Figure
+
+from minerva_lite import PPOAgent, make_env, preset, train
+from minerva_lite.plots import book_style, plot_family
+
+STATIC = Path(__file__).resolve().parents[1] / "_static"
+SECONDS = 10.0  # of one episode: 200 steps of 0.05 s
+EVERY = 2  # steps between two of the picture's angles
+PANEL, HEIGHT, POLE = 200, 240, 62
+
+
+def stages(seed: int = 0) -> dict[str, PPOAgent]:
+    """The agent untrained, after the first sixth of its preset's training, and after all of it."""
+    settings = preset("ppo", "Pendulum-v1")
+    env = make_env("Pendulum-v1", settings.config.num_envs, seed=seed)
+    agent = PPOAgent(settings.config, env.spec, seed=seed, device="cpu")
+    kept = {"0 steps": copy.deepcopy(agent)}
+
+    def keep(row: dict[str, float]) -> None:
+        if row["steps"] >= (1 if len(kept) > 1 else 1 / 6) * settings.total_steps:
+            kept[f"{row['steps']:,.0f} steps"] = copy.deepcopy(agent)
+
+    train(agent, env, settings.total_steps, eval_every=settings.total_steps, progress=False, callback=keep)
+    return dict(list(kept.items())[:3])
+
+
+def swing(agent: PPOAgent) -> tuple[list[float], float]:
+    """Angles of an episode from rest below (degrees from upright, not wrapped) and its return."""
+    env = make_env("Pendulum-v1", 1)
+    env.reset()
+    env.state = torch.tensor([[math.pi, 0.0]])
+    angles, total = [180.0], 0.0
+    for _ in range(env.max_steps):
+        action, _ = agent.act(env.observe(env.state), deterministic=True)
+        successor, reward, _ = env.advance(env.state, agent.policy.to_env(action))
+        env.state, total = successor, total + reward.item()
+        angles.append(math.degrees(successor[0, 0].item()))
+    return angles, total
+
+
+def picture(episodes: dict[str, tuple[list[float], float]]) -> str:
+    """The SVG: a panel an episode."""
+    frames, panels, words = [], [], []
+    for number, (steps, (angles, total)) in enumerate(episodes.items()):
+        shown = angles[::EVERY]
+        # The y axis of a picture points down, and the environment's angle grows counterclockwise.
+        keys = "".join(
+            f"{100 * i / (len(shown) - 1):.3g}%{{transform:rotate({-angle:.1f}deg)}}" for i, angle in enumerate(shown)
+        )
+        frames.append(f"@keyframes swing{number}{{{keys}}}.swing .pole{number}{{animation-name:swing{number}}}")
+        x, y = PANEL * (number + 0.5), 96
+        panels.append(
+            f'<circle cx="{x:g}" cy="{y}" r="{POLE + 16}" class="rim"/>'
+            f'<g transform="translate({x:g} {y})"><g class="pole pole{number}" transform="rotate({-shown[-1]:.1f})">'
+            f'<line y2="{-POLE}"/><circle cy="{-POLE}" r="9"/></g><circle r="4" class="pin"/></g>'
+            f'<text x="{x:g}" y="204">{escape(steps)}</text>'
+            f'<text x="{x:g}" y="229" class="small">return {total:.0f}</text>'
+        )
+        upright = sum(abs((a + 180) % 360 - 180) < 20 for a in angles) / len(angles)
+        words.append(f"after {steps} it is within 20 degrees of upright {upright:.0%} of the time (return {total:.0f})")
+    width = PANEL * len(episodes)
+    described = "A pendulum hangs down, and PPO's policy turns it for 10 seconds: " + "; ".join(words) + "."
+    style = "".join(frames)
+    return (
+        f'<svg class="swing" viewBox="0 0 {width} {HEIGHT}" role="img" aria-labelledby="swing-words" '
+        'xmlns="http://www.w3.org/2000/svg">'
+        f'<title id="swing-words">{described}</title>'
+        f"<style>.swing .pole{{animation:{SECONDS:g}s linear infinite}}{style}</style>{''.join(panels)}</svg>\n"
+    )
+
+
+def family(target: Path) -> None:
+    """Write the family tree."""
+    with mpl.rc_context(book_style()):
+        figure = Figure(figsize=(9.6, 4.4))
+        plot_family(figure.add_subplot())
+        figure.savefig(target, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    STATIC.joinpath("swing.svg").write_text(picture({name: swing(agent) for name, agent in stages().items()}), "utf8")
+    family(STATIC / "family.svg")

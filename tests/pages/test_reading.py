@@ -1,0 +1,172 @@
+"""Who reads the pages, and how: by screen reader, on a phone, on paper, over a slow line, from link to link."""
+
+import json
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from bs4 import BeautifulSoup
+
+from tests.pages.speed import LIMITS, measure, served
+from tests.pages.test_pages import CHAPTERS, ROOT, SOURCES, WITH_FIGURE, by_name, rendered
+
+AXE = ROOT / ".assets" / "node_modules" / "axe-core" / "axe.min.js"
+# One page of each kind stands for the others in the quick tier.
+KINDS = {"index.md", "05_ppo.ipynb", "ppo.md", "functions.md", "symbols.md", "glossary.md", "errata.md"}
+pytestmark = pytest.mark.page
+
+SERIOUS = """() => axe.run({resultTypes: ['violations']}).then(found => found.violations
+    .filter(one => ['serious', 'critical'].includes(one.impact))
+    .map(one => one.id + ': ' + one.nodes.slice(0, 4)
+        .map(node => node.target.join(' ') + ' ' + node.html.slice(0, 90)).join(' | ')))"""
+# What hangs out of the page, and what scrolls sideways and is neither code nor a formula.
+SIDEWAYS = """() => {
+  const root = document.scrollingElement, found = [];
+  if (root.scrollWidth > root.clientWidth + 1) found.push('the page: ' + root.scrollWidth + ' px');
+  for (const each of document.querySelectorAll('article *')) {
+    if (each.closest('pre, .highlight, div.math, .output, mjx-container, svg, .sd-d-none, [hidden]')) continue;
+    const box = each.getBoundingClientRect();
+    const scrolls = ['auto', 'scroll'].includes(getComputedStyle(each).overflowX);
+    const holds = each.querySelector(':scope > mjx-container, :scope > pre');
+    if (scrolls && each.scrollWidth > each.clientWidth + 1 && !holds)
+      found.push('scrolls: ' + each.tagName + '.' + each.className + ' ' + each.textContent.trim().slice(0, 60));
+    else if (box.width && box.right > root.clientWidth + 1 && !each.closest('.pst-scrollable-table-container'))
+      found.push('hangs out: ' + each.tagName + '.' + each.className + ' ' + each.textContent.trim().slice(0, 60));
+  }
+  return found.slice(0, 8);
+}"""
+
+
+def quick_or_slow(pages):
+    return by_name([
+        page if page.name in KINDS else pytest.param(page, marks=pytest.mark.slow, id=str(page)) for page in pages
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@quick_or_slow(SOURCES)
+def test_nothing_serious_stands_between_a_page_and_its_reader(site, open_page, source, scheme):
+    page, _, _ = open_page(rendered(site, source), color_scheme=scheme)
+    page.evaluate(AXE.read_text("utf8"))
+    assert page.evaluate(SERIOUS) == []
+
+
+@quick_or_slow(SOURCES)
+def test_a_phone_scrolls_down_and_not_sideways(site, open_page, source):
+    page, _, _ = open_page(rendered(site, source), viewport={"width": 360, "height": 740})
+    assert page.evaluate(SIDEWAYS) == []
+
+
+@by_name(WITH_FIGURE)
+def test_figures_answer_the_keyboard_alone(site, open_page, source):
+    """Tab reaches every control, and arrows and the space bar move it."""
+    page, faults, _ = open_page(rendered(site, source))
+    for box in page.locator(".frames-figure").all():
+        controls = box.locator(".noUi-handle, .widget-toggle-button")
+        controls.first.focus()
+        reached = set()
+        for _ in range(controls.count()):
+            index = page.evaluate(
+                "([box]) => [...box.querySelectorAll('.noUi-handle, .widget-toggle-button')]"
+                ".indexOf(document.activeElement)", [box.element_handle()])  # fmt: skip
+            reached.add(index)
+            page.keyboard.press("Tab")
+        assert reached == set(range(controls.count())), "the Tab key passes a control by"
+        before = box.locator("img").get_attribute("alt")
+        for button in box.locator(".widget-toggle-button:not(.mod-active)").all()[:1]:
+            button.focus()
+            page.keyboard.press("Space")
+            page.wait_for_timeout(250)
+            assert box.locator("img").get_attribute("alt") != before, "the space bar does not press the button"
+    assert faults == []
+
+
+@quick_or_slow(CHAPTERS)
+def test_paper_shows_the_text_and_nothing_else(site, open_page, source):
+    page, _, _ = open_page(rendered(site, source), viewport={"width": 718, "height": 1000})  # A4 within its margins
+    page.emulate_media(media="print")
+    for furniture in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".bd-header-article", "footer.bd-footer-content"):
+        assert not any(each.is_visible() for each in page.locator(furniture).all()), f"{furniture} is printed"
+    wide = page.evaluate("""() => [...document.querySelectorAll('article div.math, article pre')]
+        .filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.textContent.trim().slice(0, 60))""")
+    assert wide == [], "what is cut off on paper"
+    solutions = page.locator("article .solution .solution-content, article .solution > section")
+    assert solutions.count() and all(each.is_visible() for each in solutions.all())
+
+
+@by_name(CHAPTERS)
+def test_a_chapter_is_offered_as_its_notebook(site, source):
+    page = BeautifulSoup(rendered(site, source).read_text("utf8"), "html.parser")
+    offered = [link["href"] for link in page.select("a.btn-download-source-button, a[href$='.ipynb'][download], "
+                                                    "a.btn[href$='.ipynb']")]  # fmt: skip
+    assert offered, "no button offers the notebook"
+    file = (rendered(site, source).parent / offered[0]).resolve()
+    assert json.loads(file.read_text("utf8")) == json.loads((ROOT / source).read_text("utf8"))
+
+
+def broken_links(site: Path) -> list[str]:
+    """Links from page to page, and to places within them, that lead nowhere."""
+    pages = {path.resolve(): BeautifulSoup(path.read_text("utf8"), "html.parser") for path in site.rglob("*.html")
+             if "vendor" not in path.parts and "_static" not in path.parts}  # fmt: skip
+    places = {path: {each["id"] for each in soup.select("[id]")} | {each["name"] for each in soup.select("a[name]")}
+              for path, soup in pages.items()}  # fmt: skip
+    broken = []
+    for path, soup in pages.items():
+        for link in soup.select("a[href], img[src], script[src], link[href]"):
+            address = link.get("href") or link.get("src")
+            parts = urlsplit(address)
+            if parts.scheme or parts.netloc or address.startswith("javascript") or address == "#":
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            place = unquote(parts.fragment)
+            if not target.exists() or (place and target in places and place not in places[target]):
+                broken.append(f"{path.relative_to(site.resolve())}: {address}")
+    return broken
+
+
+def test_no_link_leads_nowhere(site):
+    assert broken_links(site) == []
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path):
+    page = '<a href="b.html">b</a> <a href="#x">x</a> <a href="a.html#y">y</a><p id="y">'
+    (tmp_path / "a.html").write_text(page, "utf8")
+    assert broken_links(tmp_path) == ["a.html: b.html", "a.html: #x"]
+
+
+def test_a_build_without_a_repository_shows_no_button_that_leads_there(site):
+    for source in SOURCES:
+        text = rendered(site, source).read_text("utf8")
+        assert not re.search(r"colab\.research|mybinder\.org|codespaces\.new|btn-source-edit|/edit/main/", text), source
+
+
+@pytest.mark.slow
+@by_name([ROOT.joinpath("book", "index.md").relative_to(ROOT), *CHAPTERS])
+def test_a_page_opens_fast_over_a_slow_line(site, browser, source):
+    with served(site) as address:
+        seen = measure(browser, f"{address}/{source.with_suffix('.html').as_posix()}")
+    print(seen)
+    assert {name: value for name, value in seen.items() if value >= LIMITS[name]} == {}
+
+
+@pytest.mark.parametrize(("width", "body", "words"), [
+    (360, "<p style='width: 600px'>wide</p>", "hangs out"),
+    (360, "<div style='overflow-x: auto'><p style='width: 600px'>wide</p></div>", "scrolls"),
+])  # fmt: skip
+def test_sideways_can_be_found(tmp_path, open_page, width, body, words):
+    (tmp_path / "page.html").write_text(f"<!doctype html><body><article>{body}</article></body>", "utf8")
+    page, _, _ = open_page(tmp_path / "page.html", viewport={"width": width, "height": 700})
+    assert any(words in each for each in page.evaluate(SIDEWAYS))
+
+
+@pytest.mark.parametrize("body", [
+    "<img src='data:image/gif;base64,R0lGODlhAQABAAAAACw='>",
+    "<p style='color: #ccc; background: #fff'>pale</p>",
+    "<button></button>",
+])  # fmt: skip
+def test_axe_can_find(tmp_path, open_page, body):
+    (tmp_path / "page.html").write_text(f"<!doctype html><html lang='en'><title>x</title><body>{body}</body>", "utf8")
+    page, _, _ = open_page(tmp_path / "page.html")
+    page.evaluate(AXE.read_text("utf8"))
+    assert page.evaluate(SERIOUS) != []
