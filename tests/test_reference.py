@@ -78,7 +78,7 @@ def test_the_law_of_the_formula_checks_is_the_notations():
 
 def test_the_front_page_adds_up():
     text = (BOOK / "index.md").read_text("utf8")
-    chapters = re.findall(r"^\| \[.*?\]\((\S+\.ipynb)\) \|.*\| (\d+) minutes \|", text, re.M)
+    chapters = re.findall(r"^\| \[.*?\]\((\S+\.ipynb)\) \|.*\| (\d+) min \|", text, re.M)
     assert [name for name, _ in chapters] == sorted(
         (path.name for path in BOOK.glob("*.ipynb")), key=lambda name: (name[0].isalpha(), name)
     )

@@ -109,7 +109,11 @@ def drop_second_icons(app, exception):
 
 
 def mend_theme(app, exception):
-    """Give two of the theme's controls the name that a screen reader says, and let no text wait for the search."""
+    """What the theme leaves to be wished for.
+
+    Two of its controls have no name that a screen reader could say, all text waits for the search's scripts, long
+    identifiers break anywhere, and a line may end between a formula and its comma.
+    """
     if exception is not None or app.builder.format != "html":
         return
     for page in Path(app.outdir).rglob("*.html"):
@@ -119,11 +123,19 @@ def mend_theme(app, exception):
         named = text.replace("<summary><span", '<summary aria-label="Show or hide the pages below"><span')
         # Its visible words, "Search the book" and the keys, are its name.
         named = re.sub(r'(<button class="[^"]*search-button-field[^"]*"[^>]*?)\s*aria-label="Search"', r"\1", named)
+        named = re.sub(r'<span class="pre">([^<]*)</span>', breakable, named)
+        formula = r'(\(?<span class="math notranslate nohighlight">[^<]*</span>[,.;:!?)\]]+)'
+        named = re.sub(formula, r'<span class="unbroken">\1</span>', named)
         if page.name != "search.html":
             scripts = r'<script (src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*")>'
             named = re.sub(scripts, r"<script defer \1>", named)
         if named != text:
             page.write_text(named, "utf8")
+
+
+def breakable(code: re.Match) -> str:
+    """An identifier that may break after an underscore, a dot, a colon, a slash or a bracket."""
+    return f'<span class="pre">{re.sub(r"(?<=[_./(:=])(?=[A-Za-z0-9])", "<wbr>", code[1])}</span>'
 
 
 def copy(source, target):

@@ -136,6 +136,11 @@ def stem(symbol: str) -> str:
     return re.sub(r"_(?:[a-z]|\{[a-z ]{1,3}\})(?![A-Za-z])", "", symbol)
 
 
+def short(name: str) -> str:
+    """A function by its name, a method by its class's too."""
+    return ".".join(part for part in name.split(".")[-2:] if part[0].isupper() or part == name.split(".")[-1])
+
+
 def computes(symbols: dict[str, str], symbol: str, names: str) -> bool:
     """Whether a function's formulas hold this symbol of the notation.
 
@@ -190,11 +195,13 @@ class Symbols(SphinxDirective):
         lines = ["| symbol | name | chapters | functions |", "|---|---|---|---|"]
         notation = rows_of((HOME / "book" / "notation.md").read_text("utf8"))
         for symbols, _, names in notation:
-            own = re.findall(r"`[^`]+`", names)
+            # As many names as symbols, all separated alike: each symbol has its own.
+            alike = re.fullmatch(r"`[^`]+`(, `[^`]+`)*|`[^`]+`(; `[^`]+`)*", names)
+            own = re.findall(r"`[^`]+`", names) if alike else []
             for symbol, named in zip(symbols, own if len(own) == len(symbols) else [names] * len(symbols), strict=True):
                 used = [f"[{number}]({name})" for name, (number, known) in chapters.items() if plain(symbol) in known]
                 computing = [each for each, table in tables.items() if computes(table.symbols, symbol, names)]
-                computed = [f"{{src}}`{each.rpartition('.')[2]} <minerva_lite.{each}>`" for each in computing]
+                computed = [f"{{src}}`{short(each)} <minerva_lite.{each}>`" for each in computing]
                 lines.append(f"| ${symbol}$ | {named} | {', '.join(used)} | {', '.join(computed)} |")
         return lines
 

@@ -14,6 +14,8 @@ from tests.pages.test_pages import CHAPTERS, ROOT, SOURCES, WITH_FIGURE, by_name
 AXE = ROOT / ".assets" / "node_modules" / "axe-core" / "axe.min.js"
 # One page of each kind stands for the others in the quick tier.
 KINDS = {"index.md", "05_ppo.ipynb", "ppo.md", "functions.md", "symbols.md", "glossary.md", "errata.md"}
+# The pages with most to load; `make measure` visits all.
+HEAVY = {"01_mdp", "05_ppo", "06b_mpo_policy", "07_vmpo"}
 pytestmark = pytest.mark.page
 
 SERIOUS = """() => axe.run({resultTypes: ['violations']}).then(found => found.violations
@@ -142,7 +144,7 @@ def test_a_build_without_a_repository_shows_no_button_that_leads_there(site):
 
 
 @pytest.mark.slow
-@by_name([ROOT.joinpath("book", "index.md").relative_to(ROOT), *CHAPTERS])
+@by_name([Path("book/index.md"), *(path for path in CHAPTERS if path.stem in HEAVY)])
 def test_a_page_opens_fast_over_a_slow_line(site, browser, source):
     with served(site) as address:
         seen = measure(browser, f"{address}/{source.with_suffix('.html').as_posix()}")

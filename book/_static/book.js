@@ -1,0 +1,26 @@
+// What a style sheet cannot know: which formulas and blocks hold more than their width shows, and a cell's column.
+(() => {
+  const mark = (each) => each.classList.toggle("more-right", each.scrollLeft + each.clientWidth < each.scrollWidth - 2);
+  const watch = (each) => {
+    if (!each.dataset.watched) each.addEventListener("scroll", () => mark(each), { passive: true });
+    each.dataset.watched = "yes";
+    mark(each);
+  };
+  const look = () => {
+    for (const math of document.querySelectorAll("article :is(p, li, td, dd) mjx-container:not([display])")) {
+      const line = math.closest("p, li, td, dd");
+      math.classList.toggle("wide-inline", math.scrollWidth > line.clientWidth || math.offsetWidth > line.clientWidth);
+    }
+    document.querySelectorAll("article :is(div.math mjx-container, div.math, .wide-inline, .highlight pre)").forEach(watch);
+  };
+  addEventListener("load", () => {
+    // On a phone a table's rows become blocks; each cell then says which column it is.
+    for (const table of document.querySelectorAll("article table.table")) {
+      const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
+      for (const row of table.querySelectorAll("tbody tr"))
+        [...row.children].forEach((cell, i) => i && heads[i] && cell.setAttribute("data-column", heads[i]));
+    }
+    (window.MathJax?.startup?.promise ?? Promise.resolve()).then(look);
+    addEventListener("resize", look);
+  });
+})();
