@@ -112,7 +112,8 @@ def mend_theme(app, exception):
     """What the theme leaves to be wished for.
 
     Two of its controls have no name that a screen reader could say, all text waits for the search's scripts, long
-    identifiers break anywhere, and a line may end between a formula and its comma.
+    identifiers break anywhere, a line may end between a formula and its comma, and a picture cannot be opened alone,
+    where a phone can enlarge it.
     """
     if exception is not None or app.builder.format != "html":
         return
@@ -126,6 +127,8 @@ def mend_theme(app, exception):
         named = re.sub(r'<span class="pre">([^<]*)</span>', breakable, named)
         formula = r'(\(?<span class="math notranslate nohighlight">[^<]*</span>[,.;:!?)\]]+)'
         named = re.sub(formula, r'<span class="unbroken">\1</span>', named)
+        picture = r'(<figure\b[^>]*>\s*)(<img\b[^>]*?src="([^"]*_images/[^"]+)"[^>]*>)'
+        named = re.sub(picture, r'\1<a class="picture" href="\3">\2</a>', named)
         if page.name != "search.html":
             scripts = r'<script (src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*")>'
             named = re.sub(scripts, r"<script defer \1>", named)

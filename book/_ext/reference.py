@@ -87,6 +87,7 @@ class Api(SphinxDirective):
             # A method without a docstring is one that the class before it documents.
             for method in filter(ast.get_docstring, public(node.body)):
                 block = nodes.container(classes=["api-method"], ids=[f"api-{name}.{method.name}"])
+                block += nodes.rubric("", "", nodes.literal("", f"{node.name}.{method.name}"))
                 self.show(block, method, f"{name}.{method.name}", lines)
                 section += block
         return section
@@ -126,7 +127,7 @@ def rows_of(text: str) -> list[tuple[list[str], str, str]]:
 
 
 def plain(symbol: str) -> str:
-    """A symbol without what does not tell it apart: spaces, braces, a definition, the arguments of time."""
+    """A symbol without what does not tell it apart: spaces, braces, a definition."""
     symbol = re.sub(r"\s*=.*", "", symbol)
     return re.sub(r"\\[,!;]|[\s{}]", "", symbol)
 

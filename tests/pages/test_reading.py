@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from bs4 import BeautifulSoup
 
+from tests.homework.test_release import COMMON, leaks, telling
 from tests.pages.speed import LIMITS, measure, served
 from tests.pages.test_pages import CHAPTERS, ROOT, SOURCES, WITH_FIGURE, by_name, rendered
 
@@ -135,6 +136,16 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path):
     page = '<a href="b.html">b</a> <a href="#x">x</a> <a href="a.html#y">y</a><p id="y">'
     (tmp_path / "a.html").write_text(page, "utf8")
     assert broken_links(tmp_path) == ["a.html: b.html", "a.html: #x"]
+
+
+def test_the_pages_hold_no_homework(site):
+    """Neither solutions nor hidden tests, in anything that is published."""
+    files = [f for f in site.rglob("*") if f.suffix in (".html", ".js", ".ipynb", ".md", ".txt", ".py", ".svg")]
+    assert len(files) > 100
+    lines = telling("example")
+    for file in files:
+        text = file.read_text("utf8", "replace")
+        assert "BEGIN SOLUTION" not in text and leaks(text, lines, COMMON) == [], file.name
 
 
 def test_a_build_without_a_repository_shows_no_button_that_leads_there(site):
