@@ -125,6 +125,7 @@ def mend_theme(app, exception):
         # Its visible words, "Search the book" and the keys, are its name.
         named = re.sub(r'(<button class="[^"]*search-button-field[^"]*"[^>]*?)\s*aria-label="Search"', r"\1", named)
         named = re.sub(r'<span class="pre">([^<]*)</span>', breakable, named)
+        named = named.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
         formula = r'(\(?<span class="math notranslate nohighlight">[^<]*</span>[,.;:!?)\]]+)'
         named = re.sub(formula, r'<span class="unbroken">\1</span>', named)
         picture = r'(<figure\b[^>]*>\s*)(<img\b[^>]*?src="([^"]*_images/[^"]+)"[^>]*>)'
