@@ -26,6 +26,7 @@ MANAGER = "@jupyter-widgets/html-manager"
 LAUNCHED_BRANCH = "notebooks"
 BINDER, COLAB = "https://mybinder.org", "https://colab.research.google.com"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+MENDED = "<!-- mended -->\n"
 
 
 def configure(app, config):
@@ -121,6 +122,8 @@ def mend_theme(app, exception):
         if "vendor" in page.parts or "_static" in page.parts:
             continue
         text = page.read_text("utf8")
+        if text.endswith(MENDED):  # by an earlier build; Sphinx has left the page alone since
+            continue
         named = text.replace("<summary><span", '<summary aria-label="Show or hide the pages below"><span')
         # Its visible words, "Search the book" and the keys, are its name.
         named = re.sub(r'(<button class="[^"]*search-button-field[^"]*"[^>]*?)\s*aria-label="Search"', r"\1", named)
@@ -133,8 +136,7 @@ def mend_theme(app, exception):
         if page.name != "search.html":
             scripts = r'<script (src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*")>'
             named = re.sub(scripts, r"<script defer \1>", named)
-        if named != text:
-            page.write_text(named, "utf8")
+        page.write_text(named + MENDED, "utf8")
 
 
 def breakable(code: re.Match) -> str:

@@ -1,6 +1,9 @@
 // What a style sheet cannot know: which formulas and blocks hold more than their width shows, and a cell's column.
 (() => {
-  const mark = (each) => each.classList.toggle("more-right", each.scrollLeft + each.clientWidth < each.scrollWidth - 2);
+  // Of an inline formula only what is drawn counts: its copy for screen readers lies invisible behind it, and is wider.
+  const drawn = (math) => math.querySelector("mjx-math")?.getBoundingClientRect().width ?? 0;
+  const width = (each) => (each.matches(".wide-inline") ? drawn(each) : each.scrollWidth);
+  const mark = (each) => each.classList.toggle("more-right", each.scrollLeft + each.clientWidth < width(each) - 2);
   const watch = (each) => {
     if (!each.dataset.watched) each.addEventListener("scroll", () => mark(each), { passive: true });
     each.dataset.watched = "yes";
@@ -9,7 +12,7 @@
   const look = () => {
     for (const math of document.querySelectorAll("article :is(p, li, td, dd) mjx-container:not([display])")) {
       const line = math.closest("p, li, td, dd");
-      math.classList.toggle("wide-inline", math.scrollWidth > line.clientWidth || math.offsetWidth > line.clientWidth);
+      math.classList.toggle("wide-inline", drawn(math) > line.clientWidth);
     }
     document.querySelectorAll("article :is(div.math mjx-container, div.math, .wide-inline, .highlight pre)").forEach(watch);
   };

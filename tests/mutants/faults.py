@@ -756,3 +756,11 @@ MUTANTS = (
     Mutant(0, "V-MPO forgets how many updates it has made", VMPO, (('state_dict() | {"updates": self.updates}', 'state_dict() | {"updates": 0}'),), (CONTINUES,)),
 )  # fmt: skip
 FAULTS = (0, *range(1, 41))
+
+
+def first_of_each() -> list[int]:
+    """The indices of the first mutant of each fault."""
+    found = {}
+    for i, mutant in enumerate(MUTANTS):
+        found.setdefault(mutant.fault, i)
+    return sorted(found.values())
