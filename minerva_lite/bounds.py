@@ -16,7 +16,8 @@ from .checks import require_non_negative, require_same_shape, require_unit_inter
 def total_variation(policy_old: Tensor, policy: Tensor) -> Tensor:
     r"""Total variation between the rows of two tensors of probabilities, [..., A] each: [...], in [0, 1].
 
-    Half the sum over the actions: the largest difference in the probability of a *set* of actions, not of one.
+    Half the sum of the absolute differences over the actions: the largest difference in the probability of a *set* of
+    actions, not of one.
 
     Book: eq. trpo-tv. Raises ValueError: shapes differ.
     """
@@ -69,9 +70,9 @@ def tv_bound(max_advantage: float, max_tv: float, gamma: float, *, sharp: bool =
     require_unit_interval(max_tv=max_tv)
     _require_inputs(gamma, max_advantage=max_advantage)
     if sharp:
-        # LaTeX: B = \frac{4 \varepsilon_A \gamma \mathrm{TV}_{\mathrm{max}}^2}{(1 - \gamma) (1 - \gamma (1 - \mathrm{TV}_{\mathrm{max}}))}
+        # LaTeX: B = \frac{4 \varepsilon_A \gamma\, \mathrm{TV}_{\mathrm{max}}^2}{(1 - \gamma) (1 - \gamma (1 - \mathrm{TV}_{\mathrm{max}}))}
         return 4.0 * max_advantage * gamma * max_tv**2 / ((1.0 - gamma) * (1.0 - gamma * (1.0 - max_tv)))
-    # LaTeX: B = \frac{4 \varepsilon_A \gamma}{(1 - \gamma)^2} \mathrm{TV}_{\mathrm{max}}^2
+    # LaTeX: B = \frac{4 \varepsilon_A \gamma}{(1 - \gamma)^2}\, \mathrm{TV}_{\mathrm{max}}^2
     return penalty_constant(max_advantage, gamma) * max_tv**2
 
 
@@ -86,9 +87,9 @@ def max_kl_bound(max_advantage: float, max_kl: float, gamma: float, *, pinsker: 
     """
     require_non_negative(max_kl=max_kl)
     if pinsker:
-        # LaTeX: B = \frac{2 \varepsilon_A \gamma}{(1 - \gamma)^2} \mathrm{KL}_{\mathrm{max}}
+        # LaTeX: B = \frac{2 \varepsilon_A \gamma}{(1 - \gamma)^2}\, \mathrm{KL}_{\mathrm{max}}
         return 0.5 * penalty_constant(max_advantage, gamma) * max_kl
-    # LaTeX: B = \frac{4 \varepsilon_A \gamma}{(1 - \gamma)^2} \mathrm{KL}_{\mathrm{max}}
+    # LaTeX: B = \frac{4 \varepsilon_A \gamma}{(1 - \gamma)^2}\, \mathrm{KL}_{\mathrm{max}}
     return penalty_constant(max_advantage, gamma) * max_kl
 
 

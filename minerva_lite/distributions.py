@@ -52,8 +52,8 @@ def gaussian_kl_mean_std(mean_old: Tensor, std_old: Tensor, mean: Tensor, std: T
     r"""What a step of the mean alone, and one of the standard deviation alone, cost: two [..., D], nats.
 
     The first is KL(old || N(mean, std_old^2)), the second KL(old || N(mean_old, std^2)). Their sum is KL(old || new)
-    only where std is unchanged: the exact split has the new std in its mean part, so inflating it would relax the
-    bound on the mean.
+    only where mean or std is unchanged: the exact split has the new std in its mean part, so inflating it would relax
+    the bound on the mean.
 
     Source: Abdolmaleki et al. 2018, arXiv:1812.02256. Book: eq. mpo-kl-parts. Raises ValueError: shapes differ.
     """
@@ -100,15 +100,15 @@ def categorical_log_prob(action: Tensor, logits: Tensor) -> Tensor:
     Raises ValueError: `action` is not `logits` without its last axis.
     """
     require_same_shape(logits_without_last_axis=logits[..., 0], action=action)
-    # LaTeX: \log p_j = \ell_j - \operatorname{logsumexp}_j \ell_j
+    # LaTeX: \log p_j = \ell_j - \operatorname{logsumexp}_k \ell_k
     log_prob = logits.log_softmax(-1)
-    # LaTeX: \log \pi(a \mid s) = \sum_j \mathbb{1}[j = a] \log p_j
+    # LaTeX: \log \pi(a \mid s) = \sum_j \mathbf{1}[j = a] \log p_j
     return log_prob.gather(-1, action.unsqueeze(-1)).squeeze(-1)
 
 
 def categorical_entropy(logits: Tensor) -> Tensor:
     r"""Entropy of softmax(logits [..., K]): [...], nats."""
-    # LaTeX: \log p_j = \ell_j - \operatorname{logsumexp}_j \ell_j
+    # LaTeX: \log p_j = \ell_j - \operatorname{logsumexp}_k \ell_k
     log_prob = logits.log_softmax(-1)
     # LaTeX: H = -\sum_j \exp(\log p_j) \log p_j
     return -(log_prob.exp() * log_prob).sum(-1)
@@ -120,9 +120,9 @@ def categorical_kl(logits_old: Tensor, logits: Tensor) -> Tensor:
     Raises ValueError: shapes differ.
     """
     require_same_shape(logits_old=logits_old, logits=logits)
-    # LaTeX: \log p^{\mathrm{old}}_j = \ell^{\mathrm{old}}_j - \operatorname{logsumexp}_j \ell^{\mathrm{old}}_j
+    # LaTeX: \log p^{\mathrm{old}}_j = \ell^{\mathrm{old}}_j - \operatorname{logsumexp}_k \ell^{\mathrm{old}}_k
     log_prob_old = logits_old.log_softmax(-1)
-    # LaTeX: \log p_j = \ell_j - \operatorname{logsumexp}_j \ell_j
+    # LaTeX: \log p_j = \ell_j - \operatorname{logsumexp}_k \ell_k
     log_prob = logits.log_softmax(-1)
     # LaTeX: \mathrm{KL} = \sum_j \exp(\log p^{\mathrm{old}}_j) \left[ \log p^{\mathrm{old}}_j - \log p_j \right]
     return (log_prob_old.exp() * (log_prob_old - log_prob)).sum(-1)
@@ -135,7 +135,7 @@ def categorical_sample(logits: Tensor, generator: Generator | None = None, noise
     """
     if noise is None:
         noise = torch.rand(logits.shape, generator=generator, dtype=logits.dtype, device=logits.device)
-    # An exponential over its rate is smallest with the softmax's probabilities: Gumbel-max without two logs.
+    # An exponential over its rate is smallest with the softmax's probabilities: Gumbel-max as a race.
     # LaTeX: \xi_j = -\log(1 - u_j)
     exponential = -torch.log1p(-noise)
     # LaTeX: a = \operatorname{argmax}_j \left[ \ell_j - \log \xi_j \right]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .checks import can_ask, require_bool, require_one_of, require_positive, require_same_shape, require_shape
 
-FLOOR = 1e-8  # the smallest value of a multiplier
+FLOOR = 1e-8  # added to the softplus: with RAW_MIN no multiplier is below 2.5e-8
 RAW_MIN = -18.0  # softplus(-18) = 1.5e-8: below it the slope is so small that a multiplier would never come back
 
 
@@ -120,7 +120,7 @@ def kl_price(alpha: Tensor, kl: Tensor) -> Tensor:
     Raises ValueError: shapes differ.
     """
     require_same_shape(kl=kl, alpha=alpha)
-    # LaTeX: P = \sum_i \mathrm{sg}(\alpha_i) \mathrm{KL}_i
+    # LaTeX: P = \sum_i \mathrm{sg}(\alpha_i)\, \mathrm{KL}_i
     return (alpha.detach() * kl).sum()
 
 
@@ -147,7 +147,7 @@ def top_k_mask(advantage: Tensor, eligible: Tensor, top_k_frac: float) -> Tensor
     order = advantage.masked_fill(~eligible, -torch.inf).sort(descending=True, stable=True).indices
     rank = torch.arange(len(order), device=order.device)
     # An eligible sample of advantage -inf would tie with those that are not: the agent refuses it at the door.
-    # LaTeX: m_t = \mathbb{1}\left[ t \in \mathrm{top}_k(A_t + \log e_t) \right]
+    # LaTeX: m_t = \mathbf{1}\left[ t \in \mathrm{top}_k(A_t + \log e_t) \right]
     return torch.empty_like(eligible).scatter(0, order, rank < k)
 
 

@@ -92,7 +92,7 @@ def flatten(tensors: Sequence[Tensor]) -> Tensor:
 def fit_lbfgs(critic: nn.Module, obs: Tensor, target: Tensor, *, iterations: int, l2: float) -> bool:
     """Fit critic(obs) [N] to target [N] by L-BFGS on the squared error plus l2 times the squared weights.
 
-    True if the fit was kept. One that does not lower its own loss, or leaves a non-finite number, is undone.
+    True if the fit was kept. One that raises its own loss, or leaves a non-finite number, is undone.
     Raises ValueError: fewer than one iteration or a negative penalty.
     """
     require_count(iterations=iterations)
@@ -146,7 +146,7 @@ def fit_adam(
 
 
 def _keep_if_better(weights: list[nn.Parameter], loss: Callable[[], Tensor], run: Callable[[], object]) -> bool:
-    """Run a fit; restore the weights unless it lowered the loss. A NaN is no lower loss."""
+    """Run a fit; restore the weights if it raised the loss. A NaN counts as raised."""
     with torch.no_grad():
         before, old = loss(), [w.clone() for w in weights]
     run()

@@ -26,7 +26,7 @@ def importance_surrogate(log_ratio: Tensor, advantage: Tensor) -> Tensor:
     Source: Schulman et al. 2015, arXiv:1502.05477, eq. 14. Book: eq. trpo-surrogate. Raises ValueError: shapes differ.
     """
     require_same_shape(log_ratio=log_ratio, advantage=advantage)
-    # LaTeX: L = \operatorname{mean}_t \left[ \exp(\log \rho_t) \mathrm{sg}(A_t) \right]
+    # LaTeX: L = \operatorname{mean}_t \left[ \exp(\log \rho_t)\, \mathrm{sg}(A_t) \right]
     return (log_ratio.exp() * advantage.detach()).mean()
 
 
@@ -40,9 +40,9 @@ def vine_surrogate(log_ratio: Tensor, advantage: Tensor) -> Tensor:
     Raises ValueError: shapes differ.
     """
     require_same_shape(log_ratio=log_ratio, advantage=advantage)
-    # LaTeX: w_{nk} = \frac{\exp(\log \rho_{nk})}{\sum_k \exp(\log \rho_{nk})}
+    # LaTeX: w_{nk} = \frac{\exp(\log \rho_{nk})}{\sum_j \exp(\log \rho_{nj})}
     weights = log_ratio.softmax(1)
-    # LaTeX: L = \operatorname{mean}_n \sum_k w_{nk} \mathrm{sg}(A_{nk})
+    # LaTeX: L = \operatorname{mean}_n \sum_k w_{nk}\, \mathrm{sg}(A_{nk})
     return (weights * advantage.detach()).sum(1).mean()
 
 
@@ -84,7 +84,7 @@ def ppo_clip_fraction(log_ratio: Tensor, clip_eps: float) -> Tensor:
     require_positive(clip_eps=clip_eps)
     # LaTeX: \rho_t - 1 = \exp(\log \rho_t) - 1
     excess = torch.expm1(log_ratio.detach())
-    # LaTeX: f = \operatorname{mean}_t \mathbb{1}\left[ \lvert \rho_t - 1 \rvert > \varepsilon_{\mathrm{clip}} \right]
+    # LaTeX: f = \operatorname{mean}_t \mathbf{1}\left[ \lvert \rho_t - 1 \rvert > \varepsilon_{\mathrm{clip}} \right]
     return (excess.abs() > clip_eps).to(log_ratio.dtype).mean()
 
 
@@ -97,7 +97,7 @@ def kl_penalty_loss(log_ratio: Tensor, advantage: Tensor, kl: Tensor, kl_penalty
     require_same_shape(log_ratio=log_ratio, advantage=advantage, kl=kl)
     # LaTeX: \rho_t = \exp(\log \rho_t)
     ratio = log_ratio.exp()
-    # LaTeX: L^{\mathrm{pen}} = -\operatorname{mean}_t \left[ \rho_t A_t - \beta_{\mathrm{KL}} \mathrm{KL}_t \right]
+    # LaTeX: L^{\mathrm{pen}} = -\operatorname{mean}_t \left[ \rho_t A_t - \beta_{\mathrm{KL}}\, \mathrm{KL}_t \right]
     return -(ratio * advantage - kl_penalty * kl).mean()
 
 
@@ -108,9 +108,9 @@ def adapt_kl_penalty(kl_penalty: float, kl: float, kl_target: float) -> float:
     Raises ValueError: the penalty or the target is not above 0.
     """
     require_positive(kl_penalty=kl_penalty, kl_target=kl_target)
-    # LaTeX: n = \mathbb{1}\left[ \mathrm{KL} > 1.5 \delta_{\mathrm{KL}} \right] - \mathbb{1}\left[ 1.5 \mathrm{KL} < \delta_{\mathrm{KL}} \right]
+    # LaTeX: n = \mathbf{1}\left[ \mathrm{KL} > 1.5\, \delta_{\mathrm{KL}} \right] - \mathbf{1}\left[ 1.5\, \mathrm{KL} < \delta_{\mathrm{KL}} \right]
     direction = int(kl > 1.5 * kl_target) - int(1.5 * kl < kl_target)
-    # LaTeX: \beta'_{\mathrm{KL}} = \beta_{\mathrm{KL}} 2^n
+    # LaTeX: \beta'_{\mathrm{KL}} = \beta_{\mathrm{KL}}\, 2^n
     return kl_penalty * 2.0**direction
 
 
@@ -133,14 +133,15 @@ def value_loss(value: Tensor, value_target: Tensor) -> Tensor:
     Raises ValueError: shapes differ.
     """
     require_same_shape(value=value, value_target=value_target)
-    # LaTeX: L^V = \tfrac{1}{2} \operatorname{mean}_t \left( V(s_t) - R_t \right)^2
+    # LaTeX: L^V = \tfrac{1}{2}\, \operatorname{mean}_t \left[ (V(s_t) - R_t)^2 \right]
     return 0.5 * (value - value_target).square().mean()
 
 
 def clipped_value_loss(value: Tensor, value_old: Tensor, value_target: Tensor, clip_range: float) -> Tensor:
-    r"""Value loss whose gradient vanishes once V(s_t) has moved `clip_range` from its old value: scalar.
+    r"""Value loss that lets V(s_t) rest once it has moved more than `clip_range` toward its target: scalar.
 
-    All [...]; clip_range is in return units, so a good one depends on the reward's scale.
+    The gradient vanishes where V is nearer to its target than V clipped to the range, and not where V has moved away
+    from it. All [...]; clip_range is in return units, so a good one depends on the reward's scale.
 
     Source: the PPO2 code of OpenAI baselines; not in the paper. Book: eq. value-clip.
     Raises ValueError: shapes differ or clip_range is not above 0.
@@ -151,7 +152,7 @@ def clipped_value_loss(value: Tensor, value_old: Tensor, value_target: Tensor, c
     clipped = value_old + (value - value_old).clamp(-clip_range, clip_range)
     # LaTeX: m_t = \max\left( (V(s_t) - R_t)^2, (\bar{V}_t - R_t)^2 \right)
     worst = torch.maximum((value - value_target).square(), (clipped - value_target).square())
-    # LaTeX: L^V = \tfrac{1}{2} \operatorname{mean}_t m_t
+    # LaTeX: L^V = \tfrac{1}{2}\, \operatorname{mean}_t m_t
     return 0.5 * worst.mean()
 
 

@@ -85,7 +85,7 @@ class SequenceReplay:
         return {"size": self.size, "columns": {name: c[row.to(c.device)] for name, c in self.columns.items()}}
 
     def load_state_dict(self, state: dict[str, Any], device: torch.device | str = "cpu") -> None:
-        """Take over what another replay of at least this size held. Raises ValueError: it does not fit in."""
+        """Take over what another replay held; this one must have room for it. Raises ValueError: it has not."""
         self.columns, self.position, self.size = {}, 0, 0
         if state["size"]:
             held = {name: column.to(device) for name, column in state["columns"].items()}

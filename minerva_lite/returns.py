@@ -53,7 +53,7 @@ def gae(
 
     With lam = 0 this is the one-step TD error, with lam = 1 the bootstrapped return minus V.
 
-    Source: Schulman et al. 2015b, arXiv:1506.02438. Book: eq. gae-recursion.
+    Source: Schulman et al. 2016, arXiv:1506.02438. Book: eq. gae-recursion.
     Raises ValueError: shapes differ, a flag is not bool, or gamma or lam lies outside [0, 1].
     """
     require_same_shape(reward=reward, value=value, next_value=next_value, terminated=terminated, truncated=truncated)
@@ -86,9 +86,9 @@ def leave_one_out_baseline(returns: Tensor, mask: Tensor) -> Tensor:
     require_same_shape(returns=returns, mask=mask)
     require_bool(mask=mask)
     with torch.no_grad():
-        # LaTeX: S_{ti} = \sum_i m_{ti} G_{ti} - m_{ti} G_{ti}
+        # LaTeX: S_{ti} = \sum_j m_{tj} G_{tj} - m_{ti} G_{ti}
         others = returns.masked_fill(~mask, 0.0).sum(1, keepdim=True) - returns.masked_fill(~mask, 0.0)
-        # LaTeX: n_{ti} = \sum_i m_{ti} - m_{ti}
+        # LaTeX: n_{ti} = \sum_j m_{tj} - m_{ti}
         count = mask.sum(1, keepdim=True) - mask.long()
         # LaTeX: b_{ti} = \frac{S_{ti}}{\max(1, n_{ti})}
         return others / count.clamp(min=1)

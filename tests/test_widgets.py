@@ -11,6 +11,7 @@ import torch
 from matplotlib.figure import Figure
 from PIL import Image
 
+from minerva_lite import style
 from minerva_lite.plots import (
     plot_baseline,
     plot_conjugate_gradient,
@@ -49,6 +50,11 @@ def bar(ax, sign, height):
 
 def describe(sign, height):
     return f"a bar <of> {sign * height:g}"
+
+
+def pages(widget):
+    """The markup of every picture."""
+    return [widget.value] if not isinstance(widget, ipywidgets.Stack) else sum(map(pages, widget.children), [])
 
 
 def shown(widget):
@@ -262,3 +268,14 @@ def test_states_are_drawn_by_their_spread_and_a_slope_is_marked_where_it_crosses
     assert [tuple(map(float, (*x, *y))) for x, y in (line.get_data() for line in axes.lines) if len(x) == 1] == [
         (1.0, 0.0)
     ]
+
+
+def test_the_reds_and_greens_that_the_text_names_stay_what_they_are():
+    """Fewer colors make the pictures small; the trust region's red arrow once came out in its orange."""
+    (stack,) = (child for child in explore_trust_region().children if isinstance(child, ipywidgets.Stack))
+    colors = set()
+    for data in re.findall(r"base64,([^\"]+)", " ".join(pages(stack))):
+        colors |= {color for _, color in Image.open(io.BytesIO(b64decode(data))).convert("RGB").getcolors(1 << 20)}
+    wanted = {name: tuple(bytes.fromhex(getattr(style, name)[1:])) for name in ("RED", "GREEN", "ORANGE", "GRAY")}
+    wanted["white"] = (255, 255, 255)
+    assert {name: color in colors for name, color in wanted.items()} == dict.fromkeys(wanted, True)

@@ -8,6 +8,7 @@ its chapters. A build without it knows no address and shows no such button.
 """
 
 import base64
+import html
 import json
 import os
 import re
@@ -26,6 +27,7 @@ MANAGER = "@jupyter-widgets/html-manager"
 LAUNCHED_BRANCH = "notebooks"
 BINDER, COLAB = "https://mybinder.org", "https://colab.research.google.com"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+SHORT = 24  # characters of code that a phone has room for in one line
 MENDED = "<!-- mended -->\n"
 
 
@@ -127,7 +129,11 @@ def mend_theme(app, exception):
         named = text.replace("<summary><span", '<summary aria-label="Show or hide the pages below"><span')
         # Its visible words, "Search the book" and the keys, are its name.
         named = re.sub(r'(<button class="[^"]*search-button-field[^"]*"[^>]*?)\s*aria-label="Search"', r"\1", named)
-        named = re.sub(r'<span class="pre">([^<]*)</span>', breakable, named)
+        literal = r'<code class="([^"]*\bliteral\b[^"]*)">((?:<span class="pre">[^<]*</span>\s*)+)</code>'
+        named = re.sub(literal, breakable, named)
+        named = re.sub(r"(Solution to)(<a [^>]*>) ", r"\1 \2", named)  # the space is no link
+        if 'id="pst-secondary-sidebar"' not in named:  # a wider column, from the first paint on
+            named = re.sub(r'<body(?: class="([^"]*)")?', r'<body class="without-contents \1"', named, count=1)
         named = named.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
         formula = r'(\(?<span class="math notranslate nohighlight">[^<]*</span>[,.;:!?)\]]+)'
         named = re.sub(formula, r'<span class="unbroken">\1</span>', named)
@@ -140,8 +146,11 @@ def mend_theme(app, exception):
 
 
 def breakable(code: re.Match) -> str:
-    """An identifier that may break after an underscore, a dot, a colon, a slash or a bracket."""
-    return f'<span class="pre">{re.sub(r"(?<=[_./(:=])(?=[A-Za-z0-9])", "<wbr>", code[1])}</span>'
+    """Code that stays in one piece where it is short, and may break within its words where it is long."""
+    words = html.unescape(re.sub(r"<[^>]*>", "", code[2]))
+    if len(words) <= SHORT:
+        return f'<code class="{code[1]} short">{code[2]}</code>'
+    return f'<code class="{code[1]}">{re.sub(r"(?<=[A-Za-z0-9_][_./(:=])(?=[A-Za-z])", "<wbr>", code[2])}</code>'
 
 
 def copy(source, target):

@@ -57,6 +57,7 @@ def picture(episodes: dict[str, tuple[list[float], float]]) -> str:
     frames, panels, words = [], [], []
     for number, (steps, (angles, total)) in enumerate(episodes.items()):
         shown = angles[::EVERY]
+        told = f"return {total:.0f}".replace("-", "\N{MINUS SIGN}")
         # The y axis of a picture points down, and the environment's angle grows counterclockwise.
         keys = "".join(
             f"{100 * i / (len(shown) - 1):.3g}%{{transform:rotate({-angle:.1f}deg)}}" for i, angle in enumerate(shown)
@@ -68,10 +69,10 @@ def picture(episodes: dict[str, tuple[list[float], float]]) -> str:
             f'<g transform="translate({x:g} {y})"><g class="pole pole{number}" transform="rotate({-shown[-1]:.1f})">'
             f'<line y2="{-POLE}"/><circle cy="{-POLE}" r="9"/></g><circle r="4" class="pin"/></g>'
             f'<text x="{x:g}" y="204">{escape(steps)}</text>'
-            f'<text x="{x:g}" y="229" class="small">return {total:.0f}</text>'
+            f'<text x="{x:g}" y="229" class="small">{told}</text>'
         )
         upright = sum(abs((a + 180) % 360 - 180) < 20 for a in angles) / len(angles)
-        words.append(f"after {steps} it is within 20 degrees of upright {upright:.0%} of the time (return {total:.0f})")
+        words.append(f"after {steps} it is within 20 degrees of upright {upright:.0%} of the time ({told})")
     width = PANEL * len(episodes)
     described = "A pendulum hangs down, and PPO's policy turns it for 10 seconds: " + "; ".join(words) + "."
     style = "".join(frames)

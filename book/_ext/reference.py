@@ -26,6 +26,9 @@ from pathlib import Path
 from annotated import EQUATION, HOME
 from docutils import nodes
 from docutils.statemachine import StringList
+from pybtex.plugin import register_plugin
+from pybtex.style.formatting.alpha import Style
+from pybtex.style.labels.alpha import LabelStyle
 from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
@@ -220,7 +223,24 @@ def find_shown(app) -> None:
     }
 
 
+class Labels(LabelStyle):
+    """Labels of the bibliography where two papers of one year are told apart: 2018a gives [AST+18a]."""
+
+    def format_label(self, entry) -> str:
+        year = entry.fields.get("year", "")
+        letter = re.sub(r"^\d*", "", year)
+        entry.fields["year"] = year.removesuffix(letter)
+        label = super().format_label(entry) + letter
+        entry.fields["year"] = year
+        return label
+
+
+class Bibliography(Style):
+    default_label_style = Labels
+
+
 def setup(app) -> dict:
+    register_plugin("pybtex.style.formatting", "book", Bibliography)
     app.add_directive("api", Api)
     app.add_directive("symbols-of-code", Symbols)
     app.add_directive("symbols-of-book", Symbols)

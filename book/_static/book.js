@@ -3,7 +3,9 @@
   // Of an inline formula only what is drawn counts: its copy for screen readers lies invisible behind it, and is wider.
   const drawn = (math) => math.querySelector("mjx-math")?.getBoundingClientRect().width ?? 0;
   const width = (each) => (each.matches(".wide-inline") ? drawn(each) : each.scrollWidth);
-  const mark = (each) => each.classList.toggle("more-right", each.scrollLeft + each.clientWidth < width(each) - 2);
+  // What runs into the block's own padding can be read.
+  const shown = (each) => each.scrollLeft + each.clientWidth + parseFloat(getComputedStyle(each).paddingRight);
+  const mark = (each) => each.classList.toggle("more-right", shown(each) < width(each) - 2);
   const watch = (each) => {
     if (!each.dataset.watched) each.addEventListener("scroll", () => mark(each), { passive: true });
     each.dataset.watched = "yes";
@@ -11,7 +13,8 @@
   };
   const look = () => {
     for (const math of document.querySelectorAll("article :is(p, li, td, dd) mjx-container:not([display])")) {
-      const line = math.closest("p, li, td, dd");
+      let line = math.closest("p, li, td, dd");
+      while (!line.clientWidth && line.parentElement) line = line.parentElement; // an inline one has no width
       math.classList.toggle("wide-inline", drawn(math) > line.clientWidth);
     }
     document.querySelectorAll("article :is(div.math mjx-container, div.math, .wide-inline, .highlight pre)").forEach(watch);
@@ -21,7 +24,13 @@
     for (const table of document.querySelectorAll("article table.table")) {
       const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
       for (const row of table.querySelectorAll("tbody tr"))
-        [...row.children].forEach((cell, i) => i && heads[i] && cell.setAttribute("data-column", heads[i]));
+        [...row.children].forEach((cell, i) => {
+          const words = cell.textContent.trim();
+          const nothing = i > 0 && (words === "" || words === "—") && !cell.querySelector("img, input");
+          cell.classList.toggle("nothing", nothing);
+          // The first cell is the block's title, but a bare number says nothing.
+          if (heads[i] && (i > 0 || /^[\d.,–]+$/.test(words))) cell.setAttribute("data-column", heads[i]);
+        });
     }
     (window.MathJax?.startup?.promise ?? Promise.resolve()).then(look);
     addEventListener("resize", look);

@@ -34,7 +34,7 @@ class A2CAgent(OnPolicyAgent):
         return self.total_loss(policy_loss, critic_loss, entropy), parts
 
     def policy_loss(self, log_prob: Tensor, advantage: Tensor) -> Tensor:
-        if self.config.normalize_advantage:
+        if self.config.normalize_advantage:  # else A' is A
             # LaTeX: A_t' = \frac{A_t - \operatorname{mean}_t A_t}{\operatorname{std}_t A_t + 10^{-8}}
             advantage = normalize_advantage(advantage)
         # LaTeX: L^\pi = -\operatorname{mean}_t \left[ \mathrm{sg}(A_t') \log \pi_\theta(a_t \mid s_t) \right]

@@ -248,7 +248,7 @@ class MPOAgent(Agent):
         params = self.target_policy(obs)
         if self.policy.discrete:
             values = self.target_critic(obs)
-            # LaTeX: V(s) = \sum_a \operatorname{softmax}_a(\ell_a) Q'(s, a)
+            # LaTeX: V(s) = \sum_a \operatorname{softmax}_a(\ell_a)\, Q'(s, a)
             return (params[0].softmax(-1) * values).sum(-1)
         action = self.draw(params, self.config.value_samples)
         q_value = self.target_critic(obs.expand(len(action), *obs.shape), action)
@@ -262,7 +262,7 @@ class MPOAgent(Agent):
     def candidates(self, states: Tensor, old: Params) -> tuple[Tensor, Tensor, Tensor]:
         """What the E-step reweights: actions [N, B, ...], their log-weights before, [N, B], and Q' of them, [N, B]."""
         if self.policy.discrete:
-            # LaTeX: \log p_{ab} = \ell_{ba} - \operatorname{logsumexp}_a \ell_{ba}
+            # LaTeX: \log p_{ab} = \ell_{ba} - \operatorname{logsumexp}_j \ell_{bj}
             log_prior = old[0].log_softmax(-1).T
             action = torch.arange(len(log_prior), device=states.device).unsqueeze(1).expand_as(log_prior)
             return action, log_prior, self.target_critic(states).T
@@ -274,7 +274,7 @@ class MPOAgent(Agent):
 
     def critic_step(self, obs: Tensor, action: Tensor, target: Tensor) -> dict[str, Tensor]:
         q_value = self.critic(obs, action)
-        # LaTeX: L^Q = \tfrac{1}{2} \operatorname{mean}_t \left( Q(s_t, a_t) - Q^{\mathrm{target}}_t \right)^2
+        # LaTeX: L^Q = \tfrac{1}{2}\, \operatorname{mean}_t \left[ (Q(s_t, a_t) - Q^{\mathrm{target}}_t)^2 \right]
         loss = value_loss(q_value, target)
         return {
             "loss/critic": loss.detach(),

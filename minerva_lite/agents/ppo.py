@@ -31,7 +31,7 @@ class PPOConfig(GradientConfig):
     minibatch_size: int = 256  # rows of one gradient step, out of the T * B of a rollout
     epochs: int = 10  # passes over each rollout
     objective: str = "clip"  # policy objective: "clip", or "kl_penalty", whose strength adapts to kl_bound
-    clip_eps: float = 0.2  # half-width of the interval of ratios in which "clip" keeps the gradient
+    clip_eps: float = 0.2  # half-width of the interval to which "clip" clips ratios
     kl_bound: float = 0.01  # mean KL(old || new) an update aims at under "kl_penalty", nats
     kl_penalty_init: float = 1.0  # first strength of the penalty, advantage units per nat
     target_kl: float | None = None  # leave the update once k3 on a minibatch exceeds it, nats; None or <= 0: off
@@ -108,20 +108,20 @@ class PPOAgent(OnPolicyAgent):
 
     def policy_loss(self, log_ratio: Tensor, advantage: Tensor, kl: Tensor | None) -> Tensor:
         c = self.config
-        if c.normalize_advantage:
+        if c.normalize_advantage:  # else A' is A
             # LaTeX: A_t' = \frac{A_t - \operatorname{mean}_t A_t}{\operatorname{std}_t A_t + 10^{-8}}
             advantage = normalize_advantage(advantage)
         if c.objective == "kl_penalty":
-            # LaTeX: L^\pi = -\operatorname{mean}_t \left[ \rho_t A_t' - \beta_{\mathrm{KL}} \mathrm{KL}_t \right]
+            # LaTeX: L^\pi = -\operatorname{mean}_t \left[ \rho_t A_t' - \beta_{\mathrm{KL}}\, \mathrm{KL}_t \right]
             return kl_penalty_loss(log_ratio, advantage, kl, self.kl_penalty)
         # LaTeX: L^\pi = -\operatorname{mean}_t \min\left(\rho_t A_t', \operatorname{clip}(\rho_t, 1 - \varepsilon, 1 + \varepsilon) A_t'\right)
         return ppo_clip_loss(log_ratio, advantage, c.clip_eps)
 
     def critic_loss(self, value: Tensor, value_old: Tensor, value_target: Tensor) -> Tensor:
         if self.config.clip_value:
-            # LaTeX: L^V = \tfrac{1}{2} \operatorname{mean}_t \max\left( (V(s_t) - R_t)^2, (V_{\mathrm{old}}(s_t) + \operatorname{clip}(V(s_t) - V_{\mathrm{old}}(s_t), -\varepsilon, \varepsilon) - R_t)^2 \right)
+            # LaTeX: L^V = \tfrac{1}{2}\, \operatorname{mean}_t \max\left( (V(s_t) - R_t)^2, (V_{\mathrm{old}}(s_t) + \operatorname{clip}(V(s_t) - V_{\mathrm{old}}(s_t), -\varepsilon, \varepsilon) - R_t)^2 \right)
             return clipped_value_loss(value, value_old, value_target, self.config.clip_eps)
-        # LaTeX: L^V = \tfrac{1}{2} \operatorname{mean}_t (V(s_t) - R_t)^2
+        # LaTeX: L^V = \tfrac{1}{2}\, \operatorname{mean}_t \left[ (V(s_t) - R_t)^2 \right]
         return value_loss(value, value_target)
 
     def drifted(self, log_ratio: Tensor) -> bool:
@@ -131,7 +131,7 @@ class PPOAgent(OnPolicyAgent):
 
     @torch.no_grad()
     def diagnose(self, batch: dict[str, Any], grad_norms: list[Tensor]) -> dict[str, Tensor]:
-        """What a practitioner reads, over the whole rollout: policy figures after the update, critic before it."""
+        """What a practitioner reads, over the whole rollout after the update; under `value/` the critic before it."""
         params = self.policy(batch["obs"])
         log_ratio = self.log_ratio(self.policy.log_prob(params, batch["action"]), batch["behavior_log_prob"])
         k1, _, k3 = kl_estimates(log_ratio)

@@ -37,7 +37,7 @@ from ..trust_region import (
 class TRPOConfig(OnPolicyConfig):
     """Settings of TRPO, beyond those of every on-policy agent; contradictions are refused when it is made."""
 
-    kl_bound: float = 0.01  # mean KL(old || new) that no update exceeds, delta, nats
+    kl_bound: float = 0.01  # delta, nats: mean KL(old || new) that no step of "trpo" exceeds; "natural" is scaled to it
     anneal_kl: bool = False  # let that bound fall linearly to 0 over training
     damping: float = 0.1  # added to the diagonal of the Fisher matrix, omega
     cg_iterations: int = 10  # Fisher-vector products spent on a direction
@@ -126,7 +126,7 @@ class TRPOAgent(OnPolicyAgent):
         )
 
     def improve(self, rollout: Rollout | Vine, progress: float) -> dict[str, Tensor]:
-        """One step of the policy inside the trust region, then the critic: advantages never see the new critic."""
+        """One step of the policy by `step_rule`, then the critic: advantages never see the new critic."""
         vine = isinstance(rollout, Vine)
         trunk = self.prepare(rollout.trunk if vine else rollout)
         batch = self.prepare_vine(rollout) if vine else trunk
@@ -192,14 +192,14 @@ class TRPOAgent(OnPolicyAgent):
     def path_surrogate(self, log_prob: Tensor, behavior_log_prob: Tensor, advantage: Tensor) -> Tensor:
         """Along a path: every ratio counts by itself."""
         log_ratio = self.log_ratio(log_prob, behavior_log_prob)
-        # LaTeX: L = \operatorname{mean}_t \left[ \rho_t \mathrm{sg}(A_t) \right]
+        # LaTeX: L = \operatorname{mean}_t \left[ \rho_t\, \mathrm{sg}(A_t) \right]
         return importance_surrogate(log_ratio, advantage)
 
     def branch_surrogate(self, log_prob: Tensor, proposal_log_prob: Tensor, advantage: Tensor) -> Tensor:
         """From the branches of a vine: the ratios of one state share a weight of 1."""
         # LaTeX: \log w_{nk} = \log \pi_\theta(a_{nk} \mid s_n) - \log q(a_{nk} \mid s_n)
         log_weight = log_prob - proposal_log_prob
-        # LaTeX: L = \operatorname{mean}_n \frac{\sum_k w_{nk} \mathrm{sg}(A_{nk})}{\sum_k w_{nk}}
+        # LaTeX: L = \operatorname{mean}_n \frac{\sum_k w_{nk}\, \mathrm{sg}(A_{nk})}{\sum_k w_{nk}}
         return vine_surrogate(log_weight, advantage)
 
     def mean_kl(self, batch: dict[str, Any]) -> Tensor:
@@ -225,7 +225,10 @@ class TRPOAgent(OnPolicyAgent):
         gain: float,
         kl_bound: float,
     ) -> LineSearch:
-        """Walk the largest acceptable fraction of `step`; without one the parameters are restored bit for bit."""
+        """Walk the largest acceptable fraction of `step`; without one the parameters are restored bit for bit.
+
+        A step rule other than "trpo" walks all of it, untested.
+        """
         c, before = self.config, [p.clone() for p in parameters]
 
         def walk(fraction: float) -> None:

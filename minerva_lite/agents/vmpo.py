@@ -201,7 +201,7 @@ class VMPOAgent(OnPolicyAgent):
         # LaTeX: L^\pi = -\sum_t \psi_t \log \pi_\theta(a_t \mid s_t)
         fit = weighted_nll(log_prob, batch["psi"])
         value = self.critic(batch["obs"])
-        # LaTeX: L^V = \tfrac{1}{2} \operatorname{mean}_t (V(s_t) - R_t)^2
+        # LaTeX: L^V = \tfrac{1}{2}\, \operatorname{mean}_t \left[ (V(s_t) - R_t)^2 \right]
         critic_loss = value_loss(value, batch["value_target"])
         temperature = vmpo_temperature_loss(
             batch["scaled"], batch["kept"], batch["log_importance"], self.multiplier("eta"), c.eps_eta, c.log_normalizer

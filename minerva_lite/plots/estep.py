@@ -34,10 +34,11 @@ def plot_temperature(ax: Axes, *, eta: float, eps_eta: float) -> None:
     actions = range(len(prior))
     left.bar([a - 0.2 for a in actions], prior[:, 0], width=0.4, color=GRAY, label=r"prior $\pi(a)$", zorder=2)
     left.bar([a + 0.2 for a in actions], weights[:, 0], width=0.4, color=BLUE, label=r"weights $q(a)$", zorder=2)
-    left.set(xlabel="action, with its value Q below (return units)", ylabel="probability", ylim=(0.0, 1.05))
+    left.set(xlabel="value Q of each action (return units)", ylabel="probability", ylim=(0.0, 1.05))
     left.set_xticks(list(actions), [f"{q:g}" for q in DEMO_Q])
     left.set_title(f"KL(q || π) = {kl:.2f} nats, E Q = {value:.2f}", fontsize=10)
-    left.legend(loc="upper left")
+    framed = {"frameon": True, "facecolor": "white", "edgecolor": "none", "framealpha": 1.0}  # over the grid's lines
+    left.legend(loc="upper left", **framed)
     grid = torch.linspace(0.03, 3.2, 200, dtype=torch.float64)
     dual = torch.stack([temperature_loss(q_value, log_prior, x, eps_eta) for x in grid])
     at = temperature_loss(q_value, log_prior, here, eps_eta).item()
@@ -51,7 +52,7 @@ def plot_temperature(ax: Axes, *, eta: float, eps_eta: float) -> None:
     right.set(xlabel=r"temperature $\eta$ (return units)", ylabel="dual (return units)", xlim=(0.0, 3.2))
     middle = dual.min().item()
     right.set_ylim(middle - 0.25, middle + max(1.0, 1.15 * (dual.max().item() - middle)))
-    right.legend(loc="upper left" if dual[-1] > dual[0] else "upper right")
+    right.legend(loc="upper left" if dual[-1] > dual[0] else "upper right", **framed)
 
 
 def plot_simplex(
@@ -122,6 +123,8 @@ def plot_thermostat(
     axes[1].axhline(goal, color=GRAY, linewidth=1.2, linestyle="--", label=r"minimum of the dual")
     axes[0].set(xlabel="gradient steps", ylabel="mean KL(q || π) (nats)")
     axes[1].set(xlabel="gradient steps", ylabel=r"temperature $\eta$ (return units)")
+    axes[1].set_yticks([0.2, 0.5, 1, 2, 5], ["0.2", "0.5", "1", "2", "5"])
+    axes[1].minorticks_off()
     for ax in axes:
         ax.legend(loc="best")
 

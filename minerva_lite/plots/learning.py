@@ -18,8 +18,10 @@ def plot_learning_curves(ax: Axes, histories: Mapping[str, Any], title: str, *, 
     for i, (name, history) in enumerate(histories.items()):
         ax.plot(history.steps("eval/mean"), history.column("eval/mean"), styles[i % 4], label=name)
     ax.axhline(solved, color=GRAY, linewidth=1.0)
-    # On the left, where a curve has not come up yet.
-    ax.annotate("solved", (0.0, solved), (3, 2), ("axes fraction", "data"), "offset points", color=GRAY)
+    # On the left, where a curve has not come up yet; the white behind it keeps bands and curves off the letters.
+    white = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
+    place = {"xytext": (3, 3), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    ax.annotate("solved", (0.0, solved), color=GRAY, bbox=white, **place)
     ax.set(xlabel="environment steps", ylabel="mean return of 10 episodes", title=title)
     if len(histories) > 1:
         ax.legend(loc="lower right")

@@ -15,7 +15,7 @@ STYLES = ("-", "--", ":", "-.")
 
 
 def plot_vmpo_diagnostics(axes: Any, history: Any, config: Any) -> None:
-    """Eight axes [2, 4]: what one looks at while V-MPO trains, with the bound beside each realized divergence."""
+    """Eight axes [4, 2]: what one looks at while V-MPO trains, with the bound beside each realized divergence."""
     bounds = {"kl/mean": config.eps_mean, "kl/std": config.eps_std, "kl/psi_kept": config.eps_eta}
     panels = (
         ("kl/mean", r"$\mathrm{KL}^\mu$ (nats)", r"realized"),
@@ -47,7 +47,7 @@ def plot_vmpo_diagnostics(axes: Any, history: Any, config: Any) -> None:
         if name != "adv/threshold":  # an advantage may be negative
             low, high = ax.get_ylim()
             ax.set_ylim(0.0, high + 0.35 * (high - low))  # room for the legend
-        ax.legend(loc="upper right", ncols=2 if name in second else 1, fontsize=8, borderpad=0.1, columnspacing=0.8)
+        ax.legend(loc="upper right", ncols=2 if name in second else 1, borderpad=0.1, columnspacing=0.8)
     for ax in axes[-1]:
         ax.set(xlabel="environment steps (1000)")
 
@@ -60,7 +60,7 @@ def plot_luck(
     for (name, curve), style in zip(worth.items(), STYLES, strict=False):
         left.semilogx(eta, curve, style, label=name)
     left.axvline(threshold, color=GRAY, linewidth=1.0)
-    left.annotate(rf"$\eta$ = {threshold:.2f}", (threshold, 0.0), (4, 0), textcoords="offset points", color=GRAY)
+    left.annotate(rf"$\eta$ = {threshold:.2f}", (threshold, 0.9), (4, 0), textcoords="offset points", color=GRAY)
     left.set(
         xlabel=r"temperature $\eta$ (reward units)",
         ylabel=r"worth $\mathcal{W}_\eta = \eta \log \mathbb{E}\, e^{r / \eta}$",
@@ -81,7 +81,7 @@ def plot_projections(ax: Axes, action: Tensor, curves: Mapping[str, Tensor], val
     ax.set(xlabel="action", ylabel="density (1 / action unit)", xlim=(-4.0, 4.0), ylim=(0.0, None))
     twin = ax.twinx()
     twin.plot(action, value, color=ORANGE, linewidth=1.0)
-    twin.set_ylabel("value of the action (thin line)", color=ORANGE)
+    twin.set_ylabel("value of the action (thin line)")
     twin.set_ylim(0.0, 2.5 * float(value.max()))
     twin.grid(visible=False)
     twin.spines["right"].set_visible(True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator
 from torch import Tensor
 
 from ..distributions import gaussian_kl, gaussian_kl_mean_std
@@ -27,7 +28,8 @@ def plot_collapse(axes: Sequence[Axes], runs: Mapping[str, Mapping[str, Tensor]]
                 range(len(std)), low, high, color=line.get_color(), alpha=0.15, linewidth=0, rasterized=True
             )
         ax.axhline(1.0, color=GRAY, linewidth=1.0)
-        ax.set(xlabel="iterations", ylabel="std (first std = 1)", title=title, ylim=(1e-6, 1e4))
+        ax.set(xlabel="iterations", title=title, ylim=(1e-6, 1e4))
+    axes[0].set_ylabel("std (first std = 1)")
     axes[0].legend(loc="lower left")
 
 
@@ -86,7 +88,10 @@ def plot_mpo_diagnostics(axes: Any, history: Any, config: Any) -> None:
     bottom[0].set(ylabel=r"temperature $\eta$ (return units)", ylim=(0.0, None))
     bottom[1].semilogy(steps, history.column("dual/alpha_mean"), color=BLUE, label=r"$\alpha_\mu$")
     bottom[1].semilogy(steps, history.column("dual/alpha_std"), "--", color=RED, label=r"$\alpha_\sigma$")
-    bottom[1].set(ylabel="multipliers (mean over dimensions)")
+    bottom[1].set(ylabel="multipliers")  # their mean over the dimensions
+    bottom[1].yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    bottom[1].yaxis.set_major_formatter("{x:g}")
+    bottom[1].minorticks_off()
     bottom[1].legend(loc="lower left")
     bottom[2].plot(
         steps, history.column("train/effective_samples") / config.action_samples, color=BLUE, label="ESS / N"
@@ -104,8 +109,9 @@ def decoupled_kl_optimum(
 ) -> tuple[tuple[float, float], dict[str, Tensor]]:
     """Best (mean, std) that a bound allows, and what it was chosen from, on a grid around the old policy N(0, 1).
 
-    The weights ask for mean_fit and std_fit. rule: "coupled" bounds the whole KL by eps_mean + eps_std, "new std" the
-    two parts of its exact split, "decoupled" those of `gaussian_kl_mean_std`. The grids are [S, M].
+    The weights have mean_fit and std_fit. rule: "coupled" bounds the whole KL by eps_mean + eps_std, "new std" the
+    two parts of its exact split, "decoupled" those of `gaussian_kl_mean_std`; the fit is joint for the first, and
+    decoupled for the other two, where it asks for the std around the old mean. The grids are [S, M].
     """
     mean, std = torch.meshgrid(
         torch.linspace(-0.6, 1.2, 601, dtype=torch.float64), torch.linspace(0.5, 1.6, 551, dtype=torch.float64),
@@ -143,9 +149,12 @@ def plot_decoupled_kl(
     ax.plot(0.0, 1.0, "o", color="black", markersize=7)
     ax.annotate("old policy", (0.0, 1.0), (-6, 8), textcoords="offset points", ha="right")
     ax.annotate("", point, (0.0, 1.0), arrowprops={"arrowstyle": "-|>", "color": RED, "lw": 2.2})
-    if 0.5 <= std_fit <= 1.6:
-        ax.plot(mean_fit, std_fit, "*", color=ORANGE, markersize=13, markeredgecolor="black", markeredgewidth=0.6)
-        ax.annotate("weights", (mean_fit, std_fit), (8, -3), textcoords="offset points")
+    # Where the loss is smallest: the losses of the two splits measure the std around the old mean.
+    std_asked = std_fit if rule == "coupled" else math.hypot(std_fit, mean_fit)
+    if 0.5 <= std_asked <= 1.6:
+        ax.plot(mean_fit, std_asked, "*", color=ORANGE, markersize=13, markeredgecolor="black", markeredgewidth=0.6)
+        behind = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+        ax.annotate("weights", (mean_fit, std_asked), (10, -3), textcoords="offset points", bbox=behind)
     ax.set(
         xlim=(-0.6, 1.2), ylim=(0.5, 1.6), xlabel=r"mean $\mu$ (old stds)", ylabel=r"std $\sigma$ (old stds)",
         title=rf"best allowed: $\mu = {point[0]:.2f}$, $\sigma = {point[1]:.2f}$",

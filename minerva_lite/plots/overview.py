@@ -34,6 +34,7 @@ DESCENT = (
     ("GAE", "A2C", ""),
     ("GAE", "PPO", ""),
     ("GAE", "TRPO", ""),
+    ("GAE", "V-MPO", ""),
     ("Retrace", "MPO", ""),
 )
 
@@ -41,25 +42,27 @@ DESCENT = (
 def plot_family(ax: Axes) -> None:
     """The family tree of the book's algorithms: a box each, an arrow for what was added, dotted for an estimator."""
     place = {name: (3.3 * column, 1.25 * row) for name, (column, row, _, _) in FAMILY.items()}
+    boxes = {}
     for name, (_, _, text, color) in FAMILY.items():
         box = {"boxstyle": "round,pad=0.45", "facecolor": "white", "edgecolor": color, "linewidth": 1.6}
-        ax.text(*place[name], text, ha="center", va="center", fontsize=9.5, bbox=box, zorder=3)
+        drawn = ax.text(*place[name], text, ha="center", va="center", fontsize=9.5, bbox=box, zorder=3)
+        boxes[name] = drawn.get_bbox_patch()
     for parent, child, added in DESCENT:
         helps = FAMILY[parent][3] == GREEN
         style = {"arrowstyle": "-|>", "color": GREEN if helps else GRAY, "linestyle": ":" if helps else "-"}
-        (x0, y0), (x1, y1) = place[parent], place[child]
-        level = y0 == y1
-        along = 1.05 if x1 > x0 else -1.05
-        start = (x0 + along, y0) if level else (x0, y0 - 0.33)
-        end = (x1 - along, y1) if level or parent == "REINFORCE" else (x1, y1 + 0.33)
-        ax.annotate("", end, start, arrowprops={**style, "lw": 1.4, "shrinkA": 2, "shrinkB": 2})
+        if (parent, child) == ("GAE", "V-MPO"):  # PPO's box stands between them
+            style["connectionstyle"] = "arc3,rad=-0.65"
+        # From center to center, cut at the two boxes: the gaps are even, however wide a box is.
+        ends = {"patchA": boxes[parent], "patchB": boxes[child], "shrinkA": 4, "shrinkB": 4}
+        ax.annotate("", place[child], place[parent], arrowprops={**style, **ends, "lw": 1.4})
         if added:
-            middle = (x0 + x1) / 2, (y0 + y1) / 2
-            shift = (0.0, 0.27) if level else (-0.85, -0.28)
-            ax.text(middle[0] + shift[0], middle[1] + shift[1], added, ha="center", va="center", fontsize=8.5,
+            (x0, y0), (x1, y1) = place[parent], place[child]
+            # Above a level arrow, and below a sloping one, out of its way.
+            dx, dy = (0.0, 0.27) if y0 == y1 else (-0.75, -0.4)
+            ax.text((x0 + x1) / 2 + dx, (y0 + y1) / 2 + dy, added, ha="center", va="center", fontsize=8.5,
                     color="#444444")  # fmt: skip
     for y, text, color in ((4.5, "climb the gradient of the return", BLUE), (-0.65, "match a better policy", RED)):
         ax.text(-1.1, y, text, color=color, fontsize=10, style="italic", va="center")
-    ax.text(9.9 + 1.1, 1.25, "dotted: an estimator\nthat others use", color=GREEN, fontsize=9, ha="right", va="center")
-    ax.set(xlim=(-1.25, 11.15), ylim=(-0.85, 4.7))
+    ax.text(9.4, 1.25, "dotted: an estimator\nthat others use", color=GREEN, fontsize=9, ha="center", va="center")
+    ax.set(xlim=(-1.25, 11.35), ylim=(-0.85, 4.7))
     ax.axis("off")

@@ -51,7 +51,7 @@ def plot_top_k(ax: Axes, *, top_k_frac: float, eta: float) -> None:
     ax.set(
         xlim=(-1.2, 3.4), ylim=(low, high), xlabel="advantage (advantage units)", ylabel="weight in equal shares (log)",
         title=f"KL to kept {example['kl_kept']:.2f} + log(n / k) {abs(example['kl_batch'] - example['kl_kept']):.2f} "
-        f"= {example['kl_batch']:.2f} nats;  ESS {example['ess']:.1f} of 32",
+        f"≈ {example['kl_batch']:.2f} nats;  ESS {example['ess']:.1f} of 32",
     )  # fmt: skip
     ax.legend(loc="upper left")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
@@ -99,6 +100,48 @@ def test_the_instructors_tables_are_the_questions(tmp_path):
             "run make homework-source"
         )
         assert f":file: homework/{name}" in (ROOT / "book" / "instructors.md").read_text()
+
+
+def weeks(syllabus: str) -> list[list[str]]:
+    """Chapters, graded work, class, own and graded of each row of a syllabus."""
+    rows = re.findall(r"^\| (\d+) \|(.*)\|$", syllabus, re.M)
+    assert [int(week) for week, _ in rows] == list(range(1, len(rows) + 1))
+    return [[cell.strip() for cell in cells.split("|")] for _, cells in rows]
+
+
+def graded(rows: list[list[str]], minutes: dict[str, int]) -> tuple[list[float], list[str]]:
+    """Hours of each week's homework, a question that several weeks name in equal parts; the questions, in order."""
+    named: list[list[str]] = []
+    for _, work, *_ in rows:
+        found = []
+        for name, words in re.findall(r"(hw\d)(.*?)(?=hw\d|$)", work):
+            every = [question for question in minutes if question.startswith(name)]
+            spans = re.findall(r"q(\d)(?: to q(\d))?", words)
+            asked = [f"{name} q{n}" for a, b in spans for n in range(int(a), int(b or a) + 1)]
+            if not asked:  # "hw2", or "hw1 the rest"
+                before = {question for week in named for question in week} if "the rest" in words else set()
+                asked = [question for question in every if question not in before]
+            found += asked
+        named.append(found)
+    told = [question for week in named for question in week]
+    return [sum(minutes[each] / told.count(each) for each in week) / 60 for week in named], list(dict.fromkeys(told))
+
+
+def test_the_syllabus_counts_the_minutes_of_the_questions():
+    page = (ROOT / "book" / "instructors.md").read_text()
+    with (ROOT / "book" / "homework" / "questions.csv").open(newline="") as file:
+        minutes = {row["question"]: int(row["minutes"]) for row in csv.DictReader(file)}
+    twelve, six = re.split(r"^\*\*Six weeks\*\*", page[page.index("**Twelve weeks**") :], flags=re.M)
+    left_out = re.search(r"(hw\d) and (hw\d) are left out", six).groups()
+    for syllabus, missing in ((twelve, ()), (six, left_out)):
+        rows = weeks(syllabus)
+        hours, told = graded(rows, minutes)
+        assert [row[-1] for row in rows] == [f"{each:.1f}" for each in hours]  # rounded as assignments.csv rounds
+        assert sorted(told) == sorted(each for each in minutes if not each.startswith(missing))
+        least, most = map(float, re.search(r"That is about ([\d.]+) to ([\d.]+) hours", syllabus).groups())
+        loads = [float(row[2]) + float(row[3] or 0) + each for row, each in zip(rows, hours, strict=True)]
+        loads = sorted(round(2 * load) / 2 for load in loads)[-len(rows) * 3 // 4 :]
+        assert (loads[0], loads[-1]) == (least, most), "of the three quarters that are heaviest, to half hours"
 
 
 def test_every_solution_has_lines_to_look_for():

@@ -18,6 +18,8 @@ SOURCES = sorted(
 CHAPTERS = [path for path in SOURCES if path.suffix == ".ipynb"]
 WITH_FIGURE = [path for path in CHAPTERS if "widget-view+json" in (ROOT / path).read_text("utf8")]
 MEGABYTE = 1_000_000
+# One page of each kind stands for the others in the quick tier.
+KINDS = {"index.md", "05_ppo.ipynb", "ppo.md", "functions.md", "symbols.md", "glossary.md", "errata.md"}
 pytestmark = pytest.mark.page
 
 # Formulas that MathJax was meant to typeset and did not, and formulas it could not typeset.
@@ -46,6 +48,12 @@ def by_name(paths):
     return pytest.mark.parametrize("source", paths, ids=str)
 
 
+def quick_or_slow(paths):
+    return by_name([
+        path if path.name in KINDS else pytest.param(path, marks=pytest.mark.slow, id=str(path)) for path in paths
+    ])  # fmt: skip
+
+
 def test_every_page_is_looked_at(site):
     pages = {path.relative_to(site).with_suffix("") for path in (site / "book").rglob("*.html")}
     assert pages == {source.with_suffix("") for source in SOURCES}
@@ -55,6 +63,9 @@ def test_every_page_is_looked_at(site):
 def test_page_is_sound(site, open_page, source):
     page, faults, files = open_page(rendered(site, source))
     assert faults + page.evaluate(BAD_MATH) == []
+    if source in CHAPTERS:
+        assert page.locator("mjx-container").count() >= 1
+        assert page.evaluate(TOO_WIDE) == []
     loads_require = any("require.js" in url for url in files)
     assert loads_require == (source in WITH_FIGURE), "require.js belongs to the pages that hold a figure"
 
@@ -75,14 +86,7 @@ def test_other_pages_are_sound(site, open_page, name):
     assert faults == []
 
 
-@by_name(CHAPTERS)
-def test_chapter_has_math_typeset(site, open_page, source):
-    page, _, _ = open_page(rendered(site, source))
-    assert page.locator("mjx-container").count() >= 1
-    assert page.evaluate(TOO_WIDE) == []
-
-
-@by_name(CHAPTERS)
+@quick_or_slow(CHAPTERS)
 def test_dark_theme_is_dark(site, open_page, source):
     def background(scheme):
         page, _, _ = open_page(rendered(site, source), color_scheme=scheme)
@@ -132,7 +136,7 @@ def test_figures_move_without_a_kernel(site, open_page, source):
     assert faults == []
 
 
-@by_name(WITH_FIGURE)
+@quick_or_slow(WITH_FIGURE)
 def test_a_still_stands_in_without_javascript(site, open_page, source):
     page, _, _ = open_page(rendered(site, source), java_script_enabled=False)
     for still in page.locator("noscript img").all():

@@ -10,11 +10,9 @@ from bs4 import BeautifulSoup
 
 from tests.homework.test_release import COMMON, leaks, telling
 from tests.pages.speed import LIMITS, measure, served
-from tests.pages.test_pages import CHAPTERS, ROOT, SOURCES, WITH_FIGURE, by_name, rendered
+from tests.pages.test_pages import CHAPTERS, ROOT, SOURCES, WITH_FIGURE, by_name, quick_or_slow, rendered
 
 AXE = ROOT / ".assets" / "node_modules" / "axe-core" / "axe.min.js"
-# One page of each kind stands for the others in the quick tier.
-KINDS = {"index.md", "05_ppo.ipynb", "ppo.md", "functions.md", "symbols.md", "glossary.md", "errata.md"}
 # The pages with most to load; `make measure` visits all.
 HEAVY = {"01_mdp", "05_ppo", "06b_mpo_policy", "07_vmpo"}
 pytestmark = pytest.mark.page
@@ -41,12 +39,6 @@ SIDEWAYS = """() => {
 }"""
 
 
-def quick_or_slow(pages):
-    return by_name([
-        page if page.name in KINDS else pytest.param(page, marks=pytest.mark.slow, id=str(page)) for page in pages
-    ])  # fmt: skip
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @quick_or_slow(SOURCES)
 def test_nothing_serious_stands_between_a_page_and_its_reader(site, open_page, source, scheme):
@@ -61,7 +53,7 @@ def test_a_phone_scrolls_down_and_not_sideways(site, open_page, source):
     assert page.evaluate(SIDEWAYS) == []
 
 
-@by_name(WITH_FIGURE)
+@quick_or_slow(WITH_FIGURE)
 def test_figures_answer_the_keyboard_alone(site, open_page, source):
     """Tab reaches every control, and arrows and the space bar move it."""
     page, faults, _ = open_page(rendered(site, source))
