@@ -146,11 +146,10 @@ def mend_theme(app, exception):
 
 
 def breakable(code: re.Match) -> str:
-    """Code that stays in one piece where it is short, and may break within its words where it is long."""
+    """Code that may break within its words; where it is short, only a heading's does (book.css)."""
     words = html.unescape(re.sub(r"<[^>]*>", "", code[2]))
-    if len(words) <= SHORT:
-        return f'<code class="{code[1]} short">{code[2]}</code>'
-    return f'<code class="{code[1]}">{re.sub(r"(?<=[A-Za-z0-9_][_./(:=])(?=[A-Za-z])", "<wbr>", code[2])}</code>'
+    short = " short" if len(words) <= SHORT else ""
+    return f'<code class="{code[1]}{short}">{re.sub(r"(?<=[A-Za-z0-9_][_./(:=])(?=[A-Za-z])", "<wbr>", code[2])}</code>'
 
 
 def copy(source, target):

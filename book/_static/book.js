@@ -28,8 +28,9 @@
           const words = cell.textContent.trim();
           const nothing = i > 0 && (words === "" || words === "—") && !cell.querySelector("img, input");
           cell.classList.toggle("nothing", nothing);
-          // The first cell is the block's title, but a bare number says nothing.
-          if (heads[i] && (i > 0 || /^[\d.,–]+$/.test(words))) cell.setAttribute("data-column", heads[i]);
+          // The first cell is the block's title, unless it is a bare number or a whole sentence.
+          const title = i === 0 && words.length < 60 && !/^[\d.,–]+$/.test(words);
+          if (heads[i] && !title) cell.setAttribute("data-column", heads[i]);
         });
     }
     (window.MathJax?.startup?.promise ?? Promise.resolve()).then(look);
