@@ -258,6 +258,9 @@ class AnnotatedDomain(Domain):
     def objects(self) -> dict[str, str]:
         return self.data["objects"]
 
+    def get_type_name(self, type, primary=False):
+        return type.lname  # what search says of a hit; with the domain's label it would say the same thing twice
+
     def clear_doc(self, docname):
         for target in [key for key, page in self.objects.items() if page == docname]:
             del self.objects[target]

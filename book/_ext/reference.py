@@ -27,6 +27,7 @@ from annotated import EQUATION, HOME
 from docutils import nodes
 from docutils.statemachine import StringList
 from pybtex.plugin import register_plugin
+from pybtex.style import template
 from pybtex.style.formatting.alpha import Style
 from pybtex.style.labels.alpha import LabelStyle
 from sphinx import addnodes
@@ -34,7 +35,26 @@ from sphinx.util.docutils import SphinxDirective
 
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 SYMBOLS_TABLE = re.compile(r"^## Symbols.*?$(.*?)(?=^## |\Z)", re.M | re.S)
-ROW = re.compile(r"^\| ((?:\$|\\\|)[^\n]*?) \| ([^\n]+?) \| ([^\n]*?) \|$", re.M)
+ROW = re.compile(r"^\| ((?:\$|\\\|)[^\n]*?) \| ([^\n]+?) \|(?: ([^\n]*?))? \|$", re.M)  # the last cell may be empty
+# Where a function's letter is not the notation's although letter and name agree, or is although they do not: which
+# symbol of the notation it is, "" for none.
+MEANT = {
+    ("agents.mpo.MPOAgent.estep", "g"): r"g(\eta)",
+    ("duals._kept_logits", "c"): "",
+    ("duals.temperature_loss", "g"): r"g(\eta)",
+    ("duals.vmpo_temperature_loss", "c"): "",
+    ("duals.vmpo_temperature_loss", "g"): r"g(\eta)",
+    ("normalizer.Normalizer.absorb", r"\mu"): "",
+    ("normalizer.Normalizer.normalize", r"\mu"): "",
+    ("agents.ppo.PPOAgent.critic_loss", r"V_{\mathrm{old}}(s_t)"): r"V_{\mathrm{old}}",
+    ("bounds.average_kl_bound", r"\varepsilon'"): r"\varepsilon'_\pi",
+    ("bounds.cpi_bound", r"\varepsilon'"): r"\varepsilon'_\pi",
+    ("objectives.adapt_kl_penalty", "n"): "",
+    ("objectives.clipped_value_loss", r"V_{\mathrm{old}}(s_t)"): r"V_{\mathrm{old}}",
+    ("objectives.clipped_value_loss", "m_t"): "",
+    ("objectives.normalize_advantage", "c_t"): "",
+    ("trust_region.line_search", r"c_{\mathrm{accept}}"): "c",
+}
 
 
 def public(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -48,13 +68,17 @@ def head(node: ast.stmt) -> tuple[int, int]:
 
 
 def signature(node: ast.stmt, lines: list[str]) -> str:
-    """The definition as it stands in the file, comments included; of a class, its annotated fields too."""
+    """The definition as it stands in the file, comments included; of a class, its fields and its constructor too."""
     first, last = head(node)
     text = lines[first - 1 : last]
     if isinstance(node, ast.ClassDef):
         for field in node.body:
             if isinstance(field, ast.AnnAssign):
                 text += lines[field.lineno - 1 : field.end_lineno]
+        for method in node.body:
+            if isinstance(method, FUNCTION) and method.name == "__init__" and ast.unparse(method.args) != "self":
+                first, last = head(method)
+                text += lines[first - 1 : last]
     return textwrap.dedent("\n".join(line for line in text if line.strip()))
 
 
@@ -105,15 +129,16 @@ class Api(SphinxDirective):
             parent += nodes.paragraph("", "", link)
 
     def document(self, parent: nodes.Element, node: ast.AST) -> None:
-        """Append the docstring; the label after "eq." becomes a link to its equation."""
+        """Append the docstring; the label after "eq." becomes the number of its equation, and leads there."""
         text = inspect.cleandoc(ast.get_docstring(node) or "")
-        text = re.sub(r"\n(?=Source: |Book: |Raises )", "\n\n", text)  # each a paragraph
+        text = re.sub(r" \(floor \d+\)", "", text)  # of use to those who change the package
+        text = re.sub(r"\n(?=Source: |Book: )|\s+(?=Raises \w+Error\b)", "\n\n", text)  # each a paragraph
         block = nodes.container(classes=["api-text"])
         self.state.nested_parse(StringList(text.splitlines(), source=self.get_location()), 0, block)
         for words in list(block.findall(nodes.Text)):
             if isinstance(words.parent, nodes.literal) or not (match := EQUATION.search(words)):
                 continue
-            link = addnodes.pending_xref("", nodes.inline("", match[0]), refdomain="annotated", reftype="equation",
+            link = addnodes.pending_xref("", nodes.inline("", match[0]), refdomain="math", reftype="eq",
                                          reftarget=match[0], refwarn=False)  # fmt: skip
             before, after = nodes.Text(words[: match.start()]), nodes.Text(words[match.end() :])
             words.parent.replace(words, [before, link, after])
@@ -124,15 +149,28 @@ def rows_of(text: str) -> list[tuple[list[str], str, str]]:
     """(symbols, meaning, names) of each row of the tables in this Markdown."""
     found = []
     for symbols, meaning, names in ROW.findall(text):
-        parts = [re.split(r"[,;]\s*\\ |;\s+", each) for each in re.findall(r"\$([^$]+)\$", symbols)]
-        found.append(([part.strip() for group in parts for part in group], meaning, names))
+        # A comma within parentheses parts arguments, and `\\,` is a space.
+        parts = [re.split(r"(?<!\\)[,;]\s*(?:\\ )?(?![^()]*\))", each) for each in re.findall(r"\$([^$]+)\$", symbols)]
+        found.append(([part.strip() for group in parts for part in group], meaning, names or ""))
     return found
 
 
+def own_names(symbols: list[str], names: str) -> list[str]:
+    """The names of each symbol of a row: its own where there are as many, all separated alike, else all of them."""
+    alike = re.fullmatch(r"`[^`]+`(, `[^`]+`)*|`[^`]+`(; `[^`]+`)*", names)
+    own = re.findall(r"`[^`]+`", names) if alike else []
+    return own if len(own) == len(symbols) else [names] * len(symbols)
+
+
 def plain(symbol: str) -> str:
-    """A symbol without what does not tell it apart: spaces, braces, a definition."""
-    symbol = re.sub(r"\s*=.*", "", symbol)
+    """A symbol without what does not tell it apart: spaces, braces, a definition, a divergence's two sides."""
+    symbol = re.sub(r"\s*=.*|\([^()]*\\Vert[^()]*\)", "", symbol)
     return re.sub(r"\\[,!;]|[\s{}]", "", symbol)
+
+
+def bare(symbol: str) -> str:
+    """A symbol without its arguments."""
+    return re.sub(r"\([^()]*\)", "", plain(symbol))
 
 
 def stem(symbol: str) -> str:
@@ -145,13 +183,42 @@ def short(name: str) -> str:
     return ".".join(part for part in name.split(".")[-2:] if part[0].isupper() or part == name.split(".")[-1])
 
 
-def computes(symbols: dict[str, str], symbol: str, names: str) -> bool:
+def meets(symbol: str, other: str) -> int:
+    """How alike two symbols are: to the letter, but for their arguments, but for their running index, or not at all."""
+    if plain(symbol) == plain(other):
+        return 3
+    if bare(symbol) == bare(other):
+        return 2
+    indexed = stem(plain(symbol)) != plain(symbol) and stem(plain(other)) != plain(other)
+    return int(indexed and stem(plain(symbol)) == stem(plain(other)))
+
+
+def leans_on(table: list[tuple[str, str]], symbol: str, names: str, law: list[tuple[str, str]]) -> bool:
+    """Whether a chapter's list of symbols holds this symbol of the notation, and not one that looks more like it.
+
+    Where the notation has the letter more than once, the chapter's name for it decides.
+    """
+    for listed, listed_names in table:
+        closeness = meets(listed, symbol)
+        if not closeness or closeness < max(meets(listed, other) for other, _ in law):
+            continue
+        alone = sum(meets(listed, other) == closeness for other, _ in law) == 1
+        if alone or set(re.findall(r"`[^`]+`", listed_names)) & set(re.findall(r"`[^`]+`", names)):
+            return True
+    return False
+
+
+def computes(function: str, symbols: dict[str, str], symbol: str, names: str) -> bool:
     """Whether a function's formulas hold this symbol of the notation.
 
     One letter means different things in different places, so what has a name in the code must have the notation's,
-    and what a line computes must be the same to the index.
+    and what a line computes must be the same to the index. ``MEANT`` says where that is not enough.
     """
     for latex, spec in symbols.items():
+        if (function, latex) in MEANT:
+            if MEANT[function, latex] == symbol:
+                return True
+            continue
         name = re.split(r"[\s@]", re.sub(r"\[[^\]]*\]|^#", "", spec).strip())[0].rpartition(".")[2]
         if name and stem(plain(latex)) == stem(plain(symbol)) and f"`{name}`" in names:
             return True
@@ -194,19 +261,27 @@ class Symbols(SphinxDirective):
             number = re.match(r"0?(\w+?)_", path.name)[1]
             chapters[path.name] = (
                 number.upper() if number == "a" else number,
-                {plain(symbol) for table in SYMBOLS_TABLE.findall(text) for row in rows_of(table) for symbol in row[0]},
+                [
+                    pair
+                    for table in SYMBOLS_TABLE.findall(text)
+                    for listed, _, names in rows_of(table)
+                    for pair in zip(listed, own_names(listed, names), strict=True)
+                ],
             )
         lines = ["| symbol | name | chapters | functions |", "|---|---|---|---|"]
         notation = rows_of((HOME / "book" / "notation.md").read_text("utf8"))
-        for symbols, _, names in notation:
-            # As many names as symbols, all separated alike: each symbol has its own.
-            alike = re.fullmatch(r"`[^`]+`(, `[^`]+`)*|`[^`]+`(; `[^`]+`)*", names)
-            own = re.findall(r"`[^`]+`", names) if alike else []
-            for symbol, named in zip(symbols, own if len(own) == len(symbols) else [names] * len(symbols), strict=True):
-                used = [f"[{number}]({name})" for name, (number, known) in chapters.items() if plain(symbol) in known]
-                computing = [each for each, table in tables.items() if computes(table.symbols, symbol, names)]
-                computed = [f"{{src}}`{short(each)} <minerva_lite.{each}>`" for each in computing]
-                lines.append(f"| ${symbol}$ | {named} | {', '.join(used)} | {', '.join(computed)} |")
+        law = [pair for symbols, _, names in notation for pair in zip(symbols, own_names(symbols, names), strict=True)]
+        if stale := [pair for pair in MEANT if pair[1] not in tables[pair[0]].symbols]:
+            raise self.error(f"{stale}: no such symbol in the function's table")
+        for symbol, names in law:
+            used = [
+                f"[{number}]({name})"
+                for name, (number, table) in chapters.items()
+                if leans_on(table, symbol, names, law)
+            ]
+            computing = [each for each, table in tables.items() if computes(each, table.symbols, symbol, names)]
+            computed = [f"{{src}}`{short(each)} <minerva_lite.{each}>`" for each in computing]
+            lines.append(f"| ${symbol}$ | {names} | {', '.join(used)} | {', '.join(computed)} |")
         return lines
 
     @staticmethod
@@ -235,8 +310,21 @@ class Labels(LabelStyle):
         return label
 
 
+@template.node
+def listed(children, context, role: str):
+    """The names of an entry, "and others" at their end as "et al."."""
+    persons = context["entry"].persons.get(role, [])
+    if not persons or str(persons[-1]) != "others":
+        return template.names(role, sep=", ", sep2=" and ", last_sep=", and ").format_data(context)
+    formatted = [context["style"].format_name(person, context["style"].abbreviate_names) for person in persons[:-1]]
+    return template.words[template.join(sep=", ")[formatted], "et al."].format_data(context)
+
+
 class Bibliography(Style):
     default_label_style = Labels
+
+    def format_names(self, role: str, as_sentence: bool = True):
+        return template.sentence[listed(role)] if as_sentence else listed(role)
 
 
 def setup(app) -> dict:

@@ -80,7 +80,7 @@ def with_gradients(function: Callable[[], Any], leaves: list[Tensor]) -> Any:
 
 
 def self_check(path: Path | str) -> dict[str, str]:
-    """What a fresh run of a homework notebook says of each question: "" where nothing speaks against handing it in.
+    """What a fresh run of a homework notebook says of each question: `""` where nothing speaks against handing it in.
 
     A marked function: its example agrees. An experiment: its cell runs. An answer on paper: somebody wrote one.
 

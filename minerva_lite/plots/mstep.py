@@ -109,8 +109,8 @@ def decoupled_kl_optimum(
 ) -> tuple[tuple[float, float], dict[str, Tensor]]:
     """Best (mean, std) that a bound allows, and what it was chosen from, on a grid around the old policy N(0, 1).
 
-    The weights have mean_fit and std_fit. rule: "coupled" bounds the whole KL by eps_mean + eps_std, "new std" the
-    two parts of its exact split, "decoupled" those of `gaussian_kl_mean_std`; the fit is joint for the first, and
+    The weights have mean_fit and std_fit. rule: `"coupled"` bounds the whole KL by eps_mean + eps_std, `"new std"` the
+    two parts of its exact split, `"decoupled"` those of `gaussian_kl_mean_std`; the fit is joint for the first, and
     decoupled for the other two, where it asks for the std around the old mean. The grids are [S, M].
     """
     mean, std = torch.meshgrid(

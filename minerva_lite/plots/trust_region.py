@@ -132,7 +132,8 @@ def plot_trust_region(ax: Axes, *, kl_bound: float, stretch: float = 1.0) -> Non
 def plot_conjugate_gradient(ax: Axes, *, condition: float, steps: int) -> None:
     """Minimize (1/2) x^T M x - b^T x in two dimensions by steepest descent and by conjugate gradient.
 
-    M has eigenvalues 1 and `condition`, on axes turned by 30 degrees; both methods start at 0 and take `steps` steps.
+    M has eigenvalues 1 and `condition`, on axes turned by 30 degrees. Both methods start at 0; the first takes
+    `steps` steps, the second as many or the two that it needs.
     """
     turn = math.pi / 6.0
     basis = torch.tensor([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]], dtype=torch.float64)
