@@ -60,7 +60,9 @@ test-full: setup
 # Renders the stored outputs (no execution) and opens them in a headless Chromium.
 PAGES := page
 pages: setup
-	$(BIN)/pytest -q -n 2 -m "$(PAGES)" tests/pages
+	$(BIN)/pytest -q -n 2 -m "$(PAGES)" -k "not slow_line" tests/pages
+	@# What goes by the clock has the machine to itself.
+	$(if $(findstring not slow,$(PAGES)),,$(BIN)/pytest -q -n 0 -m "$(PAGES)" -k slow_line tests/pages)
 
 # What a first visit to each rendered page costs on a slow line: a table. After `make book`.
 measure: setup

@@ -86,9 +86,13 @@ def visit(browser, address: str) -> dict[str, float]:
               {"offline": False, "latency": 40, "downloadThroughput": speed, "uploadThroughput": speed})  # fmt: skip
     line.send("Emulation.setCPUThrottlingRate", {"rate": 2})
     page.add_init_script(WATCH)
-    page.goto(address, wait_until="networkidle", timeout=60_000)
+    page.goto(address, wait_until="load", timeout=60_000)
     page.evaluate("window.MathJax?.startup?.promise")
-    page.wait_for_timeout(500)
+    # Until nothing has come for a second. The browser's own "networkidle" sometimes never does.
+    arrived = -1
+    while arrived < len(received):
+        arrived = len(received)
+        page.wait_for_timeout(1000)
     paint, shift = page.evaluate(READ)
     context.close()
     return {"megabytes": sum(received) / 1e6, "first paint (s)": paint, "layout shift": shift}
