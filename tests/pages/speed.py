@@ -88,7 +88,7 @@ def visit(browser, address: str) -> dict[str, float]:
     page.add_init_script(WATCH)
     page.goto(address, wait_until="load", timeout=60_000)
     page.evaluate("window.MathJax?.startup?.promise")
-    # Until nothing has come for a second. The browser's own "networkidle" sometimes never does.
+    # Until nothing has come for a second: the browser itself sometimes never calls its network idle.
     arrived = -1
     while arrived < len(received):
         arrived = len(received)
