@@ -8,6 +8,7 @@ its chapters. A build without it knows no address and shows no such button.
 """
 
 import base64
+import hashlib
 import html
 import json
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from docutils import nodes
+from typeset import find_mathjax, typeset
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ROOT / ".assets" / "node_modules"
@@ -29,6 +31,14 @@ BINDER, COLAB = "https://mybinder.org", "https://colab.research.google.com"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 SHORT = 24  # characters of code that a phone has room for in one line
 MENDED = "<!-- mended -->\n"
+# As Sphinx writes a formula: tag, the rest of the tag and perhaps the equation's number, the TeX and it between marks.
+FORMULA = re.compile(
+    r'(<(?:span|div) class="math notranslate nohighlight"[^>]*)(>\s*(?:<span class="eqno">.*?</span>\s*)?)'
+    r"(\\[(\[](.*?)\\[)\]])", re.S
+)  # fmt: skip
+# What a first visit's theme is. The theme's own "auto" is no scheme: its page has no colors until its scripts have run.
+SCHEME = 'matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"'
+UNTYPESET = 'document.documentElement.classList.add("untypeset")'  # book.js takes it back
 
 
 def configure(app, config):
@@ -120,12 +130,15 @@ def mend_theme(app, exception):
     """
     if exception is not None or app.builder.format != "html":
         return
+    pages = {}
     for page in Path(app.outdir).rglob("*.html"):
         if "vendor" in page.parts or "_static" in page.parts:
             continue
         text = page.read_text("utf8")
-        if text.endswith(MENDED):  # by an earlier build; Sphinx has left the page alone since
-            continue
+        if not text.endswith(MENDED):  # by an earlier build; Sphinx has left the page alone since
+            pages[page] = text
+    places = kept_places("".join(pages.values()), app)
+    for page, text in pages.items():
         named = text.replace("<summary><span", '<summary aria-label="Show or hide the pages below"><span')
         # Its visible words, "Search the book" and the keys, are its name.
         named = re.sub(r'(<button class="[^"]*search-button-field[^"]*"[^>]*?)\s*aria-label="Search"', r"\1", named)
@@ -142,7 +155,26 @@ def mend_theme(app, exception):
         if page.name != "search.html":
             scripts = r'<script (src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*")>'
             named = re.sub(scripts, r"<script defer \1>", named)
+        named = FORMULA.sub(lambda found: found[1] + places.get(found[0], "") + found[2] + found[3], named)
+        named = named.replace('localStorage.getItem("theme") || "auto"', f'localStorage.getItem("theme") || ({SCHEME})')
+        if places:
+            named = named.replace("<head>", f"<head>\n    <script>{UNTYPESET}</script>", 1)
         page.write_text(named + MENDED, "utf8")
+
+
+def kept_places(text: str, app) -> dict[str, str]:
+    """The style that tells each formula's size (book.css), so that the page stays where it is when MathJax arrives."""
+    node_main = find_mathjax(MODULES / "mathjax" / "es5" / "node-main.js")
+    if node_main is None:
+        return {}
+    found = {each[0]: (html.unescape(each[4]), each[3].startswith(r"\[")) for each in FORMULA.finditer(text)}
+    sizes = typeset(list(found.values()), app.config.mathjax3_config["tex"]["macros"], node_main)
+    lengths = ("width", "height", "depth")
+    return {
+        element: ' style="' + ";".join(f"--{name}:{size[name]:g}" for name in lengths) + '"'
+        for element, size in zip(found, sizes, strict=True)
+        if not size["fault"]
+    }
 
 
 def breakable(code: re.Match) -> str:
@@ -177,7 +209,15 @@ def add_fallbacks(app, doctree):
             node.parent.insert(node.parent.index(node) + 1, nodes.raw("", image, format="html"))
 
 
+def digest(folders) -> str:
+    """A fingerprint of the files in these folders."""
+    files = sorted(path for folder in folders for path in Path(folder).iterdir() if path.is_file())
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
 def setup(app):
+    # Sphinx writes every page again when this has changed: the pages are made by these files.
+    app.add_config_value("made_by", digest([ROOT / "book" / "_ext", ROOT / "book" / "_static"]), "html")
     app.connect("config-inited", configure)
     app.connect("builder-inited", copy_vendor)
     app.connect("doctree-read", add_fallbacks)

@@ -1,4 +1,4 @@
-"""Say which formulas cannot be typeset: by the real MathJax in node, or by their structure alone."""
+"""Say which formulas cannot be typeset, by MathJax in node or by their structure, and how large the rest are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-CHECKER = Path(__file__).with_name("typeset_check.js")
+TYPESETTER = Path(__file__).with_name("typeset.js")
 # What the structural check knows; node, where there is one, knows all that MathJax does.
 COMMANDS = frozenset(
     re.findall(
@@ -32,10 +32,14 @@ def typesetting_faults(formulas: list[str], macros: dict, node_main: Path | None
     """Return "" or the reason of failure for each formula; ``node_main`` is MathJax's, if there is one."""
     if node_main is None:
         return [structural_fault(formula, macros) for formula in formulas]
+    return [each["fault"] for each in typeset([(formula, True) for formula in formulas], macros, node_main)]
+
+
+def typeset(formulas: list[tuple[str, bool]], macros: dict, node_main: Path) -> list[dict]:
+    """Return ``fault`` for each (TeX, is displayed), and ``width``, ``height``, ``depth`` in ex where that is ""."""
     request = json.dumps({"formulas": formulas, "macros": macros})
-    answer = subprocess.run(
-        ["node", str(CHECKER), str(node_main)], input=request, text=True, capture_output=True, timeout=120, check=False
-    )
+    command = ["node", str(TYPESETTER), str(node_main)]
+    answer = subprocess.run(command, input=request, text=True, capture_output=True, timeout=120, check=False)
     if answer.returncode:
         raise RuntimeError(f"MathJax did not run in node: {answer.stderr.strip()}")
     return json.loads(answer.stdout)

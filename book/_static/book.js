@@ -19,6 +19,8 @@
     }
     document.querySelectorAll("article :is(div.math mjx-container, div.math, .wide-inline, .highlight pre)").forEach(watch);
   };
+  const typeset = (window.MathJax?.startup?.promise ?? Promise.resolve()).catch(() => {});
+  typeset.then(() => document.fonts.ready).then(() => document.documentElement.classList.remove("untypeset"));
   addEventListener("load", () => {
     // On a phone a table's rows become blocks; each cell then says which column it is.
     for (const table of document.querySelectorAll("article table.table")) {
@@ -33,7 +35,7 @@
           if (heads[i] && !title) cell.setAttribute("data-column", heads[i]);
         });
     }
-    (window.MathJax?.startup?.promise ?? Promise.resolve()).then(look);
+    typeset.then(look);
     addEventListener("resize", look);
   });
 })();

@@ -48,9 +48,9 @@ def by_name(paths):
     return pytest.mark.parametrize("source", paths, ids=str)
 
 
-def quick_or_slow(paths):
+def quick_or_slow(paths, quick=KINDS):
     return by_name([
-        path if path.name in KINDS else pytest.param(path, marks=pytest.mark.slow, id=str(path)) for path in paths
+        path if path.name in quick else pytest.param(path, marks=pytest.mark.slow, id=str(path)) for path in paths
     ])  # fmt: skip
 
 
@@ -193,3 +193,40 @@ def test_notebooks_store_no_more_than_the_page_needs():
     for source in CHAPTERS:
         notebook = json.loads((ROOT / source).read_text("utf8"))
         assert all("execution" not in cell["metadata"] for cell in notebook["cells"]), f"{source} stores timestamps"
+
+
+# Size and TeX of each formula; none where it is wider than its line and scrolls.
+PLACES = """() => [...document.querySelectorAll('article .math')].map(each => {
+  const box = each.getBoundingClientRect();
+  return each.querySelector('.wide-inline') ? null : [box.width, box.height, each.textContent];
+})"""
+
+
+@quick_or_slow(SOURCES, {"04_trpo.ipynb", "ppo.md"})
+def test_a_formula_takes_the_place_that_was_kept_for_it(site, open_page, browser, source):
+    page, _, _ = open_page(rendered(site, source))
+    page.wait_for_selector("html:not(.untypeset)")
+    drawn, height = page.evaluate(PLACES), page.evaluate("document.documentElement.scrollHeight")
+    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 1000})
+    page = context.new_page()
+    for script in ("tex-mml-chtml.js", "book.js"):  # as long as neither has arrived
+        page.route(f"**/{script}*", lambda route: route.abort())
+    page.goto(rendered(site, source).as_uri(), wait_until="load")
+    page.wait_for_timeout(300)
+    kept, kept_height = page.evaluate(PLACES), page.evaluate("document.documentElement.scrollHeight")
+    context.close()
+    far = [
+        (before[2].strip()[:60], before[:2], after[:2])
+        for before, after in zip(kept, drawn, strict=True)
+        if after and max(abs(before[0] - after[0]), abs(before[1] - after[1])) > 2
+    ]
+    assert far == []
+    assert abs(height - kept_height) <= 0.002 * height
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_first_visit_has_its_colors_before_the_scripts(site, open_page, scheme):
+    page, _, _ = open_page(rendered(site, SOURCES[0]), color_scheme=scheme)
+    assert page.evaluate("localStorage.getItem('theme')") == scheme  # what the theme's script chose
+    written = re.search(r'dataset.theme = localStorage.getItem\("theme"\) \|\| (.*);', page.content())[1]
+    assert page.evaluate(written) == scheme
