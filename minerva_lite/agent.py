@@ -71,7 +71,7 @@ class Agent:
     def compile_parts(self) -> None:
         """What `compile` stands for: functions of tensors are traced, their operations fused; noise comes from outside.
 
-        On a GPU an update that asks for no number is recorded besides, and so is the walk through an environment there.
+        On a GPU an update that is `recordable` is recorded besides, and so is the walk through an environment there.
         """
         self.act_and_step = torch.compile(self.act_and_step)
 
@@ -119,6 +119,7 @@ class Agent:
 
         Returns diagnostics as 0-d tensors. A rollout with a non-finite number changes nothing and is counted.
         Raises ValueError: a tensor of the rollout has the wrong shape or dtype, or progress lies outside [0, 1].
+        FloatingPointError: the third refused rollout in a row; where a GPU is not waited for, `train` raises it.
         """
         self.check(rollout)
         require_unit_interval(progress=progress)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def compare(name: str, got: Tensor, wanted: Tensor, atol: float = 1e-9) -> None:
-    """Raise AssertionError naming the worst entry unless `got` equals `wanted` within `atol`."""
+    """Raise AssertionError naming the first wrong entry unless `got` equals `wanted` within `atol`."""
     if not isinstance(got, Tensor) or got.shape != wanted.shape:
         shape = tuple(got.shape) if isinstance(got, Tensor) else type(got).__name__
         raise AssertionError(f"{name}: wanted a tensor of shape {tuple(wanted.shape)}; got {shape}")

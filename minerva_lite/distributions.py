@@ -97,7 +97,7 @@ def squashed_log_prob(pre_squash: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 def categorical_log_prob(action: Tensor, logits: Tensor) -> Tensor:
     r"""Log-probability of `action` [...] (int64) under softmax(logits [..., K]): [...], nats.
 
-    Raises ValueError: `action` is not `logits` without its last axis.
+    Raises ValueError: `action` is not shaped as `logits` without its last axis.
     """
     require_same_shape(logits_without_last_axis=logits[..., 0], action=action)
     # LaTeX: \log p_j = \ell_j - \operatorname{logsumexp}_k \ell_k

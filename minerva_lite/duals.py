@@ -171,10 +171,10 @@ def vmpo_temperature_loss(
 ) -> Tensor:
     r"""V-MPO's dual of the E-step, to be minimized over eta: scalar, advantage units, differentiable in eta.
 
-    Its slope is eps_eta - KL(psi || w over its sum), both over the kept samples. Arguments as in `vmpo_weights`;
-    eps_eta: nats, above 0. normalizer: what the log-sum is measured against, "weights" (log of the sum of w over the
-    kept) or "count" (log k, as the paper prints it; the same when all w are 1, and unbounded below once the mean w
-    of the kept is under exp(-eps_eta)).
+    Its slope is eps_eta - KL(psi || w over its sum), both over the kept samples; normalizer "count" adds the log of
+    the mean w of the kept to it. Arguments as in `vmpo_weights`; eps_eta: nats, above 0. normalizer: what the log-sum
+    is measured against, "weights" (log of the sum of w over the kept) or "count" (log k, as the paper prints it; the
+    same when all w are 1, and unbounded below once the mean w of the kept is under exp(-eps_eta)).
 
     Source: Song et al. 2019, arXiv:1909.12238. Book: eq. vmpo-dual.
     Raises ValueError: shapes differ, the mask is not bool or keeps nobody, an unknown normalizer, eps_eta not above 0.

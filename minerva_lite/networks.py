@@ -1,6 +1,6 @@
 """Torsos, policies and critics (floor 2). A policy returns distribution parameters, never samples.
 
-Every policy has the same questions asked of it, each answered by a plain function of floor 1:
+Every policy has the same questions asked of it, each answered by a plain function of `distributions`:
 `log_prob(params, action)`, `entropy(params, generator)`, `kl(old, new)`, `kl_parts(old, new)`,
 `sample(params, generator)`, `mode(params)`, and `to_env(action)`, which turns the stored action into the one the
 environment gets.
@@ -184,7 +184,7 @@ class SquashedGaussianPolicy(GaussianPolicy):
     """Gaussian through tanh. The stored action is the pre-squash one; the environment gets its tanh.
 
     The KL is unchanged by the squashing; the entropy is not and has no closed form, so `entropy` is estimated from
-    one draw: the Gaussian's entropy plus the log-slope of tanh at that draw.
+    one draw: the log-slope of tanh less the Gaussian's log-density, both at that draw.
     """
 
     def log_prob(self, params: Params, action: Tensor) -> Tensor:

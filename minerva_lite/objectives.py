@@ -49,7 +49,8 @@ def vine_surrogate(log_ratio: Tensor, advantage: Tensor) -> Tensor:
 def ppo_clip_objective(log_ratio: Tensor, advantage: Tensor, clip_eps: float) -> Tensor:
     r"""PPO's clipped surrogate of each sample, to be maximized: [...], advantage units.
 
-    log_ratio: log pi_theta - log pi_b at a_t, [...], nats. advantage: [...], taken as given. clip_eps: above 0.
+    log_ratio: log pi_theta - log pi_b at a_t, [...], nats. advantage: [...], not detached here: pass it without a
+    gradient. clip_eps: above 0.
 
     Source: Schulman et al. 2017, arXiv:1707.06347, eq. 7. Book: eq. ppo-clip.
     Raises ValueError: shapes differ or clip_eps is not above 0.

@@ -113,7 +113,8 @@ PRESETS: dict[tuple[str, str], Preset] = {
         ),
         total_steps=65_536,
     ),
-    # A critic and GAE: with whole returns instead one of two seeds failed, and without a critic it ended at -900.
+    # A critic and GAE: with whole returns instead one of two seeds failed, and without a critic, on raw rewards, it
+    # ended at -997, and at -876 with a rate of 3e-3.
     ("reinforce", "Pendulum-v1"): Preset(
         REINFORCEConfig(
             num_envs=16,
@@ -126,7 +127,8 @@ PRESETS: dict[tuple[str, str], Preset] = {
         ),
         total_steps=1_000_000,
     ),
-    # It learns to hover (0), not to land (200); with the other episodes' mean instead of a critic it ended at -385.
+    # It learns to hover (0), not to land (200). With the other episodes' mean instead of a critic, on raw rewards, at a
+    # rate of 5e-3 and without an entropy bonus it ended at -385.
     ("reinforce", "LunarLander-v3"): Preset(
         REINFORCEConfig(
             num_envs=16,

@@ -20,7 +20,7 @@ def discounted_returns(
 
     Equal to `value + gae(..., lam=1)`, whatever the value function is.
 
-    Source: Sutton & Barto 2018, the n-step return. Book: eq. returns-recursion.
+    Source: Sutton & Barto 2018, the n-step return. Book: eq. ac-returns.
     Raises ValueError: shapes differ, a flag is not bool, or gamma lies outside [0, 1].
     """
     require_same_shape(reward=reward, next_value=next_value, terminated=terminated, truncated=truncated)
@@ -53,7 +53,7 @@ def gae(
 
     With lam = 0 this is the one-step TD error, with lam = 1 the bootstrapped return minus V.
 
-    Source: Schulman et al. 2016, arXiv:1506.02438. Book: eq. gae-recursion.
+    Source: Schulman et al. 2016, arXiv:1506.02438. Book: eq. ac-recursion.
     Raises ValueError: shapes differ, a flag is not bool, or gamma or lam lies outside [0, 1].
     """
     require_same_shape(reward=reward, value=value, next_value=next_value, terminated=terminated, truncated=truncated)

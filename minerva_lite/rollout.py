@@ -181,7 +181,8 @@ def collect_vine(
     `actions` actions is enumerated.
 
     Source: Schulman et al. 2015, arXiv:1502.05477, section 5.2.
-    Raises ValueError: a count below 1, an unknown proposal, or an environment whose state cannot be set.
+    Raises ValueError: a count below 1, more states than the trunk has, an unknown proposal, or an environment whose
+    state cannot be set.
     """
     require_count(trunk_steps=trunk_steps, states=states, actions=actions, branch_steps=branch_steps)
     require_one_of(("policy", "uniform"), proposal=proposal)

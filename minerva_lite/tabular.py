@@ -250,7 +250,7 @@ class TabularMDP:
 def softmax_score(policy: Tensor) -> Tensor:
     """Score d log pi(a | s) / d theta of a softmax with one logit for each (s, a): [S, A, S * A], policy [S, A].
 
-    Its entry for the logit (s', a') is 1[s = s'] (1[a = a'] - pi(a' | s)).
+    Its entry for the logit of `(s', a')` is `1[s = s'] (1[a = a'] - pi(a' | s))`.
     """
     states, actions = policy.shape
     within = torch.eye(actions, dtype=policy.dtype) - policy.unsqueeze(1)  # [S, A, A']

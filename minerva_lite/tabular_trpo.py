@@ -92,7 +92,7 @@ def error(world: TabularMDP, old: Tensor, new: Tensor) -> Tensor:
 
 
 def chain(world: TabularMDP, policy: Tensor) -> Tensor:
-    """P^pi(s' | s), [S, S]: the transitions with the policy's actions averaged out."""
+    """`P^pi(s' | s)`, [S, S]: the transitions with the policy's actions averaged out."""
     return world.averaged(policy)[0]
 
 
@@ -165,7 +165,7 @@ def minorize_maximize(world: TabularMDP, old: Tensor) -> Tensor:
 def trust_region_step(world: TabularMDP, old: Tensor, kl_bound: float) -> Tensor:
     """The policy [S, A] with the largest L among those whose average KL(old || new) is at most `kl_bound`, nats.
 
-    One price for all states, found by halving its logarithm. Book: eq. trpo-problem.
+    One price for all states, found by bisection of its logarithm. Book: eq. trpo-problem.
     Raises ValueError: the bound is not above 0.
     """
     require_positive(kl_bound=kl_bound)
@@ -184,7 +184,10 @@ def trust_region_step(world: TabularMDP, old: Tensor, kl_bound: float) -> Tensor
 def path_gradient(
     world: TabularMDP, logits: Tensor, paths: int, steps: int, generator: Generator, *, baseline: Tensor
 ) -> Tensor:
-    """Estimate from `paths` paths of `steps` steps, returns less baseline [S] for advantages: like logits [S, A]."""
+    """Estimate of the surrogate's gradient at the old policy from `paths` paths of `steps` steps: like logits [S, A].
+
+    Returns less baseline [S] stand for advantages.
+    """
     logits = logits.detach().requires_grad_()
     policy = logits.softmax(-1)
     data = world.paths(policy.detach(), paths, steps, generator)
@@ -200,9 +203,10 @@ def path_gradient(
 def vine_gradient(
     world: TabularMDP, logits: Tensor, states: int, steps: int, generator: Generator, *, common: bool
 ) -> Tensor:
-    """Estimate from `states` visited states, every action tried once for `steps` steps: like logits [S, A].
+    """Estimate of the surrogate's gradient at the old policy from `states` visited states: like logits [S, A].
 
-    common: all branches of a state see the same random numbers.
+    Every action is tried once in each of them, for `steps` steps. common: all branches of a state see the same random
+    numbers.
     """
     logits = logits.detach().requires_grad_()
     policy = logits.softmax(-1)

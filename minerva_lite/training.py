@@ -137,7 +137,8 @@ def train(
     state can be saved, and with fresh episodes, and a warning, where not.
     Raises ValueError: total_steps below one rollout, an environment that does not fit the agent, a checkpoint that
     exists without `resume`, or one of another run. OSError: a checkpoint cannot be written. OutOfMemoryError: the
-    device's memory is full. After the last two the last checkpoint stands.
+    device's memory is full. FloatingPointError: three rollouts in a row held a number that is not finite. After the
+    last three the last checkpoint stands.
     """
     require_count(total_steps=total_steps, eval_episodes=eval_episodes)
     for name, every in (("eval_every", eval_every), ("checkpoint_every", checkpoint_every)):

@@ -128,7 +128,7 @@ def line_search(
 
     Source: Schulman et al. 2015, arXiv:1502.05477, appendix C; the acceptance ratio from its code.
     Book: eq. line-search.
-    Raises ValueError: a bound, ratio or factor out of range, or fewer than one trial.
+    Raises ValueError: a bound or expected gain not above 0, a ratio or factor out of range, or fewer than one trial.
     """
     require_positive(kl_bound=kl_bound, expected_gain=expected_gain)
     require_count(max_trials=max_trials)

@@ -22,7 +22,7 @@ PPO_ABLATIONS: dict[str, dict[str, Any]] = {
     "no gradient clipping": {"max_grad_norm": 1e6},
     "normalized observations": {"normalize_obs": True},
     "scaled rewards": {"normalize_reward": True},
-    "plain SGD": {"optimizer": "sgd", "momentum": 0.9},
+    "SGD with momentum": {"optimizer": "sgd", "momentum": 0.9},
 }
 # What "--variants" may name, algorithm by algorithm: the preset, or the preset with settings changed.
 ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {

@@ -55,7 +55,10 @@ class FramesFigure(widgets.VBox):
 
 
 def few_colors(picture: Image.Image) -> Image.Image:
-    """63 colors and lossless: a third of the size, letters stay sharp, and the book's own colors stay what they are."""
+    """Reduced to 63 colors; what is written afterwards loses no more.
+
+    A third of the size, letters stay sharp, and the book's own colors stay what they are.
+    """
     own = [bytes.fromhex(color[1:]) for color in (BLUE, ORANGE, GREEN, RED, GRAY, "#FFFFFF", "#000000")]
     few = picture.quantize(56, dither=Image.Dither.NONE)
     pixels, index = np.asarray(picture), np.array(few)

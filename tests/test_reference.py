@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.formulas.symbols import DATA
+from tests.formulas.symbols import DATA, TABLES
 from tests.spelling import CSPELL, prose, prose_of_code, texts, unknown
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -189,7 +189,15 @@ def test_published_pages_lead_to_the_repository_that_built_them(monkeypatch):
 
 
 sys.path.insert(0, str(BOOK / "_ext"))
-from reference import SYMBOLS_TABLE, plain, rows_of, stem  # noqa: E402 - the pages' own reading of the tables
+from reference import (  # noqa: E402 - the pages' own reading of the tables
+    SYMBOLS_TABLE,
+    computes,
+    declared,
+    named,
+    plain,
+    rows_of,
+    stem,
+)
 
 
 def core(symbol: str) -> str:
@@ -238,3 +246,58 @@ def test_a_symbol_that_is_unused_unknown_or_renamed_is_found():
     chapter = f"## Symbols\n\n{rows}\n## More\n$\\rho_t U$\n"
     found = faults_of_symbols(chapter, notation)
     assert [words.split(" ", 1)[0] for words in found] == ["['\\\\rho_t']:", "A_t", "U", "['U']:"]
+
+
+@pytest.mark.parametrize(("function", "symbol"), [
+    ("returns.leave_one_out_baseline", "G_t"),  # G_{ti}: an index of two letters
+    ("objectives.vine_surrogate", "A_t"),
+    ("agents.mpo.MPOAgent.fit_loss", "a_t"),
+    ("bounds.tv_bound", r"\mathrm{TV}_{\max}"),  # \mathrm{max}
+    ("duals.estep_weights", "p_{ib}"),  # its logarithm, an argument
+    ("duals.vmpo_temperature_loss", "W"),  # its logarithm, computed
+    ("agents.vmpo.VMPOAgent.loss", "R_t"),  # batch['value_target']
+    ("objectives.policy_gradient_loss", r"\pi_\theta"),  # with its arguments
+    ("trust_region.conjugate_gradient", r"\alpha_k"),
+])  # fmt: skip
+def test_a_function_stands_beside_a_symbol_of_its_formulas(function, symbol):
+    assert [computes(function, TABLES[function].symbols, *pair) for pair in law_of(symbol)] == [True]
+
+
+@pytest.mark.parametrize(("function", "symbol"), [
+    ("returns.leave_one_out_baseline", "m_t"),  # m_{ti} masks what no top-k chose
+    ("returns.discounted_returns", "b"),  # b_t is what stands in for the future
+    ("agents.reinforce.REINFORCEAgent.state_weight", "r_t"),
+    ("returns.gae", "r(s, a)"),
+    ("objectives.importance_surrogate", r"\rho_t"),  # an argument that is named otherwise
+])  # fmt: skip
+def test_a_function_does_not_stand_beside_a_symbol_that_only_looks_alike(function, symbol):
+    assert [computes(function, TABLES[function].symbols, *pair) for pair in law_of(symbol)] == [False]
+
+
+def law_of(symbol: str) -> list[tuple[str, str]]:
+    return [pair for pair in named(rows_of((BOOK / "notation.md").read_text("utf8"))) if pair[0] == symbol]
+
+
+def test_every_symbol_has_its_own_names():
+    rows = "| $V(s_t),\\ V(s')$; $V$ | m | `value`, `next_value`; `critic` |\n| $F$; $x$ | m | `fisher`, `step` |\n"
+    assert dict(named(rows_of(rows + "| $T,\\ U$ | m | `backup` |\n| $K$ | m | |\n"))) == {
+        "V(s_t)": "`value`", "V(s')": "`next_value`", "V": "`critic`", "F": "`fisher`", "x": "`step`",
+        "T": "`backup`", "U": "`backup`", "K": "",
+    }  # fmt: skip
+    # Several symbols with a list of names that cannot be dealt out would each seem to have them all.
+    notation = rows_of((BOOK / "notation.md").read_text("utf8"))
+    assert [row for row in notation if len(row[0]) > 1 < len(names_in(row[2])) != len(row[0])] == []
+
+
+@pytest.mark.parametrize(("spec", "wanted"), [
+    ("reward [t b]", ("reward", "", "t b")),
+    ("self.config.gamma", ("self.config.gamma", "", "")),
+    ("batch['psi'] [t]", ("batch['psi']", "", "t")),
+    ("old[0] [b d]", ("old[0]", "", "b d")),
+    ("action[:,:,:] [i b d]", ("action", "", "i b d")),
+    ("product.matrix @[i]", ("product", "@", "i")),
+    ("#[t b]", ("", "#", "t b")),
+    ("[t b]", ("", "", "t b")),
+])  # fmt: skip
+def test_a_symbol_of_the_formula_checks_is_shown_by_its_name_in_the_code(spec, wanted):
+    assert declared(spec) == wanted

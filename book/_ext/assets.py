@@ -29,6 +29,14 @@ MANAGER = "@jupyter-widgets/html-manager"
 LAUNCHED_BRANCH = "notebooks"
 BINDER, COLAB = "https://mybinder.org", "https://colab.research.google.com"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+# Where a long name may break: after its marks, and not before the last letters of a file's name.
+PLACE = re.compile(r"(?<=[A-Za-z0-9_][_./(:=])(?=[A-Za-z]\w{3})")
+TEXT = re.compile(r'<span class="math.*?</span>|(?<=>)[^<]+', re.S)  # between two tags; formulas stay as they are
+# Names that a line may not end within, where they are text: not in tags, nor in what is no prose.
+NAMES = re.compile(
+    r"<(script|style|svg|pre|code|noscript)\b.*?</\1>|<[^>]*>|(?P<name>\b(?:V-MPO|[EM]-step|Q-learning)\b)(?:[,.;:)]+)?",
+    re.S,
+)
 SHORT = 24  # characters of code that a phone has room for in one line
 MENDED = "<!-- mended -->\n"
 # As Sphinx writes a formula: tag, the rest of the tag and perhaps the equation's number, the TeX and it between marks.
@@ -144,6 +152,9 @@ def mend_theme(app, exception):
         named = re.sub(r'(<button class="[^"]*search-button-field[^"]*"[^>]*?)\s*aria-label="Search"', r"\1", named)
         literal = r'<code class="([^"]*\bliteral\b[^"]*)">((?:<span class="pre">[^<]*</span>\s*)+)</code>'
         named = re.sub(literal, breakable, named)
+        named = re.sub(r"<(h[1-4])>.*?</\1>", lambda found: TEXT.sub(broken, found[0]), named, flags=re.S)
+        if page.name == "genindex.html":
+            named = re.sub(r'(?<=<a href=")[^<]*</a>', lambda found: TEXT.sub(broken, found[0]), named)
         named = re.sub(r"(Solution to)(<a [^>]*>) ", r"\1 \2", named)  # the space is no link
         if 'id="pst-secondary-sidebar"' not in named:  # a wider column, from the first paint on
             named = re.sub(r'<body(?: class="([^"]*)")?', r'<body class="without-contents \1"', named, count=1)
@@ -152,6 +163,8 @@ def mend_theme(app, exception):
         named = re.sub(formula, r'<span class="unbroken">\1</span>', named)
         picture = r'(<figure\b[^>]*>\s*)(<img\b[^>]*?src="([^"]*_images/[^"]+)"[^>]*>)'
         named = re.sub(picture, r'\1<a class="picture" href="\3">\2</a>', named)
+        start = named.find("<article")
+        named = named[:start] + NAMES.sub(whole, named[start:]) if start >= 0 else named
         if page.name != "search.html":
             scripts = r'<script (src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*")>'
             named = re.sub(scripts, r"<script defer \1>", named)
@@ -178,10 +191,19 @@ def kept_places(text: str, app) -> dict[str, str]:
 
 
 def breakable(code: re.Match) -> str:
-    """Code that may break within its words; where it is short, only a heading's does (book.css)."""
+    """Code that may break within its words; where it is short, only a heading's does (book.css). Options stay whole."""
     words = html.unescape(re.sub(r"<[^>]*>", "", code[2]))
     short = " short" if len(words) <= SHORT else ""
-    return f'<code class="{code[1]}{short}">{re.sub(r"(?<=[A-Za-z0-9_][_./(:=])(?=[A-Za-z])", "<wbr>", code[2])}</code>'
+    inside = re.sub(r"(?<![\w-])--[a-z][a-z-]*", r'<span class="unbroken">\g<0></span>', PLACE.sub("<wbr>", code[2]))
+    return f'<code class="{code[1]}{short}">{inside}</code>'
+
+
+def whole(found: re.Match) -> str:
+    return f'<span class="unbroken">{found[0]}</span>' if found["name"] else found[0]
+
+
+def broken(text: re.Match) -> str:
+    return text[0] if text[0].startswith("<") else PLACE.sub("<wbr>", text[0])
 
 
 def copy(source, target):

@@ -10,7 +10,7 @@
 The first shows each public function and class of a module with its signature as it stands in the file, since the
 comments there say shapes and units, and its docstring, read as Markdown. The second gives, function by function, the
 table that the formula checks evaluate (tests/formulas/symbols.py); the third, for each symbol of the notation, the
-chapters that lean on it and the functions that compute with it.
+chapters that lean on it (where none does, those that hold it) and the functions that compute with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import json
 import re
 import sys
 import textwrap
-from pathlib import Path
 
 from annotated import EQUATION, HOME
 from docutils import nodes
@@ -36,25 +35,63 @@ from sphinx.util.docutils import SphinxDirective
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 SYMBOLS_TABLE = re.compile(r"^## Symbols.*?$(.*?)(?=^## |\Z)", re.M | re.S)
 ROW = re.compile(r"^\| ((?:\$|\\\|)[^\n]*?) \| ([^\n]+?) \|(?: ([^\n]*?))? \|$", re.M)  # the last cell may be empty
+MATH = re.compile(r"\$\$.*?\$\$|\$[^$]+\$|^```\{math\}.*?^```", re.M | re.S)
 # Where a function's letter is not the notation's although letter and name agree, or is although they do not: which
 # symbol of the notation it is, "" for none.
 MEANT = {
+    ("agents.mpo.MPOAgent.candidates", "Q'_{ib}"): "Q'",
     ("agents.mpo.MPOAgent.estep", "g"): r"g(\eta)",
-    ("duals._kept_logits", "c"): "",
-    ("duals.temperature_loss", "g"): r"g(\eta)",
-    ("duals.vmpo_temperature_loss", "c"): "",
-    ("duals.vmpo_temperature_loss", "g"): r"g(\eta)",
-    ("normalizer.Normalizer.absorb", r"\mu"): "",
-    ("normalizer.Normalizer.normalize", r"\mu"): "",
+    ("agents.mpo.MPOAgent.expected_value", "Q'(s, a)"): "Q'",
+    ("agents.mpo.MPOAgent.expected_value", "Q'(s, a_i)"): "Q'",
+    ("agents.mpo.MPOAgent.fit_loss", r"\mu_b"): r"\mu",
+    ("agents.mpo.MPOAgent.fit_loss", r"\mu^{\mathrm{old}}_b"): r"\mu_{\mathrm{old}}",
+    ("agents.mpo.MPOAgent.fit_loss", r"\sigma_b"): r"\sigma",
+    ("agents.mpo.MPOAgent.fit_loss", r"\sigma^{\mathrm{old}}_b"): r"\sigma_{\mathrm{old}}",
     ("agents.ppo.PPOAgent.critic_loss", r"V_{\mathrm{old}}(s_t)"): r"V_{\mathrm{old}}",
+    ("agents.reinforce.REINFORCEAgent.state_weight", "r_t"): "",  # only its shape counts
+    ("agents.vmpo.VMPOAgent.estep", r"\log w_t"): r"w^{\mathrm{imp}}",
+    ("agents.vmpo.VMPOAgent.loss", "g"): r"g(\eta)",
     ("bounds.average_kl_bound", r"\varepsilon'"): r"\varepsilon'_\pi",
     ("bounds.cpi_bound", r"\varepsilon'"): r"\varepsilon'_\pi",
+    ("diagnostics.explained_variance", "R_t"): "R_t",
+    ("distributions.gaussian_kl", r"\mathrm{KL}_i"): r"\mathrm{KL}(\pi_{\mathrm{old}} \Vert \pi_{\mathrm{new}})",
+    ("distributions.gaussian_kl", r"\mu^{\mathrm{old}}_i"): r"\mu_{\mathrm{old}}",
+    ("distributions.gaussian_kl", r"\sigma^{\mathrm{old}}_i"): r"\sigma_{\mathrm{old}}",
+    ("distributions.gaussian_kl_mean_std", r"\mathrm{KL}^\mu_i"): r"\mathrm{KL}^\mu",
+    ("distributions.gaussian_kl_mean_std", r"\mathrm{KL}^\sigma_i"): r"\mathrm{KL}^\sigma",
+    ("distributions.gaussian_kl_mean_std", r"\mu^{\mathrm{old}}_i"): r"\mu_{\mathrm{old}}",
+    ("distributions.gaussian_kl_mean_std", r"\sigma^{\mathrm{old}}_i"): r"\sigma_{\mathrm{old}}",
+    ("duals._kept_logits", "c"): "",
+    ("duals._kept_logits", r"\log w_t"): r"w^{\mathrm{imp}}",
+    ("duals.estep_weights", "Q_{ib}"): "Q(s_t, a_t)",
+    ("duals.positive", r"\tilde{\eta}"): r"\tilde\eta",
+    ("duals.project_raw", r"\tilde{\eta}"): r"\tilde\eta",
+    ("duals.raw_of", r"\eta"): r"\eta",
+    ("duals.temperature_loss", "Q_{ib}"): "Q(s_t, a_t)",
+    ("duals.temperature_loss", "g"): r"g(\eta)",
+    ("duals.top_k_mask", "e_t"): r"w^{\mathrm{res}}",
+    ("duals.vmpo_temperature_loss", "c"): "",
+    ("duals.vmpo_temperature_loss", "g"): r"g(\eta)",
+    ("duals.vmpo_temperature_loss", r"\log w_t"): r"w^{\mathrm{imp}}",
+    ("normalizer.Normalizer.absorb", r"\mu"): "",
+    ("normalizer.Normalizer.normalize", r"\mu"): "",
+    ("objectives.adapt_kl_penalty", r"\delta_{\mathrm{KL}}"): r"\delta_{\mathrm{KL}}",
     ("objectives.adapt_kl_penalty", "n"): "",
     ("objectives.clipped_value_loss", r"V_{\mathrm{old}}(s_t)"): r"V_{\mathrm{old}}",
     ("objectives.clipped_value_loss", "m_t"): "",
     ("objectives.normalize_advantage", "c_t"): "",
+    ("objectives.weighted_nll", r"\log \pi_{ib}"): r"\pi_\theta",
+    ("on_policy.OnPolicyAgent.log_ratio", r"\log \rho_t"): r"\log\rho_t",
+    ("returns.leave_one_out_baseline", "b_{ti}"): "b",
+    ("returns.leave_one_out_baseline", "m_{ti}"): "",
+    ("trust_region.conjugate_gradient", "x_k"): "x",
+    ("trust_region.fisher_vector_product", "F"): "F",
+    ("trust_region.fisher_vector_product", r"(F + \omega I) v"): "F v",
     ("trust_region.line_search", r"c_{\mathrm{accept}}"): "c",
+    ("trust_region.predicted_gain", "s"): r"\Delta\theta",
 }
+# Symbols that stand for much else too: the chapters where they mean what the notation says.
+SAID = {"N": ["6", "6b"], "W": ["7"], "Z": ["7"], "r_k": ["4b"], "w": ["3"]}
 
 
 def public(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -146,26 +183,43 @@ class Api(SphinxDirective):
 
 
 def rows_of(text: str) -> list[tuple[list[str], str, str]]:
-    """(symbols, meaning, names) of each row of the tables in this Markdown."""
+    """(symbols, meaning, names) of each row of the tables in this Markdown.
+
+    A row whose symbols and names have as many groups, parted by semicolons, is as many rows.
+    """
     found = []
     for symbols, meaning, names in ROW.findall(text):
-        # A comma within parentheses parts arguments, and `\\,` is a space.
-        parts = [re.split(r"(?<!\\)[,;]\s*(?:\\ )?(?![^()]*\))", each) for each in re.findall(r"\$([^$]+)\$", symbols)]
-        found.append(([part.strip() for group in parts for part in group], meaning, names or ""))
+        groups, owned = re.split(r"; (?=\$)", symbols), (names or "").split("; ")
+        if len(groups) != len(owned):
+            groups, owned = [symbols], [names or ""]
+        for group, own in zip(groups, owned, strict=True):
+            listed = []
+            for each in re.findall(r"\$([^$]+)\$", group):
+                # A comma within parentheses parts arguments, and `\\,` is a space.
+                listed += [part.strip() for part in re.split(r"(?<!\\)[,;]\s*(?:\\ )?(?![^()]*\))", each)]
+            found.append((listed, meaning, own))
     return found
 
 
 def own_names(symbols: list[str], names: str) -> list[str]:
-    """The names of each symbol of a row: its own where there are as many, all separated alike, else all of them."""
-    alike = re.fullmatch(r"`[^`]+`(, `[^`]+`)*|`[^`]+`(; `[^`]+`)*", names)
-    own = re.findall(r"`[^`]+`", names) if alike else []
+    """The names of each symbol of a row: its own where there are as many, else all of them."""
+    own = re.findall(r"`[^`]+`", names) if re.fullmatch(r"`[^`]+`(, `[^`]+`)*", names) else []
     return own if len(own) == len(symbols) else [names] * len(symbols)
 
 
+def named(rows: list[tuple[list[str], str, str]]) -> list[tuple[str, str]]:
+    """Each symbol of the rows with its names."""
+    return [pair for symbols, _, names in rows for pair in zip(symbols, own_names(symbols, names), strict=True)]
+
+
+def squeezed(text: str) -> str:
+    """LaTeX without what does not tell symbols apart: spaces, braces, the two ways to write a maximum."""
+    return re.sub(r"\\[,!;]|[\s{}]", "", re.sub(r"\\mathrm\{(max|min)\}", r"\\\1", text))
+
+
 def plain(symbol: str) -> str:
-    """A symbol without what does not tell it apart: spaces, braces, a definition, a divergence's two sides."""
-    symbol = re.sub(r"\s*=.*|\([^()]*\\Vert[^()]*\)", "", symbol)
-    return re.sub(r"\\[,!;]|[\s{}]", "", symbol)
+    """A symbol squeezed, without a definition and a divergence's two sides."""
+    return squeezed(re.sub(r"\s*=.*|\([^()]*\\Vert[^()]*\)", "", symbol))
 
 
 def bare(symbol: str) -> str:
@@ -189,8 +243,8 @@ def meets(symbol: str, other: str) -> int:
         return 3
     if bare(symbol) == bare(other):
         return 2
-    indexed = stem(plain(symbol)) != plain(symbol) and stem(plain(other)) != plain(other)
-    return int(indexed and stem(plain(symbol)) == stem(plain(other)))
+    indexed = stem(symbol) != symbol and stem(other) != other
+    return int(indexed and plain(stem(symbol)) == plain(stem(other)))
 
 
 def leans_on(table: list[tuple[str, str]], symbol: str, names: str, law: list[tuple[str, str]]) -> bool:
@@ -208,8 +262,27 @@ def leans_on(table: list[tuple[str, str]], symbol: str, names: str, law: list[tu
     return False
 
 
+def holding(pages: dict[str, tuple[str, str]], symbol: str, names: str) -> list[str]:
+    """The chapters whose formulas hold this symbol: those whose code has its name, or all if it is no mere letter."""
+    letter = plain(symbol)
+    alone = re.compile(rf"(?<![A-Za-z\\]){re.escape(letter)}(?![A-Za-z_^'])")
+    found = [link for link, (formulas, _) in pages.items() if alone.search(formulas)]
+    if symbol in SAID:
+        return [link for link in found if re.match(r"\[(\w+)\]", link)[1] in SAID[symbol]]
+    own = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in re.findall(r"`([^`]+)`", names)) or "$^")
+    called = [link for link in found if own.search(pages[link][1])]
+    return called or ([] if re.fullmatch(r"\\?[A-Za-z]+", letter) else found)
+
+
+def declared(spec: str) -> tuple[str, str, str]:
+    """(name, kind, axes) of a symbol in the table of the formula checks; kind is "#" for a count, "@" for a map."""
+    name, kind, axes = re.fullmatch(r"(.*?)\s*([#@]?)(?:\[([a-z ]*)\])?", spec).groups()
+    name = re.sub(r"\[[:,]+\]$", "", name)  # such a slice only asks for so many axes
+    return name.partition(".")[0] if kind == "@" else name, kind, axes or ""
+
+
 def computes(function: str, symbols: dict[str, str], symbol: str, names: str) -> bool:
-    """Whether a function's formulas hold this symbol of the notation.
+    """Whether a function's formulas hold this symbol of the notation, or its logarithm.
 
     One letter means different things in different places, so what has a name in the code must have the notation's,
     and what a line computes must be the same to the index. ``MEANT`` says where that is not enough.
@@ -219,11 +292,14 @@ def computes(function: str, symbols: dict[str, str], symbol: str, names: str) ->
             if MEANT[function, latex] == symbol:
                 return True
             continue
-        name = re.split(r"[\s@]", re.sub(r"\[[^\]]*\]|^#", "", spec).strip())[0].rpartition(".")[2]
-        if name and stem(plain(latex)) == stem(plain(symbol)) and f"`{name}`" in names:
-            return True
-        if not name and plain(latex) == plain(symbol):
-            return True
+        name = (re.findall(r"[A-Za-z_]\w*", declared(spec)[0]) or [""])[-1]  # `psi` of `batch['psi']`
+        for form in (latex, latex.removeprefix(r"\log ")):
+            if not name and plain(form) == plain(symbol):
+                return True
+            # A policy and a value stand with their arguments here, and without there.
+            alike = plain(stem(symbol)) in (plain(stem(form)), bare(stem(form)))
+            if name and alike and f"`{name}`" in names:
+                return True
     return False
 
 
@@ -247,47 +323,40 @@ class Symbols(SphinxDirective):
         for function, table in tables.items():
             lines += [f"{{src}}`{function} <minerva_lite.{function}>`", "", "| symbol | name | axes |", "|---|---|---|"]
             for latex, spec in table.symbols.items():
-                name, axes = re.fullmatch(r"(.*?)\s*@?(?:\[([^\]]*)\])?", spec).groups()
-                named = f"`{name}`" if name and not name.startswith("#") else "computed here" if not name else "a count"
-                lines.append(f"| ${latex}$ | {named} | {f'`[{axes}]`' if axes else 'a number'} |")
+                name, kind, axes = declared(spec)
+                called = f"`{name}`" if name else f"count of `[{axes}]`" if kind == "#" else "computed here"
+                shape = "a number" if kind == "#" or not axes else f"{'a map on ' if kind == '@' else ''}`[{axes}]`"
+                lines.append(f"| ${latex}$ | {called} | {shape} |")
             lines.append("")
         return lines
 
     def of_book(self, tables: dict) -> list[str]:
-        chapters = {}
+        chapters, pages = {}, {}
         for path in sorted((HOME / "book").glob("[0-9]*.ipynb")) + [HOME / "book" / "a_prerequisites.ipynb"]:
             self.env.note_dependency(str(path))
-            text = "\n\n".join(self.markdown(path))
+            cells = json.loads(path.read_text("utf8"))["cells"]
+            text, code = ("\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == kind)
+                          for kind in ("markdown", "code"))  # fmt: skip
             number = re.match(r"0?(\w+?)_", path.name)[1]
-            chapters[path.name] = (
-                number.upper() if number == "a" else number,
-                [
-                    pair
-                    for table in SYMBOLS_TABLE.findall(text)
-                    for listed, _, names in rows_of(table)
-                    for pair in zip(listed, own_names(listed, names), strict=True)
-                ],
-            )
+            link = f"[{number.upper() if number == 'a' else number}]({path.name})"
+            chapters[link] = named(rows_of("\n".join(SYMBOLS_TABLE.findall(text))))
+            pages[link] = squeezed("\n".join(MATH.findall(text))), code
+        law = named(rows_of((HOME / "book" / "notation.md").read_text("utf8")))
+        known = {"", *(symbol for symbol, _ in law)}
+        stale = [(name, latex) for (name, latex), symbol in MEANT.items()
+                 if latex not in tables[name].symbols or symbol not in known]  # fmt: skip
+        if stale or SAID.keys() - known:
+            raise self.error(f"{stale} or {SAID.keys() - known}: not in the function's table, or not in the notation")
         lines = ["| symbol | name | chapters | functions |", "|---|---|---|---|"]
-        notation = rows_of((HOME / "book" / "notation.md").read_text("utf8"))
-        law = [pair for symbols, _, names in notation for pair in zip(symbols, own_names(symbols, names), strict=True)]
-        if stale := [pair for pair in MEANT if pair[1] not in tables[pair[0]].symbols]:
-            raise self.error(f"{stale}: no such symbol in the function's table")
         for symbol, names in law:
-            used = [
-                f"[{number}]({name})"
-                for name, (number, table) in chapters.items()
-                if leans_on(table, symbol, names, law)
-            ]
+            used = [link for link, table in chapters.items() if leans_on(table, symbol, names, law)]
+            used = used or holding(pages, symbol, names)
             computing = [each for each, table in tables.items() if computes(each, table.symbols, symbol, names)]
             computed = [f"{{src}}`{short(each)} <minerva_lite.{each}>`" for each in computing]
-            lines.append(f"| ${symbol}$ | {names} | {', '.join(used)} | {', '.join(computed)} |")
+            if used or computed:
+                shown = re.sub(r"\s*=.*", "", symbol)  # a definition would make the column as wide
+                lines.append(f"| ${shown}$ | {names} | {', '.join(used)} | {', '.join(computed)} |")
         return lines
-
-    @staticmethod
-    def markdown(path: Path) -> list[str]:
-        cells = json.loads(path.read_text("utf8"))["cells"]
-        return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
 
 
 def find_shown(app) -> None:

@@ -12,10 +12,12 @@
     mark(each);
   };
   const look = () => {
-    for (const math of document.querySelectorAll("article :is(p, li, td, dd) mjx-container:not([display])")) {
+    const inline = document.querySelectorAll("article :is(p, li, td, dd) mjx-container:not([display])");
+    for (const math of inline) math.classList.remove("wide-inline"); // it narrows the column it stands in
+    for (const math of inline) {
       let line = math.closest("p, li, td, dd");
       while (!line.clientWidth && line.parentElement) line = line.parentElement; // an inline one has no width
-      math.classList.toggle("wide-inline", drawn(math) > line.clientWidth);
+      math.classList.toggle("wide-inline", drawn(math) > line.getBoundingClientRect().width + 1);
     }
     document.querySelectorAll("article :is(div.math mjx-container, div.math, .wide-inline, .highlight pre)").forEach(watch);
   };
@@ -25,16 +27,27 @@
     // On a phone a table's rows become blocks; each cell then says which column it is.
     for (const table of document.querySelectorAll("article table.table")) {
       const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
-      for (const row of table.querySelectorAll("tbody tr"))
+      const rows = [...table.querySelectorAll("tbody tr")];
+      // The first cell is the block's title, unless a row's is a bare number or a whole sentence.
+      const titled = rows.every(({ children: [first] }) => {
+        const words = first?.textContent.trim() ?? "";
+        return words.length < 60 && !/^[\d.,–]+$/.test(words);
+      });
+      for (const row of rows)
         [...row.children].forEach((cell, i) => {
           const words = cell.textContent.trim();
           const nothing = i > 0 && (words === "" || words === "—") && !cell.querySelector("img, input");
           cell.classList.toggle("nothing", nothing);
-          // The first cell is the block's title, unless it is a bare number or a whole sentence.
-          const title = i === 0 && words.length < 60 && !/^[\d.,–]+$/.test(words);
-          if (heads[i] && !title) cell.setAttribute("data-column", heads[i]);
+          if (heads[i] && !(i === 0 && titled)) cell.setAttribute("data-column", heads[i]);
         });
     }
+    // The list of contents shows the entry where the reader is, also where it is longer than the window.
+    addEventListener("activate.bs.scrollspy", ({ relatedTarget: link }) => {
+      const box = link?.closest(".bd-sidebar-secondary");
+      if (!box) return;
+      const at = link.getBoundingClientRect(), frame = box.getBoundingClientRect();
+      if (at.top < frame.top || at.bottom > frame.bottom) box.scrollTop += at.top - frame.top - frame.height / 2;
+    });
     typeset.then(look);
     addEventListener("resize", look);
   });

@@ -244,7 +244,7 @@ class MPOAgent(Agent):
         return retrace_targets(batch.reward, q_value, next_value, log_ratio, *ends, gamma=c.gamma, lam=c.lam)
 
     def expected_value(self, obs: Tensor) -> Tensor:
-        """E_{a ~ target policy} Q'(s, a) for obs [..., O]: [...], exact for a finite action set, else a sample mean."""
+        """`E_{a ~ target policy} Q'(s, a)` of obs [..., O]: [...], exact for finite action sets, else a sample mean."""
         params = self.target_policy(obs)
         if self.policy.discrete:
             values = self.target_critic(obs)
@@ -260,7 +260,7 @@ class MPOAgent(Agent):
         return self.policy.sample(tuple(p.expand(samples, *p.shape) for p in params), self.generator)
 
     def candidates(self, states: Tensor, old: Params) -> tuple[Tensor, Tensor, Tensor]:
-        """What the E-step reweights: actions [N, B, ...], their log-weights before, [N, B], and Q' of them, [N, B]."""
+        """What the E-step reweights: actions [N, B, ...], their log-weights before, [N, B], and their `Q'`, [N, B]."""
         if self.policy.discrete:
             # LaTeX: \log p_{ab} = \ell_{ba} - \operatorname{logsumexp}_j \ell_{bj}
             log_prior = old[0].log_softmax(-1).T
@@ -348,7 +348,7 @@ class MPOAgent(Agent):
         return figures
 
     def fit_loss(self, action: Tensor, weights: Tensor, old: Params, params: Params) -> Tensor:
-        """The M-step's weighted likelihood; a Gaussian's mean with the old std, its std with the old mean."""
+        """The M-step's weighted negative log-likelihood; a Gaussian's mean with the old std, std with the old mean."""
         if self.policy.discrete:
             wide = params[0].expand(*action.shape, -1)
             log_prob = self.policy.log_prob((wide,), action)

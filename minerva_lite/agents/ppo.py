@@ -114,12 +114,12 @@ class PPOAgent(OnPolicyAgent):
         if c.objective == "kl_penalty":
             # LaTeX: L^\pi = -\operatorname{mean}_t \left[ \rho_t A_t' - \beta_{\mathrm{KL}}\, \mathrm{KL}_t \right]
             return kl_penalty_loss(log_ratio, advantage, kl, self.kl_penalty)
-        # LaTeX: L^\pi = -\operatorname{mean}_t \min\left(\rho_t A_t', \operatorname{clip}(\rho_t, 1 - \varepsilon, 1 + \varepsilon) A_t'\right)
+        # LaTeX: L^\pi = -\operatorname{mean}_t \min\left(\rho_t A_t', \operatorname{clip}(\rho_t, 1 - \varepsilon_{\mathrm{clip}}, 1 + \varepsilon_{\mathrm{clip}}) A_t'\right)
         return ppo_clip_loss(log_ratio, advantage, c.clip_eps)
 
     def critic_loss(self, value: Tensor, value_old: Tensor, value_target: Tensor) -> Tensor:
         if self.config.clip_value:
-            # LaTeX: L^V = \tfrac{1}{2}\, \operatorname{mean}_t \max\left( (V(s_t) - R_t)^2, (V_{\mathrm{old}}(s_t) + \operatorname{clip}(V(s_t) - V_{\mathrm{old}}(s_t), -\varepsilon, \varepsilon) - R_t)^2 \right)
+            # LaTeX: L^V = \tfrac{1}{2}\, \operatorname{mean}_t \max\left( (V(s_t) - R_t)^2, (V_{\mathrm{old}}(s_t) + \operatorname{clip}(V(s_t) - V_{\mathrm{old}}(s_t), -\varepsilon_{\mathrm{clip}}, \varepsilon_{\mathrm{clip}}) - R_t)^2 \right)
             return clipped_value_loss(value, value_old, value_target, self.config.clip_eps)
         # LaTeX: L^V = \tfrac{1}{2}\, \operatorname{mean}_t \left[ (V(s_t) - R_t)^2 \right]
         return value_loss(value, value_target)

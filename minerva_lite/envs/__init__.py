@@ -47,8 +47,9 @@ def make_env(
     EnvPool's id; `evaluate` needs Gymnasium to have one of that name too), or `auto` (torch where there is a
     torch-native twin, Gymnasium otherwise). stagger: let the first episodes of torch-native environments begin with
     their clocks apart, so that the time limit does not end all of them together.
-    Raises ValueError: an unknown id or back end, fewer than one environment, or spaces no agent here can handle.
-    ImportError: the optional packages of the back end or of dm_control are missing.
+    Raises ValueError: an unknown id or back end, fewer than one environment, `stagger` for one that is not
+    torch-native, or spaces no agent here can handle. ImportError: the optional packages of the back end or of
+    dm_control are missing. `gymnasium.error.DependencyNotInstalled`: MuJoCo or Box2D is missing.
     """
     require_one_of(("auto", "torch", "gymnasium", "parallel", "envpool"), backend=backend)
     require_count(num_envs=num_envs)

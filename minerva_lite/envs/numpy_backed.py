@@ -132,7 +132,7 @@ class GymEnv(NumpyEnv):
         return self._obs(obs)
 
     def state_dict(self) -> dict[str, Any] | None:
-        """All that the next steps depend on; None if an environment has a part that `snapshot` cannot read."""
+        """All that the next steps depend on; None if `parallel`, or if `snapshot` cannot read a part of one."""
         if not hasattr(self.env, "envs"):  # they live in other processes
             return None
         try:

@@ -97,8 +97,8 @@ class TorchEnv:
         twin.generator = Generator(device=self.device).manual_seed(seed)
         return twin
 
-    def _uniform(self, *high: float) -> Tensor:
-        """[B, S] uniform on [-high, high]."""
+    def uniform(self, *high: float) -> Tensor:
+        """Return [B, S] uniform on [-high, high], a bound for each of the S numbers of a state."""
         if high not in self._bounds:  # kept: carried to the device at every step it would be waited for
             self._bounds[high] = torch.tensor(high, dtype=self.dtype, device=self.device)
         unit = torch.rand(self.num_envs, self.state_dim, generator=self.generator, dtype=self.dtype, device=self.device)
@@ -112,7 +112,7 @@ class TorchPendulum(TorchEnv):
     max_steps, state_dim = 200, 2
 
     def initial(self) -> Tensor:
-        return self._uniform(math.pi, 1.0)
+        return self.uniform(math.pi, 1.0)
 
     def observe(self, state: Tensor) -> Tensor:
         angle, speed = state.unbind(-1)
@@ -135,7 +135,7 @@ class TorchCartPole(TorchEnv):
     max_steps, state_dim = 500, 4
 
     def initial(self) -> Tensor:
-        return self._uniform(0.05, 0.05, 0.05, 0.05)
+        return self.uniform(0.05, 0.05, 0.05, 0.05)
 
     def observe(self, state: Tensor) -> Tensor:
         return state

@@ -39,7 +39,8 @@ def check_example(
 def check_runs(table: Any) -> None:
     """Raise AssertionError unless `table` [rows, 3] of (setting, seed, final return) can carry a comparison.
 
-    Finite numbers; two settings or more; five seeds or more for each, the same ones for all, none twice.
+    Finite numbers, whole ones for setting and seed; two settings or more; five seeds or more for each, the same ones
+    for all, none twice; returns that are not all equal.
     """
     table = table if isinstance(table, Tensor) else torch.as_tensor(table)
     if table.ndim != 2 or table.shape[1] != 3 or not len(table):

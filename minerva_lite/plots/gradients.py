@@ -13,7 +13,7 @@ from ..style import BLUE, GRAY, GREEN, ORANGE, RED
 
 
 def plot_direction_cosine(ax: Axes, gamma: Tensor, cosines: Mapping[str, Tensor]) -> None:
-    """Cosine of two directions against the horizon 1 / (1 - gamma), gamma [G]: median and 10 to 90 % of each [N, G]."""
+    """Cosine of two directions against the horizon 1 / (1 - gamma), gamma [G]: median and 10 to 90% of each [N, G]."""
     horizon = 1.0 / (1.0 - gamma)
     for (name, cosine), style in zip(cosines.items(), ("-", "--", ":"), strict=False):
         low, middle, high = cosine.quantile(torch.tensor([0.1, 0.5, 0.9], dtype=cosine.dtype), dim=0)

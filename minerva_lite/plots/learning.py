@@ -61,7 +61,10 @@ def plot_diagnostics(axes: Any, history: Any, names: Sequence[str]) -> None:
 
 
 def plot_ablations(ax: Axes, rows: Sequence[Mapping[str, Any]], *, solved: float) -> None:
-    """Final return of every seed of every variant: a dot a seed, a bar at the median, `rows` from `read_study`."""
+    """Final return of every seed of every variant: a dot a seed, a bar at the median.
+
+    rows: those of one environment and over 100 episodes from `read_study`.
+    """
     variants = list(dict.fromkeys(row["variant"] for row in rows))
     for y, variant in enumerate(variants):
         means = sorted(row["mean"] for row in rows if row["variant"] == variant)

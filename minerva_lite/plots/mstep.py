@@ -19,7 +19,7 @@ RULES = ("coupled", "new std", "decoupled")
 
 
 def plot_collapse(axes: Sequence[Axes], runs: Mapping[str, Mapping[str, Tensor]]) -> None:
-    """Std of a policy after each fit, [iterations, runs]: a panel a way to fit, a line (median, 10 to 90 %) an N."""
+    """Std of a policy after each fit, [iterations, runs]: a panel a way to fit; for each N median and 10 to 90%."""
     for ax, (title, lines) in zip(axes, runs.items(), strict=True):
         for (name, std), style in zip(lines.items(), ("-", "--", ":", "-."), strict=False):
             low, middle, high = std.quantile(torch.tensor([0.1, 0.5, 0.9], dtype=std.dtype), 1).clamp(min=1e-12)

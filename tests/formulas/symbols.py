@@ -311,7 +311,6 @@ TABLES: dict[str, Table] = {
             "A_t'": "advantage [t]",  # where normalization is off, A' is A
             r"\mathrm{KL}_t": "kl [t]",
             r"\beta_{\mathrm{KL}}": "self.kl_penalty",
-            r"\varepsilon": "self.config.clip_eps",
             r"\varepsilon_{\mathrm{clip}}": "self.config.clip_eps",
             r"L^\pi": "[]",
         }
@@ -322,7 +321,6 @@ TABLES: dict[str, Table] = {
             r"V_{\mathrm{old}}(s_t)": "value_old [t]",
             "R_t": "value_target [t]",
             r"\varepsilon_{\mathrm{clip}}": "self.config.clip_eps",
-            r"\varepsilon": "self.config.clip_eps",
             "L^V": "[]",
         }
     ),

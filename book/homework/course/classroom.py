@@ -77,6 +77,7 @@ def tables(folder: Path, seed: str) -> None:
             assigned.writerow([f"`{made.name}`", about, made.points, machine, made.points - machine, hours])
             for q in made.questions:
                 title = q.title.removeprefix("Find the bug: ")
+                title = title[:1].upper() + title[1:]
                 asked.writerow(
                     [f"{made.name.split('_')[0]} {q.name}", title, kind_of(q).lower(), q.points, q.minutes, q.goal]
                 )

@@ -2,7 +2,8 @@
 
 By bubblewrap (Debian's `bubblewrap`) the child sees Python, its packages and `minerva_lite`, read-only, and nothing
 else: no homework sources, no gradebook, no other submission, no network, no process but its own. Where bubblewrap is
-missing or user namespaces are switched off, limits and an audit hook remain, and every report says so.
+missing or user namespaces are switched off nothing runs, unless `Limits.unsafe` says so: then limits and an audit hook
+remain, and every report says so.
 """
 
 from __future__ import annotations
