@@ -42,12 +42,13 @@
         });
     }
     // The list of contents shows the entry where the reader is, also where it is longer than the window.
-    addEventListener("activate.bs.scrollspy", ({ relatedTarget: link }) => {
-      const box = link?.closest(".bd-sidebar-secondary");
-      if (!box) return;
-      const at = link.getBoundingClientRect(), frame = box.getBoundingClientRect();
-      if (at.top < frame.top || at.bottom > frame.bottom) box.scrollTop += at.top - frame.top - frame.height / 2;
-    });
+    const contents = document.querySelector(".bd-sidebar-secondary");
+    const follow = () => {
+      const here = [...contents.querySelectorAll(".nav-link.active")].pop()?.getBoundingClientRect();
+      const frame = contents.getBoundingClientRect();
+      if (here && (here.top < frame.top || here.bottom > frame.bottom)) contents.scrollTop += here.top - frame.top - frame.height / 2;
+    };
+    if (contents) new MutationObserver(follow).observe(contents, { subtree: true, attributeFilter: ["class"] });
     typeset.then(look);
     addEventListener("resize", look);
   });

@@ -90,6 +90,15 @@ def test_paper_shows_the_text_and_nothing_else(site, open_page, source):
     assert solutions.count() and all(each.is_visible() for each in solutions.all())
 
 
+def test_the_list_of_contents_follows_the_reader(site, open_page):
+    page, _, _ = open_page(site / "book" / "api" / "functions.html")
+    links = page.locator(".bd-sidebar-secondary .nav-link")
+    assert links.last.bounding_box()["y"] > 1000  # the list is longer than the window
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    active = page.locator(".bd-sidebar-secondary .nav-link.active").last
+    page.wait_for_function("link => link.getBoundingClientRect().bottom < 1000", arg=active.element_handle())
+
+
 @by_name(CHAPTERS)
 def test_a_chapter_is_offered_as_its_notebook(site, source):
     page = BeautifulSoup(rendered(site, source).read_text("utf8"), "html.parser")
