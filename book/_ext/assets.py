@@ -132,9 +132,10 @@ def drop_second_icons(app, exception):
 def mend_theme(app, exception):
     """What the theme leaves to be wished for.
 
-    Two of its controls have no name that a screen reader could say, all text waits for the search's scripts, long
-    identifiers break anywhere, a line may end between a formula and its comma, and a picture cannot be opened alone,
-    where a phone can enlarge it.
+    Two of its controls have no name that a screen reader could say, all text waits for the search's scripts and has no
+    colors until the theme's have run, long identifiers break anywhere, a line may end between a formula and its comma,
+    formulas grow under the reader when MathJax arrives, and a picture cannot be opened alone, where a phone can
+    enlarge it.
     """
     if exception is not None or app.builder.format != "html":
         return

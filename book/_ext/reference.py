@@ -168,7 +168,7 @@ class Api(SphinxDirective):
     def document(self, parent: nodes.Element, node: ast.AST) -> None:
         """Append the docstring; the label after "eq." becomes the number of its equation, and leads there."""
         text = inspect.cleandoc(ast.get_docstring(node) or "")
-        text = re.sub(r" \(floor \d+\)", "", text)  # of use to those who change the package
+        text = re.sub(r" \(floor \d+\)|; floor \d+(?=\))", "", text)  # of use to those who change the package
         text = re.sub(r"\n(?=Source: |Book: )|\s+(?=Raises \w+Error\b)", "\n\n", text)  # each a paragraph
         block = nodes.container(classes=["api-text"])
         self.state.nested_parse(StringList(text.splitlines(), source=self.get_location()), 0, block)
