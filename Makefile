@@ -97,7 +97,7 @@ homework-source: setup
 	$(PY) book/_ext/execute.py book/homework/source/*/*.ipynb
 
 formulas: setup
-	$(PY) -m tests.formulas
+	$(PY) -m tests.markers
 
 bench: setup
 	$(PY) -m tests.peers.bench

@@ -14,10 +14,11 @@ from .agents import (
     VMPOAgent,
     VMPOConfig,
 )
-from .checkpoints import load
-from .envs import make_env
-from .presets import preset
-from .training import History, evaluate, train
+from .training.checkpoints import load
+from .training.evaluation import History, evaluate
+from .training.loop import train
+from .training.presets import preset
+from .worlds.envs import make_env
 
 __all__ = [
     "A2CAgent",

@@ -1,4 +1,4 @@
-"""The command line: `python -m minerva_lite train|evaluate|video|study …` (floor 10)."""
+"""The command line: `python -m minerva_lite train|evaluate|video|study …`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import torch
 import tyro
 
 from .agents import AGENTS
-from .checkpoints import load, require_place
-from .envs import make_env
-from .learning import pick_device
-from .presets import preset
-from .studies import read_failures, study
-from .trackers import TensorBoard, WeightsAndBiases
-from .training import evaluate, train
-from .video import film
+from .agents.optimizers import pick_device
+from .training.checkpoints import load, require_place
+from .training.evaluation import evaluate
+from .training.loop import train
+from .training.presets import preset
+from .training.studies import read_failures, study
+from .training.trackers import TensorBoard, WeightsAndBiases
+from .training.video import film
+from .worlds.envs import make_env
 
 Algorithm = Annotated[Literal["reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo"], tyro.conf.Positional]
 

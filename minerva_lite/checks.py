@@ -1,4 +1,4 @@
-"""Argument errors that name the argument, what was wanted and what came (floor 0)."""
+"""Argument errors that name the argument, what was wanted and what came."""
 
 from __future__ import annotations
 

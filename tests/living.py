@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from minerva_lite.agents import AGENTS
-from minerva_lite.envs import TabularEnv, make_env
-from minerva_lite.tabular import TabularMDP
+from minerva_lite.worlds.envs import TabularEnv, make_env
+from minerva_lite.worlds.tabular import TabularMDP
 
 # Every kind of policy an agent can have: continuous, squashed, discrete.
 FAMILIES = [("Pendulum-v1", {}), ("Pendulum-v1", {"squash": True}), ("CartPole-v1", {})]

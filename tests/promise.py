@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 from minerva_lite.agents.trpo import TRPOAgent, TRPOConfig
-from minerva_lite.envs import make_env
-from minerva_lite.presets import preset
+from minerva_lite.training.presets import preset
+from minerva_lite.worlds.envs import make_env
 
 RUNS = {"Pendulum-v1": 200, "CartPole-v1": 50}  # updates recorded with each seed, by the preset
 SKIPS = ("equal_advantages", "zero_gradient", "curvature", "rounding", "kl", "surrogate")

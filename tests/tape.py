@@ -16,10 +16,12 @@ from torch import Generator, Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
-from minerva_lite import duals, learning, recorded
-from minerva_lite.envs import torch_native
-from minerva_lite.guard import Answer, MaskedGuard
-from minerva_lite.on_device import DeviceLoop
+from minerva_lite.agents import optimizers as learning
+from minerva_lite.agents import recorded
+from minerva_lite.agents.guard import Answer, MaskedGuard
+from minerva_lite.agents.on_device import DeviceLoop
+from minerva_lite.formulas import duals
+from minerva_lite.worlds import torch_native
 
 ATEN = torch.ops.aten
 # Their result, or its shape, depends on numbers: a GPU would have to be waited for.

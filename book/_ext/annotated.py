@@ -1,12 +1,12 @@
 r"""Annotated source: code in which each ``# LaTeX:`` comment is its typeset formula.
 
-    ```{annotated} minerva_lite.objectives.ppo_clip_loss
+    ```{annotated} minerva_lite.formulas.objectives.ppo_clip_loss
     ```
-    ```{annotated} minerva_lite.objectives.ppo_clip_loss
+    ```{annotated} minerva_lite.formulas.objectives.ppo_clip_loss
     :form: B
     ```
-    {src}`minerva_lite.objectives.ppo_clip_loss:ratio`
-    {src}`clip the ratio <minerva_lite.objectives.ppo_clip_loss:ratio>`
+    {src}`minerva_lite.formulas.objectives.ppo_clip_loss:ratio`
+    {src}`clip the ratio <minerva_lite.formulas.objectives.ppo_clip_loss:ratio>`
 
 Form A is one continuous block, and its lines are the anchors that the role ``src``
 links to. Form B lists the marked lines, then the source as it stands in the file.

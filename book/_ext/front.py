@@ -15,7 +15,7 @@ import torch
 from matplotlib.figure import Figure
 
 from minerva_lite import PPOAgent, make_env, preset, train
-from minerva_lite.plots import book_style, plot_family
+from minerva_lite.figures import book_style, plot_family
 
 STATIC = Path(__file__).resolve().parents[1] / "_static"
 SECONDS = 10.0  # of one episode: 200 steps of 0.05 s

@@ -1,6 +1,6 @@
 """Reference pages made from the source: what the package offers, and which symbol is which name.
 
-    ```{api} minerva_lite.objectives
+    ```{api} minerva_lite.formulas.objectives
     ```
     ```{symbols-of-code}
     ```
@@ -9,7 +9,7 @@
 
 The first shows each public function and class of a module with its signature as it stands in the file, since the
 comments there say shapes and units, and its docstring, read as Markdown. The second gives, function by function, the
-table that the formula checks evaluate (tests/formulas/symbols.py); the third, for each symbol of the notation, the
+table that the formula checks evaluate (tests/markers/symbols.py); the third, for each symbol of the notation, the
 chapters that lean on it (where none does, those that hold it) and the functions that compute with it.
 """
 
@@ -51,44 +51,45 @@ MEANT = {
     ("agents.reinforce.REINFORCEAgent.state_weight", "r_t"): "",  # only its shape counts
     ("agents.vmpo.VMPOAgent.estep", r"\log w_t"): r"w^{\mathrm{imp}}",
     ("agents.vmpo.VMPOAgent.loss", "g"): r"g(\eta)",
-    ("bounds.average_kl_bound", r"\varepsilon'"): r"\varepsilon'_\pi",
-    ("bounds.cpi_bound", r"\varepsilon'"): r"\varepsilon'_\pi",
-    ("diagnostics.explained_variance", "R_t"): "R_t",
-    ("distributions.gaussian_kl", r"\mathrm{KL}_i"): r"\mathrm{KL}(\pi_{\mathrm{old}} \Vert \pi_{\mathrm{new}})",
-    ("distributions.gaussian_kl", r"\mu^{\mathrm{old}}_i"): r"\mu_{\mathrm{old}}",
-    ("distributions.gaussian_kl", r"\sigma^{\mathrm{old}}_i"): r"\sigma_{\mathrm{old}}",
-    ("distributions.gaussian_kl_mean_std", r"\mathrm{KL}^\mu_i"): r"\mathrm{KL}^\mu",
-    ("distributions.gaussian_kl_mean_std", r"\mathrm{KL}^\sigma_i"): r"\mathrm{KL}^\sigma",
-    ("distributions.gaussian_kl_mean_std", r"\mu^{\mathrm{old}}_i"): r"\mu_{\mathrm{old}}",
-    ("distributions.gaussian_kl_mean_std", r"\sigma^{\mathrm{old}}_i"): r"\sigma_{\mathrm{old}}",
-    ("duals._kept_logits", "c"): "",
-    ("duals._kept_logits", r"\log w_t"): r"w^{\mathrm{imp}}",
-    ("duals.estep_weights", "Q_{ib}"): "Q(s_t, a_t)",
-    ("duals.positive", r"\tilde{\eta}"): r"\tilde\eta",
-    ("duals.project_raw", r"\tilde{\eta}"): r"\tilde\eta",
-    ("duals.raw_of", r"\eta"): r"\eta",
-    ("duals.temperature_loss", "Q_{ib}"): "Q(s_t, a_t)",
-    ("duals.temperature_loss", "g"): r"g(\eta)",
-    ("duals.top_k_mask", "e_t"): r"w^{\mathrm{res}}",
-    ("duals.vmpo_temperature_loss", "c"): "",
-    ("duals.vmpo_temperature_loss", "g"): r"g(\eta)",
-    ("duals.vmpo_temperature_loss", r"\log w_t"): r"w^{\mathrm{imp}}",
-    ("normalizer.Normalizer.absorb", r"\mu"): "",
-    ("normalizer.Normalizer.normalize", r"\mu"): "",
-    ("objectives.adapt_kl_penalty", r"\delta_{\mathrm{KL}}"): r"\delta_{\mathrm{KL}}",
-    ("objectives.adapt_kl_penalty", "n"): "",
-    ("objectives.clipped_value_loss", r"V_{\mathrm{old}}(s_t)"): r"V_{\mathrm{old}}",
-    ("objectives.clipped_value_loss", "m_t"): "",
-    ("objectives.normalize_advantage", "c_t"): "",
-    ("objectives.weighted_nll", r"\log \pi_{ib}"): r"\pi_\theta",
-    ("on_policy.OnPolicyAgent.log_ratio", r"\log \rho_t"): r"\log\rho_t",
-    ("returns.leave_one_out_baseline", "b_{ti}"): "b",
-    ("returns.leave_one_out_baseline", "m_{ti}"): "",
-    ("trust_region.conjugate_gradient", "x_k"): "x",
-    ("trust_region.fisher_vector_product", "F"): "F",
-    ("trust_region.fisher_vector_product", r"(F + \omega I) v"): "F v",
-    ("trust_region.line_search", r"c_{\mathrm{accept}}"): "c",
-    ("trust_region.predicted_gain", "s"): r"\Delta\theta",
+    ("formulas.bounds.average_kl_bound", r"\varepsilon'"): r"\varepsilon'_\pi",
+    ("formulas.bounds.cpi_bound", r"\varepsilon'"): r"\varepsilon'_\pi",
+    ("formulas.diagnostics.explained_variance", "R_t"): "R_t",
+    ("formulas.distributions.gaussian_kl", r"\mathrm{KL}_i"):
+        r"\mathrm{KL}(\pi_{\mathrm{old}} \Vert \pi_{\mathrm{new}})",
+    ("formulas.distributions.gaussian_kl", r"\mu^{\mathrm{old}}_i"): r"\mu_{\mathrm{old}}",
+    ("formulas.distributions.gaussian_kl", r"\sigma^{\mathrm{old}}_i"): r"\sigma_{\mathrm{old}}",
+    ("formulas.distributions.gaussian_kl_mean_std", r"\mathrm{KL}^\mu_i"): r"\mathrm{KL}^\mu",
+    ("formulas.distributions.gaussian_kl_mean_std", r"\mathrm{KL}^\sigma_i"): r"\mathrm{KL}^\sigma",
+    ("formulas.distributions.gaussian_kl_mean_std", r"\mu^{\mathrm{old}}_i"): r"\mu_{\mathrm{old}}",
+    ("formulas.distributions.gaussian_kl_mean_std", r"\sigma^{\mathrm{old}}_i"): r"\sigma_{\mathrm{old}}",
+    ("formulas.duals._kept_logits", "c"): "",
+    ("formulas.duals._kept_logits", r"\log w_t"): r"w^{\mathrm{imp}}",
+    ("formulas.duals.estep_weights", "Q_{ib}"): "Q(s_t, a_t)",
+    ("formulas.duals.positive", r"\tilde{\eta}"): r"\tilde\eta",
+    ("formulas.duals.project_raw", r"\tilde{\eta}"): r"\tilde\eta",
+    ("formulas.duals.raw_of", r"\eta"): r"\eta",
+    ("formulas.duals.temperature_loss", "Q_{ib}"): "Q(s_t, a_t)",
+    ("formulas.duals.temperature_loss", "g"): r"g(\eta)",
+    ("formulas.duals.top_k_mask", "e_t"): r"w^{\mathrm{res}}",
+    ("formulas.duals.vmpo_temperature_loss", "c"): "",
+    ("formulas.duals.vmpo_temperature_loss", "g"): r"g(\eta)",
+    ("formulas.duals.vmpo_temperature_loss", r"\log w_t"): r"w^{\mathrm{imp}}",
+    ("experience.normalizer.Normalizer.absorb", r"\mu"): "",
+    ("experience.normalizer.Normalizer.normalize", r"\mu"): "",
+    ("formulas.objectives.adapt_kl_penalty", r"\delta_{\mathrm{KL}}"): r"\delta_{\mathrm{KL}}",
+    ("formulas.objectives.adapt_kl_penalty", "n"): "",
+    ("formulas.objectives.clipped_value_loss", r"V_{\mathrm{old}}(s_t)"): r"V_{\mathrm{old}}",
+    ("formulas.objectives.clipped_value_loss", "m_t"): "",
+    ("formulas.objectives.normalize_advantage", "c_t"): "",
+    ("formulas.objectives.weighted_nll", r"\log \pi_{ib}"): r"\pi_\theta",
+    ("agents.on_policy.OnPolicyAgent.log_ratio", r"\log \rho_t"): r"\log\rho_t",
+    ("formulas.returns.leave_one_out_baseline", "b_{ti}"): "b",
+    ("formulas.returns.leave_one_out_baseline", "m_{ti}"): "",
+    ("formulas.trust_region.conjugate_gradient", "x_k"): "x",
+    ("formulas.trust_region.fisher_vector_product", "F"): "F",
+    ("formulas.trust_region.fisher_vector_product", r"(F + \omega I) v"): "F v",
+    ("formulas.trust_region.line_search", r"c_{\mathrm{accept}}"): "c",
+    ("formulas.trust_region.predicted_gain", "s"): r"\Delta\theta",
 }
 # Symbols that stand for much else too: the chapters where they mean what the notation says.
 SAID = {"N": ["6", "6b"], "W": ["7"], "Z": ["7"], "r_k": ["4b"], "w": ["3"]}
@@ -168,7 +169,6 @@ class Api(SphinxDirective):
     def document(self, parent: nodes.Element, node: ast.AST) -> None:
         """Append the docstring; the label after "eq." becomes the number of its equation, and leads there."""
         text = inspect.cleandoc(ast.get_docstring(node) or "")
-        text = re.sub(r" \(floor \d+\)|; floor \d+(?=\))", "", text)  # of use to those who change the package
         text = re.sub(r"\n(?=Source: |Book: )|\s+(?=Raises \w+Error\b)", "\n\n", text)  # each a paragraph
         block = nodes.container(classes=["api-text"])
         self.state.nested_parse(StringList(text.splitlines(), source=self.get_location()), 0, block)
@@ -309,9 +309,9 @@ class Symbols(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         if str(HOME) not in sys.path:
             sys.path.insert(0, str(HOME))
-        from tests.formulas.symbols import TABLES
+        from tests.markers.symbols import TABLES
 
-        for path in ("tests/formulas/symbols.py", "book/notation.md"):
+        for path in ("tests/markers/symbols.py", "book/notation.md"):
             self.env.note_dependency(str(HOME / path))
         block = nodes.container(classes=["symbols"])
         text = self.of_code(TABLES) if self.name == "symbols-of-code" else self.of_book(TABLES)

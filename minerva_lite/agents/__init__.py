@@ -1,7 +1,8 @@
-"""One algorithm a module, each a frozen config and an agent with `act`, `update` and `state_dict` (floor 6)."""
+"""One algorithm per file: a frozen config, and an agent with `act`, `update` and `state_dict`."""
 
 from .a2c import A2CAgent, A2CConfig
 from .mpo import MPOAgent, MPOConfig
+from .networks import CategoricalPolicy, GaussianPolicy, QNet, SquashedGaussianPolicy, ValueNet
 from .ppo import PPOAgent, PPOConfig
 from .reinforce import REINFORCEAgent, REINFORCEConfig
 from .trpo import TRPOAgent, TRPOConfig
@@ -16,3 +17,24 @@ AGENTS: dict[str, tuple[type, type]] = {
     MPOAgent.name: (MPOAgent, MPOConfig),
     VMPOAgent.name: (VMPOAgent, VMPOConfig),
 }
+
+__all__ = [
+    "AGENTS",
+    "A2CAgent",
+    "A2CConfig",
+    "CategoricalPolicy",
+    "GaussianPolicy",
+    "MPOAgent",
+    "MPOConfig",
+    "PPOAgent",
+    "PPOConfig",
+    "QNet",
+    "REINFORCEAgent",
+    "REINFORCEConfig",
+    "SquashedGaussianPolicy",
+    "TRPOAgent",
+    "TRPOConfig",
+    "VMPOAgent",
+    "VMPOConfig",
+    "ValueNet",
+]

@@ -1,4 +1,4 @@
-"""Advantage actor-critic, synchronous (Mnih et al. 2016, arXiv:1602.01783), readable top to bottom (floor 6)."""
+"""Advantage actor-critic, synchronous (Mnih et al. 2016, arXiv:1602.01783), readable top to bottom."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from ..objectives import normalize_advantage, policy_gradient_loss, value_loss
-from ..on_policy import GradientConfig, OnPolicyAgent
+from ..formulas.objectives import normalize_advantage, policy_gradient_loss, value_loss
+from .on_policy import GradientConfig, OnPolicyAgent
 
 
 @dataclass(frozen=True)

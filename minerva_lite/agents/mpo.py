@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from ..agent import Agent
 from ..checks import require_count, require_non_negative, require_one_of, require_positive, require_unit_interval
-from ..diagnostics import effective_sample_size
-from ..distributions import gaussian_log_prob
-from ..duals import (
+from ..experience.replay import SequenceReplay
+from ..experience.rollout import Rollout, collect
+from ..formulas.diagnostics import effective_sample_size
+from ..formulas.distributions import gaussian_log_prob
+from ..formulas.duals import (
     estep_weights,
     kl_price,
     multiplier_loss,
@@ -24,12 +25,11 @@ from ..duals import (
     temperature_loss,
     weights_kl,
 )
-from ..learning import load_optimizer, make_optimizer, moments
-from ..networks import LOG_STD_MAX, LOG_STD_MIN, Params, QNet
-from ..objectives import value_loss, weighted_nll
-from ..replay import SequenceReplay
-from ..returns import retrace_targets
-from ..rollout import Rollout, collect
+from ..formulas.objectives import value_loss, weighted_nll
+from ..formulas.returns import retrace_targets
+from .base import Agent
+from .networks import LOG_STD_MAX, LOG_STD_MIN, Params, QNet
+from .optimizers import load_optimizer, make_optimizer, moments
 
 
 @dataclass(frozen=True)

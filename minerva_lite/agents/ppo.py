@@ -1,4 +1,4 @@
-"""Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347), readable top to bottom (floor 6)."""
+"""Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347), readable top to bottom."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from ..checks import require_count, require_one_of, require_positive
-from ..distributions import kl_estimates
-from ..objectives import (
+from ..experience.rollout import Rollout, minibatches
+from ..formulas.distributions import kl_estimates
+from ..formulas.objectives import (
     adapt_kl_penalty,
     clipped_value_loss,
     kl_penalty_loss,
@@ -20,8 +21,7 @@ from ..objectives import (
     ppo_clip_loss,
     value_loss,
 )
-from ..on_policy import GradientConfig, OnPolicyAgent
-from ..rollout import Rollout, minibatches
+from .on_policy import GradientConfig, OnPolicyAgent
 
 
 @dataclass(frozen=True)

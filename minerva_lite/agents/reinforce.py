@@ -1,4 +1,4 @@
-"""REINFORCE (Williams 1992) with reward-to-go and baselines, readable top to bottom (floor 6)."""
+"""REINFORCE (Williams 1992) with reward-to-go and baselines, readable top to bottom."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from ..checks import require_one_of
-from ..objectives import normalize_advantage, policy_gradient_loss, value_loss
-from ..on_policy import GradientConfig, OnPolicyAgent
-from ..returns import discounted_returns, leave_one_out_baseline
-from ..rollout import Rollout
+from ..experience.rollout import Rollout
+from ..formulas.objectives import normalize_advantage, policy_gradient_loss, value_loss
+from ..formulas.returns import discounted_returns, leave_one_out_baseline
+from .on_policy import GradientConfig, OnPolicyAgent
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Trust region policy optimization (Schulman et al. 2015, arXiv:1502.05477), readable top to bottom (floor 6)."""
+"""Trust region policy optimization (Schulman et al. 2015, arXiv:1502.05477), readable top to bottom."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from ..checks import (
     require_shape,
     require_unit_interval,
 )
-from ..learning import fit_adam, fit_lbfgs, flatten
-from ..objectives import importance_surrogate, normalize_advantage, value_loss, vine_surrogate
-from ..on_policy import OnPolicyAgent, OnPolicyConfig
-from ..rollout import Rollout, Vine, collect_vine
-from ..trust_region import (
+from ..experience.rollout import Rollout
+from ..experience.vine import Vine, collect_vine
+from ..formulas.objectives import importance_surrogate, normalize_advantage, value_loss, vine_surrogate
+from ..formulas.trust_region import (
     CurvatureError,
     LineSearch,
     at_rounding_level,
@@ -31,6 +30,9 @@ from ..trust_region import (
     line_search,
     predicted_gain,
 )
+from .critic_fit import fit_adam, fit_lbfgs
+from .on_policy import OnPolicyAgent, OnPolicyConfig
+from .optimizers import flatten
 
 
 @dataclass(frozen=True)

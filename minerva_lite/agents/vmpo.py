@@ -1,4 +1,4 @@
-"""On-policy maximum a posteriori policy optimization (Song et al. 2019, arXiv:1909.12238), top to bottom (floor 6)."""
+"""On-policy maximum a posteriori policy optimization (Song et al. 2019, arXiv:1909.12238), top to bottom."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ..checks import require_count, require_non_negative, require_one_of, require_positive
-from ..diagnostics import effective_sample_size
-from ..duals import (
+from ..experience.rollout import Rollout
+from ..formulas.diagnostics import effective_sample_size
+from ..formulas.duals import (
     kl_price,
     multiplier_loss,
     positive,
@@ -23,11 +24,10 @@ from ..duals import (
     vmpo_weights,
     weights_kl,
 )
-from ..learning import make_optimizer, set_rate
-from ..networks import TORSOS, Params, ValueHead, ValueNet
-from ..objectives import normalize_advantage, value_loss, weighted_nll
-from ..on_policy import OnPolicyAgent, OnPolicyConfig
-from ..rollout import Rollout
+from ..formulas.objectives import normalize_advantage, value_loss, weighted_nll
+from .networks import TORSOS, Params, ValueHead, ValueNet
+from .on_policy import OnPolicyAgent, OnPolicyConfig
+from .optimizers import make_optimizer, set_rate
 
 
 @dataclass(frozen=True)

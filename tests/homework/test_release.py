@@ -13,7 +13,7 @@ import zipfile
 import nbformat
 import pytest
 
-from minerva_lite.grading import self_check
+from minerva_lite.exercises import self_check
 
 from .trials import ROOT, assignment
 
@@ -228,7 +228,7 @@ def test_the_self_check_tells_where_one_stands(term, tmp_path):
             cell["source"] = "By linearity."
     nbformat.write(book, tmp_path / "hw2_gae.ipynb")
     done = subprocess.run(
-        [sys.executable, "-m", "minerva_lite.grading", "hw2_gae.ipynb"], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-m", "minerva_lite.exercises", "hw2_gae.ipynb"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.stdout.count("nothing speaks against it") == 4 and "q5: NotImplementedError" in done.stdout, done.stderr
     assert done.returncode == 1

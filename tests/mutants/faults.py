@@ -21,14 +21,15 @@ class Mutant:
     tests: tuple[str, ...]
 
 
-RETURNS, OBJECTIVES = "returns.py", "objectives.py"
-ON_DEVICE, GUARD = "on_device.py", "guard.py"
-TORCH_NATIVE, NUMPY_BACKED = "envs/torch_native.py", "envs/numpy_backed.py"
-PPO, NORMALIZER, LEARNING, ON_POLICY = "agents/ppo.py", "normalizer.py", "learning.py", "on_policy.py"
-TRPO, REINFORCE, TRUST_REGION = "agents/trpo.py", "agents/reinforce.py", "trust_region.py"
-ROLLOUT, BOUNDS = "rollout.py", "bounds.py"
-AGENT, REPLAY, DUALS, MPO, VMPO = "agent.py", "replay.py", "duals.py", "agents/mpo.py", "agents/vmpo.py"
-NETWORKS, DISTRIBUTIONS, DIAGNOSTICS = "networks.py", "distributions.py", "diagnostics.py"
+RETURNS, OBJECTIVES = "formulas/returns.py", "formulas/objectives.py"
+ON_DEVICE, GUARD = "agents/on_device.py", "agents/guard.py"
+TORCH_NATIVE, NUMPY_BACKED = "worlds/torch_native.py", "worlds/numpy_backed.py"
+PPO, NORMALIZER, ON_POLICY = "agents/ppo.py", "experience/normalizer.py", "agents/on_policy.py"
+OPTIMIZERS, CRITIC_FIT = "agents/optimizers.py", "agents/critic_fit.py"
+TRPO, REINFORCE, TRUST_REGION = "agents/trpo.py", "agents/reinforce.py", "formulas/trust_region.py"
+ROLLOUT, VINE, BOUNDS = "experience/rollout.py", "experience/vine.py", "formulas/bounds.py"
+AGENT, REPLAY, DUALS, MPO, VMPO = "agents/base.py", "experience/replay.py", "formulas/duals.py", "agents/mpo.py", "agents/vmpo.py"
+NETWORKS, DISTRIBUTIONS, DIAGNOSTICS = "agents/networks.py", "formulas/distributions.py", "formulas/diagnostics.py"
 
 GAE_SUM = "test_returns.py::test_gae_is_the_double_sum"
 RETURNS_SUM = "test_returns.py::test_returns_are_the_sum"
@@ -64,7 +65,7 @@ MASKED, MASKED_COUNT = DEVICE + "a_masked_step_leaves_everything_as_it_was", DEV
 RECORDED_BITS = DEVICE + "masked_and_recorded_updates_are_the_plain_ones_to_the_bit"
 THREE_ON_A_GPU = DEVICE + "three_refusals_in_a_row_end_a_training_on_a_gpu_too"
 COMPILED, STAGGERED = DEVICE + "compiled_and_eager_agree_within_float32", "test_envs.py::test_staggered_clocks_spread_the_ends_of_episodes"
-OPTIMIZER_NAMES = "test_learning.py::test_optimizer_refuses_by_name"
+OPTIMIZER_NAMES = "test_optimizers.py::test_optimizer_refuses_by_name"
 
 PROMISE, BAD = "test_trpo_promise.py::", "test_bad_input_trpo.py::"
 KEEPS = PROMISE + "test_a_few_updates_keep_the_promise"
@@ -426,14 +427,14 @@ MUTANTS = (
     Mutant(
         40,
         "an unknown optimizer falls through to Adam",
-        LEARNING,
+        OPTIMIZERS,
         (('require_one_of(("adam", "sgd"), optimizer=name)', "pass"),),
         (OPTIMIZER_NAMES,),
     ),
     Mutant(
         40,
         "an unknown optimizer falls through to None",
-        LEARNING,
+        OPTIMIZERS,
         (('require_one_of(("adam", "sgd"), optimizer=name)', 'if name not in ("adam", "sgd"):\n        return None'),),
         (OPTIMIZER_NAMES,),
     ),
@@ -563,7 +564,7 @@ MUTANTS = (
     Mutant(
         31,
         "the value function maximizes its squared error",
-        LEARNING,
+        CRITIC_FIT,
         (("value = loss()\n        value.backward()", "value = -loss()\n        value.backward()"),),
         (ARG_MIN, CRITIC_LEARNS),
     ),
@@ -584,12 +585,12 @@ MUTANTS = (
     Mutant(0, "the line search forgets the surrogate", TRUST_REGION, (('"accepted" if kl <= kl_bound and gain >= wanted', '"accepted" if kl <= kl_bound'),), (REJECTED,)),
     Mutant(0, "every trial is judged by the gain of the full step", TRUST_REGION, (("wanted = accept_ratio * fraction * expected_gain", "wanted = accept_ratio * expected_gain"),), (LINE_SEARCH,)),
     Mutant(0, "a branch's weight is its bare ratio over K, not its share", OBJECTIVES, (("weights = log_ratio.softmax(1)", "weights = log_ratio.exp() / log_ratio.shape[-1]"),), (VINE_SURROGATE,)),
-    Mutant(0, "each branch draws its own actions", ROLLOUT, (("        agent.generator.set_state(common)\n", ""),), (SAME_NUMBERS,)),
-    Mutant(0, "each branch lives in a world of its own random numbers", ROLLOUT, (("elapsed[chosen], seed)", "elapsed[chosen], seed + k)"),), (SAME_NUMBERS,)),
-    Mutant(0, "a branch that was cut is worth only what it was paid", ROLLOUT, (("next_value = agent.critic(agent.normalized(next_obs))", "next_value = 0.0 * reward"),), (BRANCH_ENDS,)),
-    Mutant(0, "a branch bootstraps after its episode terminated", ROLLOUT, (("discounted_returns(reward, next_value, terminated, truncated,", "discounted_returns(reward, next_value, terminated & False, truncated | terminated,"),), (BRANCH_ENDS,)),
-    Mutant(0, "a branch does not bootstrap where the time limit cut it", ROLLOUT, (("discounted_returns(reward, next_value, terminated, truncated,", "discounted_returns(reward, next_value, terminated | truncated, truncated,"),), (BRANCH_ENDS,)),
-    Mutant(0, "a branch goes on counting in the next episode", ROLLOUT, (("discounted_returns(reward, next_value, terminated, truncated,", "discounted_returns(reward, next_value, terminated & False, truncated & False,"),), (BRANCH_ENDS,)),
+    Mutant(0, "each branch draws its own actions", VINE, (("        agent.generator.set_state(common)\n", ""),), (SAME_NUMBERS,)),
+    Mutant(0, "each branch lives in a world of its own random numbers", VINE, (("elapsed[chosen], seed)", "elapsed[chosen], seed + k)"),), (SAME_NUMBERS,)),
+    Mutant(0, "a branch that was cut is worth only what it was paid", VINE, (("next_value = agent.critic(agent.normalized(next_obs))", "next_value = 0.0 * reward"),), (BRANCH_ENDS,)),
+    Mutant(0, "a branch bootstraps after its episode terminated", VINE, (("discounted_returns(reward, next_value, terminated, truncated,", "discounted_returns(reward, next_value, terminated & False, truncated | terminated,"),), (BRANCH_ENDS,)),
+    Mutant(0, "a branch does not bootstrap where the time limit cut it", VINE, (("discounted_returns(reward, next_value, terminated, truncated,", "discounted_returns(reward, next_value, terminated | truncated, truncated,"),), (BRANCH_ENDS,)),
+    Mutant(0, "a branch goes on counting in the next episode", VINE, (("discounted_returns(reward, next_value, terminated, truncated,", "discounted_returns(reward, next_value, terminated & False, truncated & False,"),), (BRANCH_ENDS,)),
     Mutant(
         0,
         "the critic is fitted first, and the advantages are taken from the fitted one",
@@ -609,7 +610,7 @@ MUTANTS = (
     Mutant(0, "negative damping passes the product", TRUST_REGION, (("    require_non_negative(damping=damping)\n", ""),), (PURE_REFUSED,)),
     Mutant(0, "a bound of 0 passes", TRPO, (("require_positive(kl_bound=self.kl_bound, natural", "require_positive(natural"),), (REFUSED,)),
     Mutant(0, "no iteration of conjugate gradient passes", TRPO, (("            cg_iterations=self.cg_iterations,\n", ""),), (REFUSED,)),
-    Mutant(0, "a vine with a NaN is learned from", ROLLOUT, (("named = {name: getattr(self, name) for name in (", "named = {name: torch.zeros(()) for name in ("),), (NOT_FINITE,)),
+    Mutant(0, "a vine with a NaN is learned from", VINE, (("named = {name: getattr(self, name) for name in (", "named = {name: torch.zeros(()) for name in ("),), (NOT_FINITE,)),
     Mutant(0, "second episodes are learned from as well", ON_POLICY, (("return rollout.real & rollout.first_episode if self.config.whole_episodes else rollout.real", "return rollout.real"),), (FIRST_EPISODES,)),
     Mutant(0, "the mask of first episodes holds the second ones too", ROLLOUT, (("self.ended.cumsum(0) - self.ended.long() == 0", "self.ended.cumsum(0) - self.ended.long() <= 1"),), (FIRST_EPISODES,)),
     Mutant(0, "an episode's last step is masked out", ROLLOUT, (("self.ended.cumsum(0) - self.ended.long() == 0", "self.ended.cumsum(0) == 0"),), (FIRST_EPISODES,)),
@@ -617,8 +618,8 @@ MUTANTS = (
     Mutant(0, "gamma^t is left out though asked for", REINFORCE, (("return policy_gradient_loss(log_prob, weight * advantage)", "return policy_gradient_loss(log_prob, advantage)"),), (WEIGHED,)),
     Mutant(0, "the leave-one-out baseline holds one's own return", RETURNS, ((".sum(1, keepdim=True) - returns.masked_fill(~mask, 0.0)", ".sum(1, keepdim=True) + 0.0 * returns"),), (OTHERS,)),
     Mutant(0, "the leave-one-out baseline divides by all", RETURNS, (("count = mask.sum(1, keepdim=True) - mask.long()", "count = mask.sum(1, keepdim=True).expand_as(mask)"),), (OTHERS,)),
-    Mutant(0, "a fit that made the critic worse is kept", LEARNING, (("if not better:", "if False:"),), (UNDONE,)),
-    Mutant(0, "a fit that ended in NaN is kept", LEARNING, (("better = bool(loss() <= before)", "better = not bool(loss() > before)"),), (UNDONE,)),
+    Mutant(0, "a fit that made the critic worse is kept", CRITIC_FIT, (("if not better:", "if False:"),), (UNDONE,)),
+    Mutant(0, "a fit that ended in NaN is kept", CRITIC_FIT, (("better = bool(loss() <= before)", "better = not bool(loss() > before)"),), (UNDONE,)),
     Mutant(1, "MPO's one-step target takes a time limit for a terminal state", MPO, (("batch.reward + c.gamma * next_value.masked_fill(batch.terminated, 0.0)", "batch.reward + c.gamma * next_value.masked_fill(batch.terminated | batch.truncated, 0.0)"),), (TARGET_ENDS,)),
     Mutant(1, "Retrace does", RETURNS, (("gamma * next_value.masked_fill(terminated, 0.0) - q_value", "gamma * next_value.masked_fill(terminated | truncated, 0.0) - q_value"),), (TARGET_ENDS, RETRACE, RETRACE_SUM,)),
     Mutant(1, "the replay stores one flag for both ends", REPLAY, (("column[index] = getattr(rollout, name)", 'column[index] = rollout.ended if name == "terminated" else getattr(rollout, name)'),), (TARGET_ENDS, LIVED,)),
@@ -744,10 +745,10 @@ MUTANTS = (
     Mutant(0, "what Python counted in a refused update stays", ON_DEVICE, (("if not was_finite:", "if False:"),), (TAKEN_BACK,)),
     Mutant(0, "what was counted is settled after the next update began", ON_DEVICE, (("        self.settle()\n        self.kind", "        self.kind"),), (TAKEN_BACK,)),
     Mutant(0, "a refused update's numbers are saved", AGENT, (("            self.loop.settle()\n", "            pass\n"),), (TAKEN_BACK,)),
-    Mutant(0, "moments of a refused rollout stay", "learning.py", (("if t is not None}\n\n\ndef load", "if t is None}\n\n\ndef load"),), (TAKEN_BACK,)),
+    Mutant(0, "moments of a refused rollout stay", OPTIMIZERS, (("if t is not None}\n\n\ndef load", "if t is None}\n\n\ndef load"),), (TAKEN_BACK,)),
     Mutant(0, "refusals in a row are not forgotten", GUARD, (("(self.run + 1) * bad.any()", "self.run + bad.any()"),), (MASKED_COUNT,)),
     Mutant(0, "a refusal is counted for every tensor that is not finite", GUARD, (("bad & (bad.cumsum(0) == 1)", "bad"),), (MASKED_COUNT,)),
-    Mutant(0, "nobody reads the count of refusals", "training.py", (("            run.notice_refusals(row)\n", ""),), (THREE_ON_A_GPU,)),
+    Mutant(0, "nobody reads the count of refusals", "training/loop.py", (("            run.notice_refusals(row)\n", ""),), (THREE_ON_A_GPU,)),
     Mutant(0, "a recorded walk starts where the recording did", ON_DEVICE, (('self.env.state, self.env.elapsed = start["state"], start["elapsed"]', "pass"),), (RECORDED_BITS,)),
     Mutant(0, "a recorded update keeps the learning rate it was recorded at", ON_DEVICE, (("self.agent.set_learning_rate(progress)", "pass"),), (RECORDED_BITS,)),
     Mutant(0, "the running return is replaced, not changed in place", NORMALIZER, (("self.running.copy_(running)", "self.running = running"),), (RECORDED_BITS,)),

@@ -47,12 +47,20 @@ def copy_package(to: Path) -> None:
 
 def copy_tests(to: Path) -> None:
     """The test files that mirror the package, with settings of their own: no path to the unpatched package."""
-    (to / "tests").mkdir()
-    for file in TESTS.glob("*.py"):
-        shutil.copy(file, to / "tests")
+    for file in [*TESTS.glob("*.py"), *TESTS.glob("*/test_*.py")]:
+        place = to / "tests" / file.relative_to(TESTS)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, place)
     (to / "pytest.ini").write_text(
         "[pytest]\naddopts = --import-mode=importlib\nmarkers =\n    slow\n    page\n    gpu\n"
     )
+
+
+def located(test: str) -> str:
+    """`test_returns.py::test_x` with the folder that the file lies in; file names are unique."""
+    name, _, rest = test.partition("::")
+    [place] = TESTS.glob(f"*/{name}")
+    return f"tests/{place.relative_to(TESTS).as_posix()}::{rest}"
 
 
 def patch(package: Path, mutant: Mutant) -> None:
@@ -120,7 +128,7 @@ def in_a_fork(package: Path, tests: Path, names: Iterable[str]) -> dict:
                     "-c",
                     str(tests / "pytest.ini"),
                 ]
-                exit_code = int(pytest.main([*options, *(f"tests/{name}" for name in names)], plugins=[reports]))
+                exit_code = int(pytest.main([*options, *(located(name) for name in names)], plugins=[reports]))
             loaded = sys.modules.get("minerva_lite")
             result = {
                 "code": exit_code,
@@ -180,7 +188,7 @@ def verdict(result: dict, test: str) -> str:
 
     A test that falls over a NameError or the like has found a broken mutant, not the fault.
     """
-    cases = {k: v for k, v in result["outcomes"].items() if k.split("[")[0] == f"tests/{test}"}
+    cases = {k: v for k, v in result["outcomes"].items() if k.split("[")[0] == located(test)}
     if not cases:
         return "did not run"
     failures = [result["reasons"][k] for k, v in cases.items() if v == "failed"]

@@ -21,8 +21,8 @@ from typing import Any
 import torch
 
 from minerva_lite import PPOAgent, PPOConfig, evaluate, make_env
-from minerva_lite.guard import floats
-from minerva_lite.recorded import WARM_UP
+from minerva_lite.agents.guard import floats
+from minerva_lite.agents.recorded import WARM_UP
 
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = ["num_envs", "compile", "what", "value"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from minerva_lite import evaluate, make_env, preset, train
 from minerva_lite.agents import AGENTS
-from minerva_lite.variants import ABLATIONS
+from minerva_lite.training.variants import ABLATIONS
 
 from .measure import EVAL_EPISODES, EVAL_EVERY, EVAL_SEED, FINAL_EPISODES, Clock, Row, report, task
 

@@ -18,7 +18,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from minerva_lite import PPOAgent, make_env, preset
-from minerva_lite.rollout import Rollout, collect
+from minerva_lite.experience.rollout import Rollout, collect
 
 ROWS = (64, 256, 512, 2048)
 FEW, MANY, REPEATS = 1, 6, 9

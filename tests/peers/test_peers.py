@@ -135,7 +135,7 @@ def test_both_sides_are_evaluated_at_the_same_steps_and_off_the_clock(monkeypatc
         hour["now"] += 1.0
         return {}
 
-    monkeypatch.setattr("minerva_lite.training.evaluate", slow_evaluation)
+    monkeypatch.setattr("minerva_lite.training.loop.evaluate", slow_evaluation)
     monkeypatch.setattr(agent, "update", slow_update)
     watch = Watch(measure.Clock())
     minerva_lite.train(agent, env, 320, eval_every=50, progress=False, callback=watch)

@@ -452,7 +452,7 @@ softmax policy whose logits, one for each state and action, are all 0, and climb
 Before each step, compute how many samples would be needed: draw one state from $(1 - \gamma) d^\pi$ and one action, and let $\hat g$ be the one-sample
 estimate of $\nabla J$ from chapter 2, with a baseline. The mean of $\operatorname{{tr}} \operatorname{{Var}}[\hat g] \,/\, \lVert \nabla J \rVert^2$ such samples has an error as large as the
 gradient itself. Nothing needs to be sampled: `q_value`, `visitation`, `policy_gradient` and `best_policy` of the world are exact, and so is
-`softmax_score` (like `TabularMDP` from `minerva_lite.tabular`).
+`softmax_score` (like `TabularMDP` from `minerva_lite.worlds.tabular`).
 
 Draw one figure: this number (on a log axis) against the share of the possible return that is still missing, $1 - J / J^\star$ (on a log axis, too, and running
 from large to small), one line each for no baseline, for $V^\pi$ and for $b^\star$. Axes need names. Then answer in at most a dozen sentences: what happens to each
@@ -460,7 +460,7 @@ line as the policy comes close to the best one? Why do two of the lines begin in
 small probability $p$. What separates the two lines that become parallel? Which noise keeps the line of $b^\star$ from falling to 0? And would
 $b^\star$ help as much with sampled returns in place of $Q^\pi$?
 """,
-        code=f"""from minerva_lite.tabular import TabularMDP, softmax_score
+        code=f"""from minerva_lite.worlds.tabular import TabularMDP, softmax_score
 
 world = TabularMDP.chain({length}, {gamma})
 world = TabularMDP(world.transition, world.reward + {extra}, world.start, world.gamma)

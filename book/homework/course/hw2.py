@@ -358,7 +358,7 @@ states and actions; the bias that a state's actions share counts as well) agains
 $\lambda$ from 0 to 1, one line each for $\sigma = 0$, $\sigma = {wrong}$ and $\sigma = {4 * wrong}$, the best $\lambda$ of each line marked. Axes need names. Then answer
 in at most five sentences: where is the best $\lambda$ on each line, and why does it move as it does?
 """,
-        code=f"""from minerva_lite.tabular import TabularMDP
+        code=f"""from minerva_lite.worlds.tabular import TabularMDP
 
 world = TabularMDP.chain({length}, {gamma})
 policy = torch.full_like(world.reward, 0.5)

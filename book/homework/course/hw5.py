@@ -493,7 +493,7 @@ divergences cancel in the *value* of $L$, which says nothing about them: the hid
     )
 
 
-MOMENTS = '''from minerva_lite.tabular import TabularMDP
+MOMENTS = '''from minerva_lite.worlds.tabular import TabularMDP
 
 
 def moments(world, target, behavior, trace, q):

@@ -9,7 +9,7 @@ from statistics import NormalDist
 import torch
 from torch import Generator, Tensor
 
-from minerva_lite.grading import check_runs
+from minerva_lite.exercises import check_runs
 
 from .question import Assignment, Case, Code, Experiment, Fault, Written
 
@@ -350,7 +350,7 @@ def my_results(draw: Random) -> Code:
         goal="to carry out a plan, and to write down every run of it",
         text="""
 Do what you planned: tune both sides alike, then run every setting with at least five seeds that had no part in the tuning. Write a script
-that prints one line a run, keep it, and keep its output. `study` of `minerva_lite.studies`, with `variants`, takes failures and
+that prints one line a run, keep it, and keep its output. `study` of `minerva_lite.training.studies`, with `variants`, takes failures and
 restarts off your hands where the presets' number of steps suits you.
 
 Then write `my_results`, which takes no arguments and returns your table `[rows, 3]`, a row a run: the setting's number, the
@@ -374,7 +374,7 @@ It cannot see whether the runs are real or good. The next questions can, and a l
         cases=lambda generator: [Case("your table", {})],
         example=None,
         judge=judged,
-        visible='from minerva_lite.grading import check_runs\n\ncheck_runs(my_results())\nprint("This table can carry a comparison.")',
+        visible='from minerva_lite.exercises import check_runs\n\ncheck_runs(my_results())\nprint("This table can carry a comparison.")',
     )
 
 

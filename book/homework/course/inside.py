@@ -181,7 +181,7 @@ def called(call, answer, inputs: dict, leaves: list[str]):
     """What the function gives, and its gradients by the leaves; as the check of the example takes them."""
     import torch
 
-    from minerva_lite.grading.homework import with_gradients
+    from minerva_lite.exercises.homework import with_gradients
 
     names = {"answer": answer, "inputs": inputs, "torch": torch, **inputs}
     return with_gradients(lambda: eval(call, names), [inputs[leaf] for leaf in leaves])
@@ -315,7 +315,7 @@ def main() -> None:
     import matplotlib.pyplot
     import torch
 
-    import minerva_lite.grading
+    import minerva_lite.exercises
 
     del matplotlib, minerva_lite  # loaded for the student's cells, before the bounds
     torch.set_num_threads(job["threads"])

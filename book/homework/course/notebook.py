@@ -18,7 +18,7 @@ Below each function a check compares it with one small example and says what dif
 cases of the same kind: a function gets its points if all of them agree (to about five digits), in any style, loops or
 not. For that your cells run in a fresh process, from the top and without network or files, with {seconds:.0f} seconds
 for a case; checks and experiments are left out. Answers on paper and experiments are marked by a person.
-Before you hand in: restart the kernel, run all, and `python -m minerva_lite.grading {name}.ipynb`."""
+Before you hand in: restart the kernel, run all, and `python -m minerva_lite.exercises {name}.ipynb`."""
 
 
 def nbgrader_cell(
@@ -140,7 +140,7 @@ def notebook(assignment: Assignment, *, seconds: float, reach: str = "../..") ->
         f"| | question | kind | points | minutes |\n|---|---|---|---|---|\n{table}\n\n"
         + HOW.format(seconds=seconds, name=assignment.name)
     )
-    setup = f"{assignment.imports}\n\nfrom minerva_lite.grading import check_example\n\n"
+    setup = f"{assignment.imports}\n\nfrom minerva_lite.exercises import check_example\n\n"
     setup += "torch.set_default_dtype(torch.float64)"
     cells = [given("markdown", title, "about"), given("code", setup, "setup")]
     for question in assignment.questions:

@@ -280,13 +280,13 @@ def padded_loss(logits, action, returns, value, real):
 
 PACKAGE = {
     "q2": """
-from minerva_lite.tabular import TabularMDP
+from minerva_lite.worlds.tabular import TabularMDP
 def quirky_q_value(transition, reward, height, policy, gamma):
     return TabularMDP(transition, reward, torch.full_like(height, 1 / len(height)), gamma).q_value(policy)
 """,
     "q3": """
-from minerva_lite.objectives import policy_gradient_loss
-from minerva_lite.returns import discounted_returns, leave_one_out_baseline
+from minerva_lite.formulas.objectives import policy_gradient_loss
+from minerva_lite.formulas.returns import discounted_returns, leave_one_out_baseline
 def episode_loss(logits, action, reward, value, ended, gamma):
     nothing = torch.zeros_like(ended)
     returns = discounted_returns(reward, torch.zeros_like(reward), ended, nothing, gamma=gamma)
@@ -295,7 +295,7 @@ def episode_loss(logits, action, reward, value, ended, gamma):
     return policy_gradient_loss(log_prob, returns - baseline)
 """,
     "q4": """
-from minerva_lite.objectives import normalize_advantage, policy_gradient_loss
+from minerva_lite.formulas.objectives import normalize_advantage, policy_gradient_loss
 def padded_loss(logits, action, returns, value, real):
     log_prob = logits.log_softmax(-1).gather(-1, action.unsqueeze(-1)).squeeze(-1)
     return policy_gradient_loss(log_prob, normalize_advantage(returns - value.squeeze(-1)))

@@ -182,17 +182,17 @@ def mixed_return(reward, next_value, terminated, truncated, gamma):
 
 PACKAGE = {
     "q2": """
-from minerva_lite.returns import gae
+from minerva_lite.formulas.returns import gae
 def twisted_gae(reward, value, next_value, terminated, truncated, cost, gamma, lam):
     return gae(reward, value, next_value, terminated, truncated, gamma=gamma, lam=lam)
 """,
     "q3": """
-from minerva_lite.objectives import value_loss
+from minerva_lite.formulas.objectives import value_loss
 def critic_loss(reward, value, next_value, terminated, truncated, age, gamma):
     return value_loss(value, (reward + gamma * next_value.masked_fill(terminated, 0.0)).detach())
 """,
     "q4": """
-from minerva_lite.returns import discounted_returns
+from minerva_lite.formulas.returns import discounted_returns
 def mixed_return(reward, next_value, terminated, truncated, gamma):
     return discounted_returns(reward, next_value, terminated, truncated, gamma=gamma)
 """,

@@ -268,22 +268,22 @@ def epoch_objectives(log_ratio, advantage, valid, clip_eps, target_kl):
 
 PACKAGE = {
     "q2": """
-from minerva_lite.objectives import ppo_clip_objective
+from minerva_lite.formulas.objectives import ppo_clip_objective
 def twisted_surrogate(log_prob, behavior_log_prob, advantage, eligible, clip_eps):
     log_ratio = log_prob - behavior_log_prob.detach()
     return ppo_clip_objective(log_ratio[eligible], advantage.detach()[eligible], clip_eps).mean()
 """,
     "q3": """
-from minerva_lite.distributions import kl_estimates
-from minerva_lite.objectives import ppo_clip_fraction
+from minerva_lite.formulas.distributions import kl_estimates
+from minerva_lite.formulas.objectives import ppo_clip_fraction
 def drift_report(log_ratio, advantage, valid, clip_eps):
     kl = torch.stack([kl_estimates(u[v])[2].mean() for u, v in zip(log_ratio, valid)])
     fraction = torch.stack([ppo_clip_fraction(u[v], clip_eps) for u, v in zip(log_ratio, valid)])
     return torch.stack([kl, fraction, kl.cummax(0).values])
 """,
     "q4": """
-from minerva_lite.distributions import kl_estimates
-from minerva_lite.objectives import normalize_advantage, ppo_clip_objective
+from minerva_lite.formulas.distributions import kl_estimates
+from minerva_lite.formulas.objectives import normalize_advantage, ppo_clip_objective
 def epoch_objectives(log_ratio, advantage, valid, clip_eps, target_kl):
     objectives = torch.zeros(len(log_ratio))
     for k, v in enumerate(valid):

@@ -275,19 +275,19 @@ def mstep_objective(action, weights, mean_old, std_old, mean, std, alpha):
 
 PACKAGE = {
     "q2": """
-from minerva_lite.duals import temperature_loss
+from minerva_lite.formulas.duals import temperature_loss
 def twisted_dual(q_value, second, prior, state_weight, eta, eps_eta):
     return temperature_loss(q_value, prior.log(), eta, eps_eta)
 """,
     "q3": """
-from minerva_lite.returns import retrace_targets
+from minerva_lite.formulas.returns import retrace_targets
 def twisted_retrace(reward, q_value, next_value, log_ratio, terminated, truncated, gamma, lam):
     return retrace_targets(reward, q_value, next_value, log_ratio, terminated, truncated, gamma=gamma, lam=lam)
 """,
     "q4": """
-from minerva_lite.distributions import gaussian_kl_mean_std, gaussian_log_prob
-from minerva_lite.duals import kl_price, multiplier_loss
-from minerva_lite.objectives import weighted_nll
+from minerva_lite.formulas.distributions import gaussian_kl_mean_std, gaussian_log_prob
+from minerva_lite.formulas.duals import kl_price, multiplier_loss
+from minerva_lite.formulas.objectives import weighted_nll
 def mstep_objective(action, weights, mean_old, std_old, mean, std, alpha):
     old = [x.expand_as(action) for x in (mean_old, std_old)]
     new = [x.expand_as(action) for x in (mean, std)]

@@ -260,19 +260,19 @@ def estep(advantage, eligible, eta, eps_eta, kappa):
 
 PACKAGE = {
     "q2": """
-from minerva_lite.duals import top_k_mask
+from minerva_lite.formulas.duals import top_k_mask
 def select(advantage, eligible, age, kappa):
     return top_k_mask(advantage.flatten(), eligible.flatten(), kappa).view_as(eligible)
 """,
     "q3": """
-from minerva_lite.duals import vmpo_temperature_loss, vmpo_weights
-from minerva_lite.objectives import weighted_nll
+from minerva_lite.formulas.duals import vmpo_temperature_loss, vmpo_weights
+from minerva_lite.formulas.objectives import weighted_nll
 def vmpo_loss(log_prob, advantage, kept, log_ratio, eta, eps_eta):
     psi = vmpo_weights(advantage, kept, log_ratio, eta)
     return weighted_nll(log_prob, psi) + vmpo_temperature_loss(advantage, kept, log_ratio, eta, eps_eta)
 """,
     "q4": """
-from minerva_lite.duals import top_k_mask, vmpo_temperature_loss, vmpo_weights
+from minerva_lite.formulas.duals import top_k_mask, vmpo_temperature_loss, vmpo_weights
 def estep(advantage, eligible, eta, eps_eta, kappa):
     kept, flat, eta = top_k_mask(advantage, eligible, kappa), torch.zeros_like(advantage), torch.tensor(eta)
     return vmpo_weights(advantage, kept, flat, eta), vmpo_temperature_loss(advantage, kept, flat, eta, eps_eta)

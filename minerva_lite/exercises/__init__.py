@@ -1,0 +1,51 @@
+"""Checks for the exercises: they say which entry is wrong and by how much, not how to mend it."""
+
+from .homework import check_example, check_runs, self_check
+from .mpo import (
+    check_binding_temperature,
+    check_bounded_mean,
+    check_dual_curvature,
+    check_estep,
+    check_retrace,
+    check_vtrace,
+)
+from .trust_region import check_conjugate_gradient, check_coupling, check_dual_clip, check_fisher_product
+from .values import (
+    check_compatible,
+    check_gae,
+    check_lambda_return,
+    check_logsumexp,
+    check_optimal_baseline,
+    check_policy_evaluation,
+    check_reward_to_go,
+    check_visitation,
+)
+from .vmpo import check_mirror_step, check_risk_worth, check_top_k, check_vmpo_weights
+
+__all__ = [
+    "check_binding_temperature",
+    "check_bounded_mean",
+    "check_compatible",
+    "check_conjugate_gradient",
+    "check_coupling",
+    "check_dual_clip",
+    "check_dual_curvature",
+    "check_estep",
+    "check_example",
+    "check_fisher_product",
+    "check_gae",
+    "check_lambda_return",
+    "check_logsumexp",
+    "check_mirror_step",
+    "check_optimal_baseline",
+    "check_policy_evaluation",
+    "check_retrace",
+    "check_reward_to_go",
+    "check_runs",
+    "check_risk_worth",
+    "check_top_k",
+    "check_visitation",
+    "check_vmpo_weights",
+    "check_vtrace",
+    "self_check",
+]

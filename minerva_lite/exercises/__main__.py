@@ -1,0 +1,16 @@
+"""`python -m minerva_lite.exercises hw2_gae.ipynb` runs a homework afresh: what would be handed in."""
+
+import sys
+
+from .homework import self_check
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m minerva_lite.exercises NOTEBOOK.ipynb")
+    try:
+        found = self_check(sys.argv[1])
+    except (ValueError, OSError) as error:
+        sys.exit(str(error))
+    for question, why in found.items():
+        print(f"{question}: {why or 'nothing speaks against it'}")
+    sys.exit(any(found.values()))

@@ -1,0 +1,126 @@
+"""Values, returns and policy gradients: what chapters 1 to 3 and the appendix ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Generator, Tensor
+
+from ..formulas.returns import discounted_returns, gae
+from ..worlds.tabular import TabularMDP, random_policy
+from .answers import compare
+
+
+def _worlds(seed: int) -> list[tuple[str, TabularMDP, Tensor]]:
+    """Named worlds with a policy each: random ones, the chain, the grid, one that looks no step ahead."""
+    generator = Generator().manual_seed(seed)
+    worlds = {
+        "random world": TabularMDP.random(5, 3, 0.9, generator),
+        "random world, gamma = 0": TabularMDP.random(4, 2, 0.0, generator),
+        "chain": TabularMDP.chain(6, 0.95),
+        "grid": TabularMDP.grid(3, 4, 0.8),
+    }
+    return [(name, world, random_policy(*world.reward.shape, generator)) for name, world in worlds.items()]
+
+
+def check_policy_evaluation(function: Callable[[TabularMDP, Tensor], Tensor], *, seed: int = 0) -> None:
+    """Raise AssertionError unless `function(world, policy)` is the value V [S] of `policy` [S, A] in `world`."""
+    for name, world, policy in _worlds(seed):
+        compare(name, function(world, policy), world.value(policy))
+
+
+def check_visitation(function: Callable[[TabularMDP, Tensor], Tensor], *, seed: int = 0) -> None:
+    """Raise AssertionError unless `function(world, policy)` is the discounted visitation [S], not normalized."""
+    for name, world, policy in _worlds(seed):
+        compare(name, function(world, policy), world.visitation(policy))
+
+
+def check_reward_to_go(function: Callable[..., Tensor], *, seed: int = 0) -> None:
+    """Raise AssertionError unless `function(reward, ended, gamma)` is the discounted sum of the episode's rewards.
+
+    reward: [T, B] float64. ended: [T, B] bool, the last row of an episode; what follows belongs to another one.
+    """
+    generator = Generator().manual_seed(seed)
+    for steps, gamma in ((1, 0.9), (7, 0.5), (7, 1.0), (7, 0.0)):
+        reward = torch.randn(steps, 3, generator=generator, dtype=torch.float64)
+        ended = torch.rand(steps, 3, generator=generator) < 0.3
+        zero, never = torch.zeros_like(reward), torch.zeros_like(ended)
+        wanted = discounted_returns(reward, zero, ended, never, gamma=gamma)
+        compare(f"T = {steps}, gamma = {gamma}", function(reward, ended, gamma), wanted)
+
+
+def check_optimal_baseline(function: Callable[..., Tensor], *, seed: int = 0) -> None:
+    """Raise AssertionError unless `function(policy, q_value, score)` is each state's baseline of least variance, [S].
+
+    policy: [S, A] probabilities. q_value: [S, A]. score: [S, A, n], gradients of log pi(a | s); all float64.
+    """
+    generator = Generator().manual_seed(seed)
+    for states, actions, parameters in ((1, 2, 1), (4, 3, 5), (3, 6, 2)):
+        policy = random_policy(states, actions, generator)
+        q_value = 1.0 + torch.randn(states, actions, generator=generator, dtype=torch.float64)
+        score = torch.randn(states, actions, parameters, generator=generator, dtype=torch.float64)
+        weight = policy * score.square().sum(-1)
+        wanted = (weight * q_value).sum(-1) / weight.sum(-1)
+        compare(f"S = {states}, A = {actions}, n = {parameters}", function(policy, q_value, score), wanted)
+
+
+def check_gae(function: Callable[..., Tensor], *, seed: int = 0) -> None:
+    """Raise AssertionError unless `function` computes GAE, called as `formulas.returns.gae` is, [T, B] float64."""
+    generator = Generator().manual_seed(seed)
+    for steps, gamma, lam in ((1, 0.9, 0.8), (9, 0.9, 0.8), (9, 1.0, 1.0), (9, 0.97, 0.0)):
+        reward, value, next_value = torch.randn(3, steps, 4, generator=generator, dtype=torch.float64)
+        chance = torch.rand(2, steps, 4, generator=generator)
+        flags = (chance < 0.25).unbind(0)
+        arguments = (reward, value, next_value, *flags)
+        wanted = gae(*arguments, gamma=gamma, lam=lam)
+        compare(f"T = {steps}, gamma = {gamma}, lam = {lam}", function(*arguments, gamma=gamma, lam=lam), wanted)
+
+
+def check_lambda_return(function: Callable[..., Tensor], *, seed: int = 0) -> None:
+    """Raise AssertionError unless `function` computes lambda-returns, called as `gae` is, [T, B] float64."""
+    generator = Generator().manual_seed(seed)
+    for steps, gamma, lam in ((1, 0.9, 0.8), (9, 0.9, 0.8), (9, 1.0, 1.0), (9, 0.97, 0.0)):
+        reward, value = torch.randn(2, steps, 4, generator=generator, dtype=torch.float64)
+        terminated, truncated = (torch.rand(2, steps, 4, generator=generator) < 0.25).unbind(0)
+        # The value of the true successor is that of the next row, except where an episode ends.
+        next_value = torch.randn(steps, 4, generator=generator, dtype=torch.float64)
+        goes_on = ~(terminated | truncated)[:-1]
+        next_value[:-1] = torch.where(goes_on, value[1:], next_value[:-1])
+        wanted = gae(reward, value, next_value, terminated, truncated, gamma=gamma, lam=lam) + value
+        # A lambda-return does not depend on V(s_t): whoever reads it finds no number there.
+        arguments = (reward, torch.full_like(value, torch.nan), next_value, terminated, truncated)
+        compare(f"T = {steps}, gamma = {gamma}, lam = {lam}", function(*arguments, gamma=gamma, lam=lam), wanted)
+
+
+def check_compatible(function: Callable[..., Tensor], *, seed: int = 0) -> None:
+    """Raise AssertionError unless `function(q_value, policy, visits, score)` gives the compatible critic's w [n].
+
+    q_value, policy: [S, A]. visits: [S], the normalized visitation. score: [S, A, n].
+    """
+    generator = Generator().manual_seed(seed)
+    for states, actions, size in ((5, 3, 4), (4, 2, 1), (6, 4, 7)):
+        world = TabularMDP.random(states, actions, 0.9, generator)
+        features = torch.randn(states, actions, size, generator=generator, dtype=torch.float64)
+        policy = (features @ torch.randn(size, generator=generator, dtype=torch.float64)).softmax(-1)
+        score = features - (policy.unsqueeze(-1) * features).sum(1, keepdim=True)
+        gradient = (1.0 - world.gamma) * world.policy_gradient(policy, score)
+        wanted = torch.linalg.solve(world.fisher(policy, score), gradient)
+        got = function(world.q_value(policy), policy, (1.0 - world.gamma) * world.visitation(policy), score)
+        compare(f"S = {states}, A = {actions}, n = {size}", got, wanted)
+
+
+def check_logsumexp(function: Callable[[Tensor], Tensor]) -> None:
+    """Raise AssertionError unless `function(x)` is the logarithm of the sum of exponentials over the last dimension."""
+    rows = {
+        "small numbers": [[0.0, 1.0, -2.0], [0.5, 0.5, 0.5]],
+        "large numbers": [[1e4, 1e4 - 1.0, -1e4], [-1e4, -1e4, -1e4 - 2.0]],
+        "-inf among them": [[-torch.inf, 3.0, 2.0], [-torch.inf, -torch.inf, -1e4]],
+    }
+    for name, numbers in rows.items():
+        for dtype, atol in ((torch.float32, 2e-3), (torch.float64, 1e-9)):
+            x = torch.tensor(numbers, dtype=dtype)
+            compare(f"{name}, {dtype}", function(x), x.double().logsumexp(-1), atol)
+    nothing = function(torch.full((2, 3), -torch.inf))
+    if not isinstance(nothing, Tensor) or nothing.tolist() != [-torch.inf, -torch.inf]:
+        raise AssertionError(f"-inf everywhere: wanted -inf for each row; got {nothing}")

@@ -1,0 +1,99 @@
+"""V-MPO and its relatives: what chapters 7 and 7b ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Generator, Tensor
+
+from ..formulas.duals import top_k_mask
+from ..worlds.tabular import random_policy
+from .answers import compare
+
+
+def check_top_k(function: Callable[[Tensor, Tensor, float], Tensor], *, seed: int = 0) -> None:
+    """Raise AssertionError unless `function(advantage, eligible, kappa)` keeps the best floor(kappa n) of n eligible.
+
+    advantage: [N] float64. eligible: [N] bool. Exactly k are kept, ties go to the lower index; the mask is bool [N].
+    """
+    generator = Generator().manual_seed(seed)
+    everybody = torch.ones(100, dtype=torch.bool)
+    score = torch.randn(100, generator=generator, dtype=torch.float64)
+    some = torch.rand(100, generator=generator) < 0.6
+    cases = {
+        "no ties, everybody eligible": (score, everybody, 0.5),
+        "no ties, 29 of 100": (score, everybody, 0.29),
+        "no ties, some not eligible": (score.masked_fill(~some, 9.0), some, 0.5),
+        "two values, many ties": ((score > -0.5).double(), everybody, 0.5),
+        "all equal, some not eligible": (torch.full_like(score, -3.0), some, 0.3),
+        "everybody kept": (score, some, 1.0),
+    }
+    for name, (advantage, eligible, kappa) in cases.items():
+        got = function(advantage, eligible, kappa)
+        wanted = top_k_mask(advantage, eligible, kappa)
+        if not isinstance(got, Tensor) or got.dtype != torch.bool:
+            raise AssertionError(f"{name}: wanted a bool tensor; got {getattr(got, 'dtype', type(got).__name__)}")
+        if got.shape == wanted.shape and got.sum() != wanted.sum():
+            raise AssertionError(f"{name}: wanted {int(wanted.sum())} kept; got {int(got.sum())}")
+        compare(name, got, wanted.double())
+
+
+def check_vmpo_weights(function: Callable[[Tensor, Tensor, float], Tensor], *, seed: int = 0) -> None:
+    """Raise AssertionError unless `function(advantage, mask, eta)` gives V-MPO's weights [N], also in float32.
+
+    advantage: [N]. mask: [N] bool, the kept samples. Weights sum to 1 and are 0 where nothing was kept.
+    """
+    generator = Generator().manual_seed(seed)
+    spread = torch.randn(40, generator=generator, dtype=torch.float64)
+    mask = torch.rand(40, generator=generator) < 0.5
+    cases = {
+        "ordinary": (spread, 1.0),
+        "a large one that is not kept": (torch.where(mask, spread - 900.0, 0.0), 1.0),
+        "advantages of 1e4": (1e4 * spread, 3.0),
+        "temperature 1e-6": (spread, 1e-6),
+        "advantages around -1e4": (spread - 1e4, 0.3),
+    }
+    for name, (advantage, eta) in cases.items():
+        for dtype, atol in ((torch.float64, 1e-9), (torch.float32, 1e-5)):
+            rounded = advantage.to(dtype)
+            logits = (rounded - rounded[mask].max()).double() / eta
+            wanted = logits.masked_fill(~mask, -torch.inf).softmax(0)
+            compare(f"{name}, {dtype}", function(rounded, mask, eta), wanted, atol)
+
+
+def check_mirror_step(function: Callable[..., Tensor], *, seed: int = 0) -> None:
+    """Raise AssertionError unless `function(policy, advantage, eta)` is policy * exp(advantage / eta), normalized.
+
+    policy, advantage: [S, A] float64, the policy with zeros here and there; eta: a number above 0.
+    """
+    generator = Generator().manual_seed(seed)
+    policy = random_policy(5, 4, generator)
+    holes = policy.clone()
+    holes[0, 1] = holes[3, 0] = 0.0
+    holes = holes / holes.sum(-1, keepdim=True)
+    draw = torch.randn(5, 4, generator=generator, dtype=torch.float64)
+    for name, old, advantage, eta in (
+        ("plain", policy, draw, 0.7),
+        ("zeros in the policy", holes, draw, 0.7),
+        ("a huge advantage where the policy is zero", holes, draw + 1e6 * (holes == 0), 0.1),
+        ("A = 1e4, eta = 1e-6", policy, 1e4 * draw, 1e-6),
+    ):
+        possible = torch.where(old > 0, advantage, -torch.inf)
+        weight = old * ((possible - possible.max(-1, keepdim=True).values) / eta).exp()
+        compare(name, function(old, advantage, eta), weight / weight.sum(-1, keepdim=True))
+
+
+def check_risk_worth(function: Callable[..., Tensor]) -> None:
+    """Raise AssertionError unless `function(outcome, chance, eta)` is eta log E exp(outcome / eta), scalar float64."""
+    half, coin = torch.tensor([0.5, 0.5], dtype=torch.float64), torch.tensor([1.0, -1.0], dtype=torch.float64)
+    uneven, never = torch.tensor([0.1, 0.9], dtype=torch.float64), torch.tensor([0.0, 1.0], dtype=torch.float64)
+    log_cosh = torch.tensor(1.0, dtype=torch.float64).cosh().log()
+    for name, outcome, chance, eta, wanted in (
+        ("a fair coin, eta = 1", coin, half, 1.0, log_cosh),
+        ("a sure 0.2", torch.full_like(coin, 0.2), uneven, 0.3, torch.tensor(0.2, dtype=torch.float64)),
+        ("uneven chances", coin, uneven, 2.0, 2.0 * (0.1 * (coin[0] / 2).exp() + 0.9 * (coin[1] / 2).exp()).log()),
+        ("outcomes of 1000, eta = 0.001", 1000.0 * coin, uneven, 1e-3, 1000.0 + 1e-3 * uneven[0].log()),
+        ("an outcome of chance 0", coin, never, 1e-3, coin[1]),
+    ):
+        compare(name, function(outcome, chance, eta), wanted)

@@ -1,0 +1,92 @@
+"""Off-policy data: sequences drawn uniformly from what was lived."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from ..checks import require_count, require_dtype, require_shape
+from .rollout import Rollout
+
+FIELDS = ("obs", "action", "behavior_log_prob", "reward", "next_obs", "terminated", "truncated")
+
+
+class SequenceReplay:
+    """A ring of the last `capacity` steps of each of B environments, on one device.
+
+    What goes in is a `Rollout`, what comes out is one too: sequences of `length` steps side by side, each from one
+    environment and in the order lived. A sequence may run over the end of an episode: its flags say so, and next_obs is
+    the true successor there. behavior_params are not kept, behavior_log_prob is.
+    """
+
+    def __init__(self, capacity: int):
+        require_count(capacity=capacity)
+        self.capacity = capacity
+        self.columns: dict[str, Tensor] = {}  # each [capacity, B, ...], made when the first rollout tells the shapes
+        self.position, self.size = 0, 0  # where the next step goes; steps held, of each environment
+
+    def insert(self, rollout: Rollout) -> None:
+        """Take the T steps of a rollout; the oldest T leave once the ring is full. O(T), whatever is held.
+
+        Raises ValueError: the rollout is longer than the ring, its shapes differ from those held, or it has rows that
+        are no real transitions.
+        """
+        steps = len(rollout.reward)
+        if rollout.restart_weight is not None:
+            raise ValueError("restart_weight: wanted none, a replay holds real transitions only; drop the others first")
+        if steps > self.capacity:
+            raise ValueError(f"rollout: wanted at most the replay's capacity, {self.capacity} steps; got {steps}")
+        if not self.columns:
+            self.columns = {
+                name: torch.zeros(self.capacity, *t.shape[1:], dtype=t.dtype, device=t.device)
+                for name, t in ((name, getattr(rollout, name)) for name in FIELDS)
+            }
+        for name, column in self.columns.items():
+            require_shape((steps, *column.shape[1:]), **{name: getattr(rollout, name)})
+            require_dtype(column.dtype, **{name: getattr(rollout, name)})
+        device = rollout.reward.device
+        index = (self.position + torch.arange(steps, device=device)) % self.capacity
+        for name, column in self.columns.items():
+            column[index] = getattr(rollout, name)
+        self.position = (self.position + steps) % self.capacity
+        self.size = min(self.size + steps, self.capacity)
+
+    @property
+    def num_steps(self) -> int:
+        """Environment steps held, over all environments."""
+        return self.size * self.columns["reward"].shape[1] if self.columns else 0
+
+    def sample(self, sequences: int, length: int, generator: Generator | None = None) -> Rollout:
+        """`sequences` runs of `length` steps, [length, sequences, ...], uniform over all that lie in the ring.
+
+        Drawn with replacement; no run crosses the place where new steps overwrite old ones.
+        Raises ValueError: a count below 1, or fewer than `length` steps are held of each environment.
+        """
+        require_count(sequences=sequences, length=length)
+        if self.size < length:
+            raise ValueError(
+                f"length: wanted at most the {self.size} steps held of each environment (capacity {self.capacity}); "
+                f"got {length}"
+            )
+        reward = self.columns["reward"]
+        starts, envs = self.size - length + 1, reward.shape[1]
+        draw = torch.randint(starts * envs, (sequences,), generator=generator, device=reward.device)
+        oldest = self.position - self.size
+        steps = torch.arange(length, device=reward.device).unsqueeze(1)
+        row = (oldest + draw // envs + steps) % self.capacity
+        drawn = {name: column[row, draw % envs] for name, column in self.columns.items()}
+        return Rollout(**drawn, behavior_params=())
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is held, oldest step first: tensors and plain numbers."""
+        row = (self.position - self.size + torch.arange(self.size)) % self.capacity
+        return {"size": self.size, "columns": {name: c[row.to(c.device)] for name, c in self.columns.items()}}
+
+    def load_state_dict(self, state: dict[str, Any], device: torch.device | str = "cpu") -> None:
+        """Take over what another replay held; this one must have room for it. Raises ValueError: it has not."""
+        self.columns, self.position, self.size = {}, 0, 0
+        if state["size"]:
+            held = {name: column.to(device) for name, column in state["columns"].items()}
+            self.insert(Rollout(**held, behavior_params=()))

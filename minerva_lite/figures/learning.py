@@ -1,0 +1,88 @@
+"""How agents learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from .style import BLUE, GRAY
+
+
+def plot_learning_curves(ax: Axes, histories: Mapping[str, Any], title: str, *, solved: float) -> None:
+    """Mean evaluation return of several runs against environment steps."""
+    styles = ("-", "--", ":", "-.")
+    for i, (name, history) in enumerate(histories.items()):
+        ax.plot(history.steps("eval/mean"), history.column("eval/mean"), styles[i % 4], label=name)
+    ax.axhline(solved, color=GRAY, linewidth=1.0)
+    # On the left, where a curve has not come up yet; the white behind it keeps bands and curves off the letters.
+    white = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
+    place = {"xytext": (3, 3), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    ax.annotate("solved", (0.0, solved), color=GRAY, bbox=white, **place)
+    ax.set(xlabel="environment steps", ylabel="mean return of 10 episodes", title=title)
+    if len(histories) > 1:
+        ax.legend(loc="lower right")
+
+
+def plot_learning_curve(ax: Axes, history: Any, title: str, *, solved: float) -> None:
+    """Mean evaluation return of one run against environment steps; its training time in the title."""
+    seconds = history.updates[-1]["seconds"]
+    plot_learning_curves(ax, {"": history}, f"{title}, {seconds:.1f} s of training", solved=solved)
+    mean, std = history.column("eval/mean"), history.column("eval/std")
+    ax.fill_between(
+        history.steps("eval/mean"), mean - std, mean + std, alpha=0.2, linewidth=0, label="± 1 std of the 10"
+    )
+    ax.legend(loc="lower right")
+
+
+LABELS = {
+    "kl/k3": "KL(old || new), k3 (nats)",
+    "kl/exact": "KL(old || new) (nats)",
+    "train/clip_fraction": "clip fraction",
+    "train/max_ratio": "largest ratio",
+    "train/std": "std of the policy (action units)",
+    "train/entropy": "entropy (nats)",
+    "value/explained_variance": "explained variance",
+}
+
+
+def plot_diagnostics(axes: Any, history: Any, names: Sequence[str]) -> None:
+    """One diagnostic an axis, against environment steps. Explained variance is cut at -1: below, it says no more."""
+    for ax, name in zip(axes.flat, names, strict=True):
+        ax.plot(history.steps(name), history.column(name), color=BLUE, linewidth=1.5)
+        ax.set(ylabel=LABELS.get(name, name))
+        if name == "value/explained_variance":
+            ax.set_ylim(-1.0, 1.05)
+    for ax in axes[-1]:
+        ax.set(xlabel="environment steps")
+
+
+def plot_ablations(ax: Axes, rows: Sequence[Mapping[str, Any]], *, solved: float) -> None:
+    """Final return of every seed of every variant: a dot a seed, a bar at the median.
+
+    rows: those of one environment and over 100 episodes from `read_study`.
+    """
+    variants = list(dict.fromkeys(row["variant"] for row in rows))
+    for y, variant in enumerate(variants):
+        means = sorted(row["mean"] for row in rows if row["variant"] == variant)
+        ax.plot(means, [y] * len(means), "o", color=BLUE, alpha=0.6, markersize=5, rasterized=True)
+        ax.plot([means[len(means) // 2]], [y], "|", color="black", markersize=14, markeredgewidth=2)
+    ax.axvline(solved, color=GRAY, linewidth=1.0)
+    ax.set(xlabel="mean return of 100 episodes", title=rows[0]["env_id"], yticks=range(len(variants)))
+    ax.set_yticklabels(variants)
+    ax.set_ylim(len(variants) - 0.5, -0.5)
+
+
+def plot_exact_returns(ax: Axes, curves: Mapping[str, Tensor], best: float) -> None:
+    """Exact return after each update: mean and range over seeds, [seeds, N], of several learners."""
+    for (name, runs), style in zip(curves.items(), ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1))), strict=False):
+        at = torch.arange(1, runs.shape[1] + 1)
+        (line,) = ax.plot(at, runs.mean(0), linestyle=style, label=name)
+        ax.fill_between(at, runs.amin(0), runs.amax(0), color=line.get_color(), alpha=0.12, linewidth=0)
+    ax.axhline(best, color=GRAY, linewidth=1.0)
+    ax.annotate("best policy", (1.0, best), (-2, 2), ("axes fraction", "data"), "offset points", ha="right", color=GRAY)
+    ax.set(xlabel="updates", ylabel=r"exact return $J(\pi)$ (reward units)", ylim=(0.0, 1.15 * best))
+    ax.legend()

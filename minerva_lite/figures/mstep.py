@@ -1,0 +1,162 @@
+"""MPO's M-step: how a policy collapses, the bounds that keep it wide, and the prices that keep the bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator
+from torch import Tensor
+
+from ..formulas.distributions import gaussian_kl, gaussian_kl_mean_std
+from .style import BLUE, GRAY, GREEN, ORANGE, RED
+
+# What is bounded, as `explore_decoupled_kl` names it.
+RULES = ("coupled", "new std", "decoupled")
+
+
+def plot_collapse(axes: Sequence[Axes], runs: Mapping[str, Mapping[str, Tensor]]) -> None:
+    """Std of a policy after each fit, [iterations, runs]: a panel a way to fit; for each N median and 10 to 90%."""
+    for ax, (title, lines) in zip(axes, runs.items(), strict=True):
+        for (name, std), style in zip(lines.items(), ("-", "--", ":", "-."), strict=False):
+            low, middle, high = std.quantile(torch.tensor([0.1, 0.5, 0.9], dtype=std.dtype), 1).clamp(min=1e-12)
+            (line,) = ax.semilogy(middle, style, label=name)
+            ax.fill_between(
+                range(len(std)), low, high, color=line.get_color(), alpha=0.15, linewidth=0, rasterized=True
+            )
+        ax.axhline(1.0, color=GRAY, linewidth=1.0)
+        ax.set(xlabel="iterations", title=title, ylim=(1e-6, 1e4))
+    axes[0].set_ylabel("std (first std = 1)")
+    axes[0].legend(loc="lower left")
+
+
+def plot_chase(axes: Sequence[Axes], paths: Mapping[str, Tensor], target: Tensor) -> None:
+    """Mean (left) and std (right) of several policies, paths [iterations, 2], that chase a target, [iterations]."""
+    axes[0].plot(target, color=GRAY, linewidth=1.0, label="best action")
+    for (name, path), style in zip(paths.items(), ("-", "--", ":", "-."), strict=False):
+        axes[0].plot(path[:, 0], style, label=name)
+        axes[1].semilogy(path[:, 1].clamp(min=1e-12), style, label=name)
+    axes[0].set(xlabel="iterations", ylabel=r"mean $\mu$ (action units)", ylim=(-0.2, 4.8))
+    axes[1].set(xlabel="iterations", ylabel=r"std $\sigma$ (action units)", ylim=(1e-5, 3.0))
+    axes[0].legend(loc="upper left", ncols=2)
+
+
+def plot_multiplier(axes: Sequence[Axes], kl: Tensor, alpha: Tensor, *, bound: float, optimum: float) -> None:
+    """KL over its bound (left) and the multiplier (right) at each step of dual ascent, both [steps]."""
+    axes[0].plot(kl / bound, color=BLUE)
+    axes[0].axhline(1.0, color="black", linewidth=1.0, label="the bound")
+    axes[0].set(xlabel="steps", ylabel=r"$\mathrm{KL}^\mu / \varepsilon_\mu$", ylim=(0.0, None))
+    axes[1].plot(alpha, color=RED)
+    axes[1].axhline(optimum, color="black", linewidth=1.0, label="price found by hand")
+    axes[1].set(xlabel="steps", ylabel=r"multiplier $\alpha_\mu$", ylim=(0.0, None))
+    axes[0].legend(loc="upper right")
+    axes[1].legend(loc="lower right")
+
+
+def plot_period(axes: Sequence[Axes], parts: Mapping[str, Tensor]) -> None:
+    """Parts of the KL over their bounds at each learner step of a period, [periods, steps]: one panel a part."""
+    for ax, (title, readings) in zip(axes, parts.items(), strict=True):
+        low, middle, high = readings.quantile(torch.tensor([0.25, 0.5, 0.75], dtype=readings.dtype), 0)
+        at = range(readings.shape[1])
+        ax.plot(at, middle, "o-", color=BLUE, markersize=4, label="median period")
+        ax.plot(at, readings.mean(0), "--", color=RED, label="mean over periods")
+        ax.fill_between(at, low, high, color=BLUE, alpha=0.15, linewidth=0, label="quartiles")
+        ax.axhline(1.0, color="black", linewidth=1.0)
+        ax.annotate("the bound", (0.0, 1.0), (2, 3), textcoords="offset points")
+        ax.set(xlabel="learner steps since the targets were copied", ylabel="KL / its bound", title=title)
+    axes[0].legend(loc="center right")
+
+
+def plot_mpo_diagnostics(axes: Any, history: Any, config: Any) -> None:
+    """Six figures of a run of MPO against environment steps, each divergence over its bound; axes [2, 3]."""
+    steps = history.steps("dual/eta")
+    top, bottom = axes
+    for ax, name, bound, label in (
+        (top[0], "kl/estep", config.eps_eta, r"KL of the weights / $\varepsilon_\eta$"),
+        (top[1], "kl/mean", config.eps_mean, r"$\mathrm{KL}^\mu / \varepsilon_\mu$"),
+        (top[2], "kl/std", config.eps_std, r"$\mathrm{KL}^\sigma / \varepsilon_\sigma$"),
+    ):
+        over = torch.as_tensor(history.column(name)) / bound
+        ax.plot(steps, over, ".", color=BLUE, markersize=4, alpha=0.5, rasterized=True)
+        ax.plot(steps[9:], over.unfold(0, 10, 1).mean(-1), color=BLUE, linewidth=1.8)
+        ax.axhline(1.0, color="black", linewidth=1.0)
+        ax.set(ylabel=label, ylim=(0.0, 4.0))
+    bottom[0].plot(steps, history.column("dual/eta"), color=RED)
+    bottom[0].set(ylabel=r"temperature $\eta$ (return units)", ylim=(0.0, None))
+    bottom[1].semilogy(steps, history.column("dual/alpha_mean"), color=BLUE, label=r"$\alpha_\mu$")
+    bottom[1].semilogy(steps, history.column("dual/alpha_std"), "--", color=RED, label=r"$\alpha_\sigma$")
+    bottom[1].set(ylabel="multipliers")  # their mean over the dimensions
+    bottom[1].yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    bottom[1].yaxis.set_major_formatter("{x:g}")
+    bottom[1].minorticks_off()
+    bottom[1].legend(loc="lower left")
+    bottom[2].plot(
+        steps, history.column("train/effective_samples") / config.action_samples, color=BLUE, label="ESS / N"
+    )
+    bottom[2].plot(steps, history.column("train/std"), "--", color=RED, label="std, mean of a batch")
+    bottom[2].plot(steps, history.column("train/std_min"), ":", color=GREEN, label="std, smallest")
+    bottom[2].set(ylabel="share; action units", ylim=(0.0, 2.0))
+    bottom[2].legend(loc="upper left")
+    for ax in bottom:
+        ax.set(xlabel="environment steps")
+
+
+def decoupled_kl_optimum(
+    rule: str, mean_fit: float, std_fit: float, eps_mean: float, eps_std: float
+) -> tuple[tuple[float, float], dict[str, Tensor]]:
+    """Best (mean, std) that a bound allows, and what it was chosen from, on a grid around the old policy N(0, 1).
+
+    The weights have mean_fit and std_fit. rule: `"coupled"` bounds the whole KL by eps_mean + eps_std, `"new std"` the
+    two parts of its exact split, `"decoupled"` those of `gaussian_kl_mean_std`; the fit is joint for the first, and
+    decoupled for the other two, where it asks for the std around the old mean. The grids are [S, M].
+    """
+    mean, std = torch.meshgrid(
+        torch.linspace(-0.6, 1.2, 601, dtype=torch.float64), torch.linspace(0.5, 1.6, 551, dtype=torch.float64),
+        indexing="xy",
+    )  # fmt: skip
+    zero, one = torch.zeros_like(mean), torch.ones_like(std)
+    kl_mean, kl_std = gaussian_kl_mean_std(zero, one, mean, std)
+    whole = gaussian_kl(zero, one, mean, std)
+    if rule == "coupled":
+        allowed = whole <= eps_mean + eps_std
+        loss = std.log() + 0.5 * (std_fit**2 + (mean_fit - mean).square()) / std.square()
+    else:
+        allowed = ((whole - kl_std if rule == "new std" else kl_mean) <= eps_mean) & (kl_std <= eps_std)
+        loss = 0.5 * (mean_fit - mean).square() + std.log() + 0.5 * (std_fit**2 + mean_fit**2) / std.square()
+    best = int(loss.masked_fill(~allowed, torch.inf).argmin())
+    point = (float(mean.flatten()[best]), float(std.flatten()[best]))
+    return point, {"mean": mean, "std": std, "allowed": allowed, "loss": loss}
+
+
+def plot_decoupled_kl(
+    ax: Axes, *, rule: str, std_fit: float, mean_fit: float = 0.6, eps_mean: float = 0.05, eps_std: float = 0.005
+) -> None:
+    """Which policies a bound allows around N(0, 1), and the one that fits the weights best; see the function above."""
+    point, grid = decoupled_kl_optimum(rule, mean_fit, std_fit, eps_mean, eps_std)
+    lowest = float(grid["loss"].min())
+    ax.contour(
+        grid["mean"], grid["std"], grid["loss"], [lowest + step for step in (0.01, 0.04, 0.1, 0.2, 0.4, 0.8)],
+        colors=GRAY, linewidths=0.8, linestyles="solid",
+    )  # fmt: skip
+    ax.contourf(grid["mean"], grid["std"], grid["allowed"].double(), [0.5, 1.5], colors=[BLUE], alpha=0.25)
+    # How far the mean may move when its part has the old std, to compare every rule with.
+    reach = math.sqrt(2.0 * eps_mean)
+    for side in (-reach, reach):
+        ax.axvline(side, color=GREEN, linewidth=1.0, linestyle=":")
+    ax.plot(0.0, 1.0, "o", color="black", markersize=7)
+    ax.annotate("old policy", (0.0, 1.0), (-6, 8), textcoords="offset points", ha="right")
+    ax.annotate("", point, (0.0, 1.0), arrowprops={"arrowstyle": "-|>", "color": RED, "lw": 2.2})
+    # Where the loss is smallest: the losses of the two splits measure the std around the old mean.
+    std_asked = std_fit if rule == "coupled" else math.hypot(std_fit, mean_fit)
+    if 0.5 <= std_asked <= 1.6:
+        ax.plot(mean_fit, std_asked, "*", color=ORANGE, markersize=13, markeredgecolor="black", markeredgewidth=0.6)
+        behind = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+        ax.annotate("weights", (mean_fit, std_asked), (10, -3), textcoords="offset points", bbox=behind)
+    ax.set(
+        xlim=(-0.6, 1.2), ylim=(0.5, 1.6), xlabel=r"mean $\mu$ (old stds)", ylabel=r"std $\sigma$ (old stds)",
+        title=rf"best allowed: $\mu = {point[0]:.2f}$, $\sigma = {point[1]:.2f}$",
+    )  # fmt: skip
+    ax.grid(visible=False)

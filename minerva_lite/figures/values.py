@@ -1,0 +1,121 @@
+"""Values, visits and advantages on small worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from ..worlds.tabular import TabularMDP, drifting_critic
+from .style import BLUE, GRAY, GREEN, RED
+
+
+def plot_contraction(ax: Axes, errors: Mapping[float, Tensor]) -> None:
+    """Largest error [N] of N looks ahead for each discount, and dashed what the contraction bound allows."""
+    for (gamma, error), color in zip(errors.items(), (GREEN, BLUE, RED), strict=False):
+        looks = torch.arange(len(error))
+        ax.semilogy(looks, error, color=color, label=rf"$\gamma = {gamma:g}$")
+        ax.semilogy(looks, gamma ** looks.double() * error[0], color=color, linestyle="--", linewidth=1.0)
+    ax.set(xlabel="looks ahead", ylabel="largest error (reward units)", ylim=(1e-6, 30.0))
+    ax.legend(title="dashed: the bound")
+
+
+def plot_grid_world(ax: Axes, cells: Tensor, title: str, *, policy: Tensor | None = None) -> None:
+    """One number a cell, [height, width], with the most likely of the moves up, right, down, left in each."""
+    height, width = cells.shape
+    ax.imshow(cells, cmap="Blues", vmin=float(cells.min()), vmax=float(cells.max()) * 1.6)
+    for row in range(height):
+        for column in range(width):
+            ax.text(column, row - 0.28, f"{cells[row, column]:.2f}", ha="center", va="center", fontsize=9)
+            if policy is not None and (row, column) != (height - 1, width - 1):
+                across, down = ((0, -1), (1, 0), (0, 1), (-1, 0))[int(policy[row * width + column].argmax())]
+                tail = (column - 0.25 * across, row + 0.15 - 0.22 * down)
+                head = (column + 0.25 * across, row + 0.15 + 0.22 * down)
+                ax.annotate("", head, tail, arrowprops={"arrowstyle": "->", "color": RED, "linewidth": 1.8})
+    ax.set(xticks=range(width), yticks=range(height), xlabel="column", ylabel="row", title=title)
+    ax.grid(False)
+
+
+def plot_discount(ax: Axes, *, gamma: float) -> None:
+    """Values per step, best actions and visits on the chain of six states, for one discount."""
+    world = TabularMDP.chain(6, gamma)
+    policy = world.best_policy()
+    value, visits = (1.0 - gamma) * world.value(policy), (1.0 - gamma) * world.visitation(policy)
+    ax.bar(range(6), value, color=BLUE, alpha=0.6, width=0.6, label=r"value $(1 - \gamma) V^\star$ (reward per step)")
+    ax.plot(range(6), visits, "o--", color="black", linewidth=1.0, label="normalized visitation (probability)")
+    for s, right in enumerate(policy[:, 1].tolist()):
+        ends = ((s - 0.3, -0.1), (s + 0.3, -0.1)) if right else ((s + 0.3, -0.1), (s - 0.3, -0.1))
+        ax.annotate("", ends[1], ends[0], arrowprops={"arrowstyle": "->", "color": RED, "linewidth": 2.2})
+    ax.set(
+        xlabel="state (start: 0)",
+        ylabel="reward per step; probability",
+        ylim=(-0.2, 1.3),
+        title=rf"$\gamma = {gamma:g}$, horizon $1/(1-\gamma)$ = {1 / (1 - gamma):.3g} steps",
+    )
+    ax.legend(loc="upper right")
+
+
+def plot_value_error(ax: Axes, errors: Mapping[str, Tensor]) -> None:
+    """Root mean squared error of learned values after each step, [N], for several learners."""
+    for (name, error), style in zip(errors.items(), ("-", "--", "-."), strict=False):
+        ax.loglog(torch.arange(1, len(error) + 1), error, style, label=name)
+    ax.set(xlabel="steps of each learner", ylabel="RMS error of V (reward units)")
+    ax.legend()
+
+
+def plot_time_limit(
+    ax: Axes, limits: Sequence[int], curves: Mapping[str, Sequence[float]], truth: Sequence[float]
+) -> None:
+    """Value of the start learned with each limit as the end of the world, and the true one, for two policies."""
+    for (name, learned), true, color in zip(curves.items(), truth, (RED, BLUE), strict=True):
+        ax.loglog(limits, learned, color=color, label=f"{name}, limit taken for an end")
+        ax.axhline(float(true), color=color, linestyle="--", linewidth=1.2, label=f"{name}, true value")
+    ax.set(xlabel="time limit (steps)", ylabel="value of the start (reward units)", ylim=(0.02, None))
+    ax.legend(loc="lower right")
+
+
+def plot_gae_error(ax: Axes, lam: Tensor, curves: Mapping[str, Tensor]) -> None:
+    """Squared bias and variance of GAE, [2, N], and their sum against lambda [N], for several critics."""
+    for (name, (bias, variance)), color in zip(curves.items(), (BLUE, GREEN, RED), strict=False):
+        total = bias + variance
+        best = int(total.argmin())
+        ax.semilogy(lam, total, color=color, label=name)
+        ax.semilogy(lam[bias > 1e-6], bias[bias > 1e-6], ":", color=color, linewidth=1.4)
+        ax.semilogy(lam, variance, "--", color=color, linewidth=1.2)
+        ax.plot(lam[best], total[best], "o", color=color)
+    ax.plot([], [], ":", color=GRAY, label="bias²")
+    ax.plot([], [], "--", color=GRAY, label="variance")
+    ax.set(xlabel=r"trace decay $\lambda$", ylabel="squared error (reward units²)", ylim=(2e-3, 5.0))
+    ax.legend(loc="lower left")
+
+
+def plot_gae(ax: Axes, *, error: float, lam: float) -> None:
+    """Two panels inside `ax`: the weights of the TD errors, and what they cost on a corridor with a wrong critic."""
+    ax.set_axis_off()
+    left, right = ax.inset_axes((0.0, 0.0, 0.4, 1.0)), ax.inset_axes((0.53, 0.0, 0.47, 1.0))
+    world, policy, critic = drifting_critic(error)
+    lags = torch.arange(25)
+    left.bar(range(25), ((world.gamma * lam) ** lags).tolist(), color=BLUE, width=0.7, zorder=2)
+    left.plot(
+        lags, world.gamma**lags, color=GRAY, linewidth=1.2, zorder=3, label=r"$\gamma^l$, the weights at $\lambda = 1$"
+    )
+    left.set(xlabel="steps ahead $l$", ylabel=r"weight of $\delta_{t+l}$, $(\gamma\lambda)^l$", ylim=(0.0, 1.25))
+    left.legend(loc="upper right")
+    grid = torch.linspace(0.0, 1.0, 41).tolist()
+    bias, variance = torch.tensor([[float(x) for x in world.gae_error(policy, critic, at)] for at in grid]).T
+    here = [float(x) for x in world.gae_error(policy, critic, lam)]
+    for name, values, at, color, style in (
+        ("bias²", bias, here[0], RED, ":"),
+        ("variance", variance, here[1], GREEN, "--"),
+        ("sum", bias + variance, sum(here), "black", "-"),
+    ):
+        right.plot(grid, values, style, color=color, label=name, linewidth=1.6)
+        right.plot([lam], [at], "o", color=color, markersize=6, zorder=3)
+    right.axvline(lam, color=GRAY, linewidth=0.8)
+    right.set(
+        xlabel=r"trace decay $\lambda$", ylabel="squared error (reward units²)", ylim=(0.0, 1.5), xlim=(-0.02, 1.02)
+    )
+    right.set_title(f"here: {here[0]:.3f} + {here[1]:.3f} = {sum(here):.3f}", fontsize=10)
+    right.legend(loc="upper center")

@@ -1,0 +1,310 @@
+"""Interactive figures that also live without a kernel.
+
+Every picture is drawn beforehand; the controls only choose which one is shown, by links that run in the
+browser. So the same figure moves in a notebook and on a rendered page opened from disk.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+
+import ipywidgets as widgets
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from PIL import Image
+
+from ..worlds.tabular import TabularMDP, drifting_critic
+from .estep import plot_temperature, temperature_example
+from .gradients import plot_baseline
+from .mstep import RULES, decoupled_kl_optimum, plot_decoupled_kl
+from .ppo import plot_clip_objective
+from .style import BLUE, GRAY, GREEN, ORANGE, RED, book_style
+from .top_k import plot_top_k, top_k_example
+from .trust_region import plot_conjugate_gradient, plot_trust_region
+from .values import plot_discount, plot_gae
+
+MAX_FRAMES = 24
+
+
+class FramesFigure(widgets.VBox):
+    """Controls above a picture; `frames` says how many pictures. Shown as a still where no widget can be."""
+
+    def __init__(self, children, *, alt: str, still: bytes, frames: int):
+        super().__init__(children, _dom_classes=("frames-figure",))
+        self.alt, self.still, self.frames = alt, still, frames
+
+    def _repr_mimebundle_(self, **kwargs):
+        still = base64.b64encode(self.still).decode()
+        return {"text/plain": self.alt, "image/png": still, **self._widget_view()}
+
+    def _widget_view(self) -> dict:
+        view = super()._repr_mimebundle_() or {}
+        return {key: value for key, value in view.items() if "widget-view" in key}
+
+
+def few_colors(picture: Image.Image) -> Image.Image:
+    """Reduced to 63 colors; what is written afterwards loses no more.
+
+    A third of the size, letters stay sharp, and the book's own colors stay what they are.
+    """
+    own = [bytes.fromhex(color[1:]) for color in (BLUE, ORANGE, GREEN, RED, GRAY, "#FFFFFF", "#000000")]
+    few = picture.quantize(56, dither=Image.Dither.NONE)
+    pixels, index = np.asarray(picture), np.array(few)
+    for i, color in enumerate(own):
+        index[(pixels == np.frombuffer(color, np.uint8)).all(-1)] = 56 + i
+    reduced = Image.fromarray(index, "P")
+    reduced.putpalette(few.getpalette()[: 3 * 56] + list(b"".join(own)))
+    return reduced
+
+
+def frames_figure(
+    draw: Callable[..., None],
+    *,
+    alt: Callable[..., str],
+    start: Mapping[str, object] | None = None,
+    labels: Mapping[str, str] | None = None,
+    size: tuple[float, float] = (6.4, 3.8),
+    **grids: Mapping[str, object] | Sequence[object],
+) -> FramesFigure:
+    """Figure with one picture for every combination of the grids, at most 24 of them.
+
+    draw(ax, **values) draws a picture and alt(**values) describes it, one value a grid. A grid given as a
+    mapping (label to value) becomes a row of buttons, one given as a sequence becomes a slider. `start` names
+    the first value shown (otherwise each grid's first), `labels` what a control is called.
+
+    Raises ValueError: no grid, an empty grid, more than 24 pictures, or a start value outside its grid.
+    """
+    options = {name: list(grid.items()) if isinstance(grid, Mapping) else [(f"{v:g}", v) for v in grid]
+               for name, grid in grids.items()}  # fmt: skip
+    frames = 1
+    for choices in options.values():
+        frames *= len(choices)
+    if not options or not 1 <= frames <= MAX_FRAMES:
+        raise ValueError(f"grids: wanted 1 to {MAX_FRAMES} pictures in all, got {frames if options else 0}")
+    at = dict.fromkeys(options, 0)
+    for name, value in (start or {}).items():
+        values = [v for _, v in options.get(name, [])]
+        if value not in values:
+            raise ValueError(f"start: wanted {name!r} to be one of {values}, got {value!r}")
+        at[name] = values.index(value)
+
+    def render(values: dict, dpi: int, **save) -> bytes:
+        with mpl.rc_context(book_style()):
+            figure = Figure(figsize=size)
+            draw(figure.add_subplot(), **values)
+            drawn, packed = io.BytesIO(), io.BytesIO()
+            figure.savefig(drawn, format="png", dpi=dpi)
+        pixels = few_colors(Image.open(drawn).convert("RGB"))
+        pixels.convert("RGB" if save["format"] == "webp" else "P").save(packed, **save)
+        return packed.getvalue()
+
+    def picture(values: dict) -> widgets.HTML:
+        data = base64.b64encode(render(values, dpi=115, format="webp", lossless=True, quality=100)).decode()
+        tag = f'<img style="width: 100%" alt="{escape(alt(**values))}" src="data:image/webp;base64,{data}">'
+        return widgets.HTML(tag, layout=wide)
+
+    wide = widgets.Layout(width="100%", max_width="45em")
+
+    def nest(names: list[str], values: dict) -> widgets.Widget:
+        """A stack per grid, each inside the one before; the innermost holds the pictures."""
+        if not names:
+            return picture(values)
+        name, rest = names[0], names[1:]
+        pages = [nest(rest, {**values, name: v}) for _, v in options[name]]
+        stack = widgets.Stack(pages, selected_index=at[name], layout=wide)
+        widgets.jslink((controls[name], "index"), (stack, "selected_index"))
+        return stack
+
+    controls = {
+        name: (widgets.ToggleButtons if isinstance(grids[name], Mapping) else widgets.SelectionSlider)(
+            options=choices, index=at[name], description=(labels or {}).get(name, name))
+        for name, choices in options.items()
+    }  # fmt: skip
+    first = {name: choices[at[name]][1] for name, choices in options.items()}
+    return FramesFigure(
+        [*controls.values(), nest(list(options), {})],
+        alt=alt(**first),
+        still=render(first, dpi=100, format="png", optimize=True),
+        frames=frames,
+    )
+
+
+def explore_ppo_clip(
+    clip_eps: Sequence[float] = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6),
+) -> FramesFigure:
+    """PPO's clipped objective against the ratio: choose the advantage's sign and the clip range."""
+
+    def alt(advantage: float, clip_eps: float) -> str:
+        side, edge = ("above", 1 + clip_eps) if advantage > 0 else ("below", 1 - clip_eps)
+        return (
+            f"PPO's clipped objective against the ratio for an advantage of {advantage:+.0f} and epsilon "
+            f"{clip_eps:g}: it equals the unclipped line except {side} a ratio of {edge:g}, where it is flat."
+        )
+
+    return frames_figure(
+        plot_clip_objective, alt=alt,
+        start={"clip_eps": 0.2 if 0.2 in clip_eps else clip_eps[0]},
+        labels={"advantage": "Advantage", "clip_eps": "ε (clip)"},
+        advantage={"A = +1": 1.0, "A = −1": -1.0}, clip_eps=clip_eps,
+    )  # fmt: skip
+
+
+def explore_trust_region(kl_bound: Sequence[float] = (0.01, 0.2, 0.5, 2.0)) -> FramesFigure:
+    """One TRPO step in two dimensions: choose the bound, and the parametrization in which gradients are taken."""
+
+    def alt(kl_bound: float, stretch: float) -> str:
+        return (
+            f"Surrogate in two parameters with the curve KL = {kl_bound:g} nats and the ellipse that approximates it; "
+            f"the plain gradient step taken in a parametrization stretched {stretch:g} times, the natural gradient "
+            "step, which does not depend on it, and the trials of the line search."
+        )
+
+    return frames_figure(
+        plot_trust_region, alt=alt, size=(7.2, 4.2),
+        start={"kl_bound": kl_bound[len(kl_bound) // 2]},
+        labels={"kl_bound": "δ (nats)", "stretch": "Parameters"},
+        stretch={"θ": 1.0, "θ₁ / 3": 3.0, "θ₁ · 3": 1.0 / 3.0}, kl_bound=kl_bound,
+    )  # fmt: skip
+
+
+def explore_conjugate_gradient(condition: Sequence[float] = (2.0, 10.0, 100.0)) -> FramesFigure:
+    """Steepest descent against conjugate gradient in two dimensions: choose the condition number and the steps."""
+
+    def alt(condition: float, steps: float) -> str:
+        return (
+            f"Level curves of a quadratic with condition number {condition:g}, and the path of {steps:g} steps of "
+            "steepest descent, which zigzags, and of conjugate gradient, which is at the solution after two."
+        )
+
+    return frames_figure(
+        plot_conjugate_gradient, alt=alt, size=(7.2, 4.2),
+        start={"condition": condition[len(condition) // 2], "steps": 2},
+        labels={"condition": "Condition", "steps": "Steps"},
+        condition={f"{c:g}": c for c in condition}, steps=(1, 2, 4, 8),
+    )  # fmt: skip
+
+
+def explore_baseline(
+    baseline: Sequence[float] = (0.0, 0.6, 1.05, 1.2, 1.5, 1.8, 1.95, 2.4),
+) -> FramesFigure:
+    """One sample of a two-armed bandit's gradient: choose how peaked the policy is, and the baseline."""
+
+    def alt(chance: float, baseline: float) -> str:
+        return (
+            f"Two arms worth 2 and 1, the better one pulled with probability {chance:g}. Left: noise of the one-sample "
+            f"gradient against the baseline, a V with its zero at {2 - chance:g}, where the policy's value is "
+            f"{1 + chance:g}. Right: the two values a sample takes at baseline {baseline:g}, "
+            f"{(1 - chance) * (2 - baseline):.3g} and {chance * (baseline - 1):.3g}; their mean stays at the gradient."
+        )
+
+    return frames_figure(
+        plot_baseline, alt=alt, size=(8.4, 3.8),
+        start={"chance": 0.8, "baseline": 0.0 if 0.0 in baseline else baseline[0]},
+        labels={"chance": "π(arm 1)", "baseline": "b"},
+        chance={"0.5": 0.5, "0.8": 0.8, "0.95": 0.95}, baseline=baseline,
+    )  # fmt: skip
+
+
+def explore_discount(
+    gamma: Sequence[float] = (0.1, 0.3, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8, 0.9, 0.95, 0.99),
+) -> FramesFigure:
+    """The best policy of the chain, its values and its visits: choose the discount."""
+
+    def alt(gamma: float) -> str:
+        turned = int(TabularMDP.chain(6, gamma).best_policy()[:, 1].sum())
+        return (
+            f"Chain of six states at a discount of {gamma:g}: the best action is right in the {turned} states nearest "
+            f"the right end and left in the other {6 - turned}; bars show values per step, dots the visits."
+        )
+
+    start = {"gamma": 0.5 if 0.5 in gamma else gamma[0]}
+    return frames_figure(plot_discount, alt=alt, start=start, labels={"gamma": "γ"}, gamma=gamma)
+
+
+def explore_gae(lam: Sequence[float] = (0.0, 0.4, 0.6, 0.8, 0.95, 1.0)) -> FramesFigure:
+    """GAE's weights and its exact bias and variance on a corridor: choose the critic's error and lambda."""
+
+    def alt(error: float, lam: float) -> str:
+        world, policy, critic = drifting_critic(error)
+        bias, variance = (float(x) for x in world.gae_error(policy, critic, lam))
+        return (
+            f"Left: the weights of the TD errors at lambda {lam:g}, falling by a factor of {0.95 * lam:.3g} a step. "
+            f"Right: squared bias, variance and their sum against lambda for a critic whose error is {error:g} times "
+            f"the spread of the values; at lambda {lam:g}: {bias:.3f}, {variance:.3f} and {bias + variance:.3f}."
+        )
+
+    return frames_figure(
+        plot_gae, alt=alt, size=(8.6, 3.8),
+        start={"error": 0.5, "lam": 0.8 if 0.8 in lam else lam[0]},
+        labels={"error": "Critic", "lam": "λ"},
+        error={"exact": 0.0, "fair": 0.5, "poor": 1.0}, lam=lam,
+    )  # fmt: skip
+
+
+def explore_top_k(eta: Sequence[float] = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 12.8)) -> FramesFigure:
+    """V-MPO's weights of 32 samples against their advantages: choose the share that is kept, and the temperature."""
+
+    def alt(top_k_frac: float, eta: float) -> str:
+        example = top_k_example(top_k_frac, eta)
+        return (
+            f"Thirty-two samples, the best {int(example['mask'].sum())} of them kept at temperature {eta:g}: weights "
+            f"rise with the advantage as a straight line on the logarithmic axis, the largest being "
+            f"{float(example['psi'].max()):.2f} of the whole; KL to the kept {float(example['kl_kept']):.2f} nats, "
+            f"to the batch {float(example['kl_batch']):.2f} nats, effective sample size {float(example['ess']):.1f}."
+        )
+
+    return frames_figure(
+        plot_top_k, alt=alt, size=(7.2, 4.0),
+        start={"top_k_frac": 0.5, "eta": 0.8 if 0.8 in eta else eta[0]},
+        labels={"top_k_frac": "Keep", "eta": "η"},
+        top_k_frac={"all": 1.0, "half": 0.5, "a quarter": 0.25}, eta=eta,
+    )  # fmt: skip
+
+
+def explore_temperature(
+    eta: Sequence[float] = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5),
+) -> FramesFigure:
+    """MPO's weights and the dual of their temperature: choose the bound, then move the temperature."""
+
+    def alt(eps_eta: float, eta: float) -> str:
+        kl, value = temperature_example(eta)
+        return (
+            f"Left: probabilities of seven actions before and after the reweighting at temperature {eta:g}: it moved "
+            f"{kl:.2f} nats and the mean value is {value:.2f}. Right: the dual for a bound of {eps_eta:g} nats, "
+            f"convex, and its tangent at {eta:g}, whose slope is {eps_eta - kl:+.2f}, the bound less the divergence."
+        )
+
+    return frames_figure(
+        plot_temperature, alt=alt, size=(8.6, 3.8),
+        start={"eps_eta": 0.5, "eta": 1.0 if 1.0 in eta else eta[0]},
+        labels={"eps_eta": "ε (nats)", "eta": "η"},
+        eps_eta={"0.1": 0.1, "0.5": 0.5, "4": 4.0}, eta=eta,
+    )  # fmt: skip
+
+
+def explore_decoupled_kl(std_fit: Sequence[float] = (0.4, 0.7, 0.9, 1.2)) -> FramesFigure:
+    """Policies that a bound allows around N(0, 1): choose what is bounded, and the std that the weights ask for."""
+    eps_mean, eps_std, mean_fit = 0.05, 0.005, 0.6
+
+    def alt(rule: str, std_fit: float) -> str:
+        (mean, std), _ = decoupled_kl_optimum(rule, mean_fit, std_fit, eps_mean, eps_std)
+        region = {
+            "coupled": "a round region of means and stds whose whole KL is below one bound",
+            "new std": "a band of stds in which a wider policy may move its mean farther",
+            "decoupled": "a box: so far for the mean, so far for the std, each by itself",
+        }[rule]
+        return (
+            f"The plane of mean and std around an old policy with mean 0 and std 1: {region}. The weights have mean "
+            f"{mean_fit:g} and std {std_fit:g}; the best policy allowed has mean {mean:.2f} and std {std:.2f}."
+        )
+
+    return frames_figure(
+        plot_decoupled_kl, alt=alt,
+        start={"std_fit": 0.7 if 0.7 in std_fit else std_fit[0]},
+        labels={"rule": "Bounded", "std_fit": "std wanted"},
+        rule=dict(zip(("the whole KL", "parts, new std", "parts, old std"), RULES, strict=True)), std_fit=std_fit,
+    )  # fmt: skip

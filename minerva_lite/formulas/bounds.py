@@ -1,0 +1,115 @@
+"""How far a surrogate can be from the return: the bounds behind trust regions.
+
+Every bound limits |J(new) - J(old) - L(new)|, where L is the surrogate with the old policy's visitation (not
+normalized: it sums to 1 / (1 - gamma)) and advantages, and L(old) = 0. Returns, advantages and bounds share one unit.
+"""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+from ..checks import require_non_negative, require_same_shape, require_unit_interval
+
+
+def total_variation(policy_old: Tensor, policy: Tensor) -> Tensor:
+    r"""Total variation between the rows of two tensors of probabilities, [..., A] each: [...], in [0, 1].
+
+    Half the sum of the absolute differences over the actions: the largest difference in the probability of a *set* of
+    actions, not of one.
+
+    Book: eq. trpo-tv. Raises ValueError: shapes differ.
+    """
+    require_same_shape(policy_old=policy_old, policy=policy)
+    # LaTeX: \mathrm{TV} = \tfrac{1}{2} \sum_a \lvert p_a - q_a \rvert
+    return 0.5 * (policy_old - policy).abs().sum(-1)
+
+
+def cpi_bound(max_expected_advantage: float, mixture: float, gamma: float, *, sharp: bool = False) -> float:
+    r"""Conservative policy iteration: the bound for the mixture (1 - alpha) old + alpha other. Return units.
+
+    max_expected_advantage: max_s |E_{a ~ other} A^old(s, a)|, of the policy that is mixed in. mixture: alpha, in
+    [0, 1]. gamma: below 1. sharp: keep the horizon until the other policy first acts in one of the two
+    denominators; there is a world for which the bound is then an equality.
+
+    Source: Kakade & Langford 2002. Book: eq. trpo-cpi.
+    Raises ValueError: a number outside its range.
+    """
+    require_unit_interval(mixture=mixture)
+    _require_inputs(gamma, max_expected_advantage=max_expected_advantage)
+    if sharp:
+        # LaTeX: B = \frac{2 \varepsilon' \gamma \alpha_{\mathrm{mix}}^2}{(1 - \gamma) (1 - \gamma (1 - \alpha_{\mathrm{mix}}))}
+        return 2.0 * max_expected_advantage * gamma * mixture**2 / ((1.0 - gamma) * (1.0 - gamma * (1.0 - mixture)))
+    # LaTeX: B = \frac{2 \varepsilon' \gamma}{(1 - \gamma)^2} \alpha_{\mathrm{mix}}^2
+    return 2.0 * max_expected_advantage * gamma / (1.0 - gamma) ** 2 * mixture**2
+
+
+def penalty_constant(max_advantage: float, gamma: float) -> float:
+    r"""TRPO's penalty C: return units for each nat of the largest KL(old || new).
+
+    max_advantage: max_{s, a} |A^old(s, a)|, return units. gamma: below 1.
+
+    Source: Schulman et al. 2015, arXiv:1502.05477, theorem 1. Book: eq. trpo-constant.
+    Raises ValueError: a number outside its range.
+    """
+    _require_inputs(gamma, max_advantage=max_advantage)
+    # LaTeX: C = \frac{4 \varepsilon_A \gamma}{(1 - \gamma)^2}
+    return 4.0 * max_advantage * gamma / (1.0 - gamma) ** 2
+
+
+def tv_bound(max_advantage: float, max_tv: float, gamma: float, *, sharp: bool = False) -> float:
+    r"""The bound for any two policies by the largest total variation over states, in [0, 1]. Return units.
+
+    sharp: keep the horizon until the policies part in one of the two denominators; there is a world for which the
+    bound is then an equality. Other arguments as in `penalty_constant`.
+
+    Source: Schulman et al. 2015, arXiv:1502.05477, theorem 1 (its plain form). Book: eq. trpo-tv-bound.
+    Raises ValueError: a number outside its range.
+    """
+    require_unit_interval(max_tv=max_tv)
+    _require_inputs(gamma, max_advantage=max_advantage)
+    if sharp:
+        # LaTeX: B = \frac{4 \varepsilon_A \gamma\, \mathrm{TV}_{\mathrm{max}}^2}{(1 - \gamma) (1 - \gamma (1 - \mathrm{TV}_{\mathrm{max}}))}
+        return 4.0 * max_advantage * gamma * max_tv**2 / ((1.0 - gamma) * (1.0 - gamma * (1.0 - max_tv)))
+    # LaTeX: B = \frac{4 \varepsilon_A \gamma}{(1 - \gamma)^2}\, \mathrm{TV}_{\mathrm{max}}^2
+    return penalty_constant(max_advantage, gamma) * max_tv**2
+
+
+def max_kl_bound(max_advantage: float, max_kl: float, gamma: float, *, pinsker: bool = False) -> float:
+    r"""The bound by the largest KL(old || new) over states, nats. Return units.
+
+    pinsker: use TV^2 <= KL / 2 instead of the paper's TV^2 <= KL, which halves the bound. Other arguments as in
+    `penalty_constant`.
+
+    Source: Schulman et al. 2015, arXiv:1502.05477. Book: eq. trpo-kl-bound.
+    Raises ValueError: a number outside its range.
+    """
+    require_non_negative(max_kl=max_kl)
+    if pinsker:
+        # LaTeX: B = \frac{2 \varepsilon_A \gamma}{(1 - \gamma)^2}\, \mathrm{KL}_{\mathrm{max}}
+        return 0.5 * penalty_constant(max_advantage, gamma) * max_kl
+    # LaTeX: B = \frac{4 \varepsilon_A \gamma}{(1 - \gamma)^2}\, \mathrm{KL}_{\mathrm{max}}
+    return penalty_constant(max_advantage, gamma) * max_kl
+
+
+def average_kl_bound(max_expected_advantage: float, average_kl: float, gamma: float) -> float:
+    r"""The bound by the average KL(old || new), nats, states from the normalized visitation of old. Return units.
+
+    max_expected_advantage: max_s |E_{a ~ new} A^old(s, a)|, return units. gamma: below 1.
+
+    Source: Achiam et al. 2017, arXiv:1705.10528. Book: eq. trpo-average-bound.
+    Raises ValueError: a number outside its range.
+    """
+    require_non_negative(average_kl=average_kl)
+    _require_inputs(gamma, max_expected_advantage=max_expected_advantage)
+    # LaTeX: B = \frac{\sqrt{2} \gamma \varepsilon'}{(1 - \gamma)^2} \sqrt{\overline{\mathrm{KL}}}
+    return math.sqrt(2.0 * average_kl) * gamma * max_expected_advantage / (1.0 - gamma) ** 2
+
+
+def _require_inputs(gamma: float, **advantages: float) -> None:
+    """Raise ValueError unless gamma is in [0, 1) and the advantages' largest sizes are finite and not negative."""
+    require_unit_interval(gamma=gamma)
+    if gamma == 1.0:
+        raise ValueError("gamma: wanted a number below 1, or no bound exists; got 1.0")
+    require_non_negative(**advantages)

@@ -1,0 +1,109 @@
+"""Save an agent and get it back."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import torch
+
+from ..agents import AGENTS
+from ..agents.optimizers import pick_device
+from ..worlds.spec import EnvSpec
+
+FORMAT = 2  # 1 had no training
+
+
+def save(agent: Any, path: str | Path, training: dict[str, Any] | None = None) -> None:
+    """Write everything that training changes, normalizer and generator included, and the settings.
+
+    training: where a run stands, as `train` tells it. A crash never leaves half a checkpoint.
+    Raises OSError: there is no room for it; the file that stood there is untouched.
+    """
+    versions = {"python": platform.python_version(), "torch": str(torch.__version__), "gymnasium": gym.__version__}
+    state = {"format": FORMAT, "agent": agent.name, "versions": versions, "state": agent.state_dict()}
+    state |= {"training": training}
+    with replacing(path) as part, part.open("wb") as file:
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:  # what torch makes of a disk that fills up while it writes
+            raise OSError(str(error.__context__ or error)) from error
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """A name beside `path` to write to. The file takes the place of `path` when the block ends, or goes if it fails.
+
+    Raises OSError: it cannot be written; the message says where, and what stood there is untouched.
+    """
+    path = Path(path)
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        yield part
+        with part.open("r+b") as file:  # on the disk before the old one goes
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        raise OSError(f"path: wanted to write {path}, where nothing has changed; got {error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def require_place(**paths: str | Path | None) -> None:
+    """Raise ValueError unless every path that is not None could be a file: better now than after hours of training."""
+    for name, path in paths.items():
+        if path is not None and (Path(path).is_dir() or not os.access(Path(path).parent, os.W_OK)):
+            raise ValueError(f"{name}: wanted a file in a folder that exists and may be written to; got {path}")
+
+
+def load(path: str | Path, *, device: str | torch.device = "auto") -> Any:
+    """The agent saved at `path`. Reads tensors and plain values only, so a hostile file cannot run code.
+
+    Raises FileNotFoundError, or ValueError: the file is no checkpoint of this package, of a newer format, or does not
+    fit together; or the device is not here.
+    """
+    saved, device = read(path), pick_device(device)
+    agent_class, config_class = AGENTS[saved["agent"]]
+    with fitting(path, saved["agent"]):
+        state = saved["state"]
+        config = config_class(**state["config"])
+        dtype = state["modules"]["obs_normalizer.mean"].dtype
+        agent = agent_class(config, EnvSpec(**state["spec"]), device=device, dtype=dtype)
+        agent.load_state_dict(state)
+    return agent
+
+
+@contextmanager
+def fitting(path: str | Path, name: str) -> Iterator[None]:
+    """Raise ValueError if the block finds that a checkpoint of `name` lacks something, or has other shapes."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:  # torch tells shapes by RuntimeError
+        raise ValueError(
+            f"path: wanted a checkpoint of {name} as this version saves it; {Path(path).name} differs ({error})"
+        ) from error
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """What a checkpoint holds: tensors and plain values, nothing else is read.
+
+    Raises FileNotFoundError, or ValueError: the file is no checkpoint of this package, or of a newer format.
+    """
+    path = Path(path)
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # torch reports a damaged file by half a dozen exception types
+        raise ValueError(f"path: wanted a checkpoint of minerva_lite; {path.name} cannot be read ({error})") from error
+    if not isinstance(saved, dict) or saved.get("agent") not in AGENTS or not isinstance(saved.get("format"), int):
+        raise ValueError(f"path: wanted a checkpoint of minerva_lite; {path.name} holds something else")
+    if saved["format"] > FORMAT:
+        raise ValueError(f"path: wanted format {FORMAT} or older; {path.name} has format {saved['format']}")
+    return saved

@@ -1,0 +1,103 @@
+"""What a training did, and what its agent is worth: figures of every update, returns of whole episodes."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..checks import require_count
+from ..worlds.envs import make_env
+from .checkpoints import replacing
+
+
+@dataclass
+class History:
+    """What happened: one row of figures an update, one an evaluation. Seconds leave evaluation out."""
+
+    updates: list[dict[str, float]] = field(default_factory=list)
+    evaluations: list[dict[str, float]] = field(default_factory=list)
+
+    def column(self, name: str) -> np.ndarray:
+        """The figures under `name`, in order: [number of updates], or of evaluations for an `eval/` name."""
+        rows = self.evaluations if name.startswith("eval/") else self.updates
+        return np.array([row[name] for row in rows if name in row])
+
+    def steps(self, name: str) -> np.ndarray:
+        """Environment steps done when each figure under `name` was read."""
+        rows = self.evaluations if name.startswith("eval/") else self.updates
+        return np.array([row["steps"] for row in rows if name in row])
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write one tidy table: steps, seconds, name, value. Raises OSError: it cannot be written."""
+        with replacing(path) as part, part.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["steps", "seconds", "name", "value"])
+            for row in self.updates + self.evaluations:
+                for name, value in row.items():
+                    if name not in ("steps", "seconds"):
+                        writer.writerow([int(row["steps"]), row["seconds"], name, value])
+
+
+@torch.no_grad()
+def evaluate(
+    agent: Any,
+    env_id: str | None = None,
+    *,
+    episodes: int = 10,
+    seed: int = 10_000,
+    max_steps: int = 100_000,
+    watch: Callable[[np.ndarray], None] | None = None,
+) -> dict[str, float]:
+    """Returns of `episodes` whole episodes on the official Gymnasium environment, acting by the policy's mode.
+
+    One environment an episode, seeded `seed`, `seed` + 1, …; raw rewards; observation statistics are read, never
+    moved; the agent's random numbers are not touched. watch: called with the actions of every step as the
+    environments take them, one an environment.
+    Raises ValueError: fewer than one episode, an environment that does not fit the agent, or an episode that goes on
+    after `max_steps` steps.
+    """
+    require_count(episodes=episodes, max_steps=max_steps)
+    named = env_id or agent.spec.env_id
+    # These environments live on the CPU, wherever the agent does.
+    with closing(make_env(named, episodes, backend="gymnasium", seed=seed, dtype=agent.dtype)) as env:
+        if replace(env.spec, env_id=agent.spec.env_id) != agent.spec:
+            raise ValueError(f"env_id: wanted one with the spaces of {agent.spec}; got {env.spec}")
+        obs = env.reset()
+        total = torch.zeros(episodes, dtype=torch.float64)
+        length, alive = torch.zeros_like(total), torch.ones_like(total, dtype=torch.bool)
+        for _ in range(max_steps):
+            action, _ = agent.act(obs.to(agent.device), deterministic=True)
+            action = agent.policy.to_env(action)
+            if watch:
+                watch(env.native(action))
+            step = env.step(action)
+            # Only the first episode of each environment counts; later ones would favor short episodes.
+            total += step.reward.double().masked_fill(~alive, 0.0)
+            length += alive
+            alive &= ~(step.terminated | step.truncated)
+            obs = step.obs
+            if not alive.any():
+                return summary(total, length)
+    raise ValueError(
+        f"max_steps: wanted episodes of {named} to end within {max_steps} steps; {int(alive.sum())} of {episodes} did "
+        "not: register it with max_episode_steps, or allow more"
+    )
+
+
+def summary(total: torch.Tensor, length: torch.Tensor) -> dict[str, float]:
+    """The figures of an evaluation, from the returns and lengths of its episodes."""
+    return {
+        "eval/mean": float(total.mean()),
+        "eval/median": float(total.quantile(0.5)),  # Tensor.median would take the lower of the two in the middle
+        "eval/std": float(total.std(correction=0)),
+        "eval/min": float(total.min()),
+        "eval/max": float(total.max()),
+        "eval/length": float(length.mean()),
+    }

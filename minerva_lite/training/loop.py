@@ -1,0 +1,245 @@
+"""The loop and the evaluation."""
+
+from __future__ import annotations
+
+import math
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm.asyncio import tqdm_asyncio
+from tqdm.auto import tqdm
+
+from ..agents.guard import floats, give_up
+from ..checks import require_count
+from .checkpoints import fitting, read, require_place, save
+from .evaluation import History, evaluate
+
+
+def train(
+    agent: Any,
+    env: Any,
+    total_steps: int,
+    *,
+    eval_every: int | None = None,
+    eval_episodes: int = 10,
+    stop_at: float | None = None,
+    progress: bool = True,
+    callback: Callable[[dict[str, float]], None] | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int | None = None,
+    resume: bool = False,
+) -> History:
+    """Collect and update until `total_steps` environment steps are done, rounded up to whole rollouts.
+
+    eval_every: evaluate after the first update past each multiple (None: total_steps / 20). stop_at: leave early
+    once an evaluation's mean reaches it. callback: called with every row of figures.
+    checkpoint: a file written after the first update past each multiple of checkpoint_every (None: at every
+    evaluation), at the end, and on Ctrl-C, which waits for the update in progress; beside it, under the same name with
+    `.best` before the suffix, the agent of the best evaluation. resume: go on from that file if it exists; with the
+    same agent, environment and arguments the run ends as if it had never stopped, to the bit, where the environment's
+    state can be saved, and with fresh episodes, and a warning, where not.
+    Raises ValueError: total_steps below one rollout, an environment that does not fit the agent, a checkpoint that
+    exists without `resume`, or one of another run. OSError: a checkpoint cannot be written. OutOfMemoryError: the
+    device's memory is full. FloatingPointError: three rollouts in a row held a number that is not finite. After the
+    last three the last checkpoint stands.
+    """
+    require_count(total_steps=total_steps, eval_episodes=eval_episodes)
+    for name, every in (("eval_every", eval_every), ("checkpoint_every", checkpoint_every)):
+        if every is not None:
+            require_count(**{name: every})
+    _require_fit(agent, env, total_steps)
+    eval_every = eval_every or max(1, total_steps // 20)
+    require_place(checkpoint=checkpoint)
+    run = _Run(checkpoint, agent, env, total_steps)
+    obs, history = run.begin(resume), run.history
+    with _bar(run, progress) as bar, _memory_hint(agent), _finish_the_update() as interrupted:
+        while run.steps < total_steps and not run.stopped:
+            start = time.perf_counter()
+            rollout, obs = agent.collect(env, obs)
+            figures = agent.update(rollout, progress=min(1.0, run.steps / total_steps))
+            told = floats(figures | {"train/reward_mean": rollout.reward.mean()})
+            run.seconds += time.perf_counter() - start
+            before, run.steps = run.steps, run.steps + rollout.num_steps
+            row = {"steps": run.steps, "seconds": run.seconds} | told
+            row["train/steps_per_second"] = run.steps / run.seconds
+            run.notice_refusals(row)
+            history.updates.append(row)
+            if callback:
+                callback(row)
+            last = run.steps >= total_steps
+            evaluated = _passed(before, run.steps, eval_every) or last
+            if evaluated:
+                row = {"steps": run.steps, "seconds": run.seconds} | evaluate(agent, episodes=eval_episodes)
+                run.keep_best(row)
+                history.evaluations.append(row)
+                if callback:
+                    callback(row)
+                run.stopped = stop_at is not None and row["eval/mean"] >= stop_at
+            _show(bar, run)
+            due = evaluated if checkpoint_every is None else _passed(before, run.steps, checkpoint_every)
+            if due or last or run.stopped or interrupted:
+                run.save(obs)
+            if interrupted:
+                raise KeyboardInterrupt
+    return history
+
+
+def _require_fit(agent: Any, env: Any, total_steps: int) -> None:
+    """Raise ValueError unless the budget holds a rollout and the environment is the one the agent was made for."""
+    config = agent.config
+    if total_steps < config.batch_size:
+        raise ValueError(
+            f"total_steps: wanted at least one rollout, {config.rollout_steps} * {config.num_envs} = "
+            f"{config.batch_size}; got {total_steps}"
+        )
+    if env.num_envs != config.num_envs or env.spec != agent.spec:
+        raise ValueError(
+            f"env: wanted {config.num_envs} of {agent.spec}, what the agent was made for; "
+            f"got {env.num_envs} of {env.spec}"
+        )
+    if env.dtype != agent.dtype or env.device.type != agent.device.type:
+        raise ValueError(
+            f"env: wanted {agent.dtype} on {agent.device.type}, like the agent; got {env.dtype} on {env.device.type}"
+        )
+
+
+def _bar(run: _Run, progress: bool) -> tqdm:
+    """The progress bar: live in a notebook and in a terminal; in a file its first and its last state alone."""
+    live = tqdm is not tqdm_asyncio or sys.stderr.isatty()  # tqdm.auto is something else in a notebook
+    return tqdm(
+        total=run.total_steps,
+        initial=run.steps,
+        disable=not progress,
+        mininterval=0.1 if live else math.inf,
+        # Without tqdm's own rate, which counts the time of evaluations.
+        bar_format="{l_bar}{bar}| {n_fmt}/{total_fmt} steps [{elapsed}<{remaining}{postfix}]",
+    )
+
+
+def _show(bar: tqdm, run: _Run) -> None:
+    """Move the bar to where the run stands."""
+    told = {"return": f"{run.history.evaluations[-1]['eval/mean']:.1f}"} if run.history.evaluations else {}
+    bar.set_postfix(told | {"steps/s": f"{run.steps / run.seconds:.0f}"}, refresh=False)
+    bar.update(min(run.steps, run.total_steps) - bar.n)  # tqdm drops the bar of a run that passes its end
+
+
+@contextmanager
+def _memory_hint(agent: Any) -> Iterator[None]:
+    """Say what to change when the device's memory is full."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        sizes = _written(vars(agent.config), ["num_envs", "rollout_steps", "minibatch_size", "replay_steps"])
+        raise torch.OutOfMemoryError(
+            f"device: wanted room on {agent.device} for {sizes}; make one of these smaller ({error})"
+        ) from error
+
+
+def _passed(before: int, after: int, every: int) -> bool:
+    """Whether a multiple of `every` lies in (before, after]."""
+    return after // every > before // every
+
+
+class _Run:
+    """Where a training stands, and its files."""
+
+    def __init__(self, path: str | Path | None, agent: Any, env: Any, total_steps: int):
+        self.path, self.agent, self.env, self.total_steps = Path(path) if path else None, agent, env, total_steps
+        self.history, self.steps, self.seconds, self.stopped, self.refused = History(), 0, 0.0, False, 0.0
+
+    def save(self, obs: torch.Tensor) -> None:
+        if self.path:
+            told = {name: getattr(self, name) for name in ("total_steps", "steps", "seconds", "stopped")}
+            told |= {"updates": self.history.updates, "evaluations": self.history.evaluations}
+            save(self.agent, self.path, told | {"obs": obs, "env": self.env.state_dict()})
+
+    def keep_best(self, row: dict[str, float]) -> None:
+        """Save the agent by itself if no evaluation so far was as good."""
+        if self.path and all(row["eval/mean"] > other["eval/mean"] for other in self.history.evaluations):
+            save(self.agent, self.path.with_name(f"{self.path.stem}.best{self.path.suffix}"))
+
+    def notice_refusals(self, row: dict[str, float]) -> None:
+        """Raise FloatingPointError after three refusals in a row, which a guard on a GPU counts but cannot raise."""
+        if row.get("train/skipped_batches", 0.0) > self.refused:
+            self.refused, guard = row["train/skipped_batches"], self.agent.guard
+            give_up(guard.in_a_row, guard.skipped, ", ".join(guard.skipped))
+
+    def begin(self, resume: bool) -> torch.Tensor:
+        """Start, or take over what the file says; what to act on first, [B, O]."""
+        if not (self.path and self.path.exists()):
+            return self.env.reset()
+        if not resume:
+            raise ValueError(
+                f"checkpoint: {self.path.name} exists; wanted resume=True to go on from it, or another name"
+            )
+        saved = read(self.path)
+        self.require_same(saved)
+        told = saved["training"]
+        with fitting(self.path, self.agent.name):
+            self.agent.load_state_dict(saved["state"])
+        for leftover in self.path.parent.glob(f"{self.path.name}*.part"):  # of a process killed while it wrote
+            leftover.unlink()
+        self.steps, self.seconds, self.stopped = told["steps"], told["seconds"], told["stopped"]
+        self.history.updates, self.history.evaluations = told["updates"], told["evaluations"]
+        if told["env"] is None:
+            warnings.warn(
+                f"{self.env.spec.env_id} goes on with fresh episodes: its state cannot be saved", stacklevel=3
+            )
+            return self.env.reset()
+        try:
+            self.env.load_state_dict(told["env"])
+        except (AttributeError, KeyError) as error:
+            raise ValueError(
+                f"checkpoint: wanted the state of a {type(self.env).__name__}; {self.path.name} holds that of another "
+                "back end: name the one it was saved with"
+            ) from error
+        return told["obs"].to(self.agent.device)
+
+    def require_same(self, saved: dict[str, Any]) -> None:
+        """Raise ValueError unless a checkpoint holds this training: algorithm, steps, environment and settings."""
+        agent, told, file = self.agent, saved.get("training"), self.path.name
+        if saved["agent"] != agent.name or told is None or told["total_steps"] != self.total_steps:
+            held = f"one of {saved['agent']} over {told['total_steps']} steps" if told else f"{saved['agent']} alone"
+            raise ValueError(
+                f"checkpoint: wanted a training of {agent.name} over {self.total_steps} steps; {file} holds {held}"
+            )
+        ours, theirs = asdict(agent.spec) | asdict(agent.config), saved["state"]["spec"] | saved["state"]["config"]
+        other = [name for name in ours if name not in theirs or theirs[name] != ours[name]]
+        if other:
+            raise ValueError(
+                f"checkpoint: wanted a training with {_written(ours, other)}; {file} holds one with "
+                f"{_written(theirs, other)}: go on with its settings, or under another name"
+            )
+
+
+def _written(settings: dict[str, Any], names: list[str]) -> str:
+    """Those of the settings that are there, as a call would have them."""
+    return ", ".join(f"{name}={settings[name]!r}" for name in names if name in settings)
+
+
+@contextmanager
+def _finish_the_update() -> Iterator[list[int]]:
+    """Ctrl-C fills the list instead of stopping in the middle of an update; a second one stops at once."""
+    asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def ask(number: int, frame: Any) -> None:
+        asked.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)

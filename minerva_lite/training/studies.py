@@ -1,0 +1,233 @@
+"""Many runs side by side, on this machine or on a Ray cluster, written as one tidy table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import os
+import platform
+import shlex
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import torch
+from tqdm.auto import tqdm
+
+from ..agents import AGENTS
+from ..checks import require_count, require_one_of
+from ..worlds.envs import make_env
+from .checkpoints import replacing
+from .evaluation import evaluate
+from .loop import train
+from .presets import preset
+from .variants import ABLATIONS
+from .workers import outcomes, workers
+
+COLUMNS = ["algorithm", "env_id", "variant", "seed", "steps", "seconds", "episodes", "mean", "std", "min", "max"]
+FAILED = "# failed: "  # begins the line of a run that raised
+Name = tuple[str, ...]  # of a run: its first four columns
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run of a study: its name in the table, and what a worker needs besides to do it."""
+
+    algorithm: str
+    env_id: str
+    variant: str
+    seed: int
+    agent_class: type
+    config: Any
+    total_steps: int
+
+    @property
+    def name(self) -> Name:
+        return self.algorithm, self.env_id, self.variant, str(self.seed)
+
+
+def run(task: Task) -> list[dict[str, Any]]:
+    """Train one seed: a row an evaluation, the last over 100 episodes."""
+    torch.set_num_threads(1)  # one process a core is faster than one process on all cores
+    env = make_env(task.env_id, task.config.num_envs, seed=task.seed)
+    agent = task.agent_class(task.config, env.spec, seed=task.seed, device="cpu")
+    history = train(agent, env, task.total_steps, progress=False)
+    last = history.updates[-1]
+    rows = [(row, 10) for row in history.evaluations]
+    rows.append(({"steps": last["steps"], "seconds": last["seconds"]} | evaluate(agent, episodes=100), 100))
+    return [
+        dict(zip(COLUMNS, task.name, strict=False))
+        | {"steps": int(row["steps"]), "seconds": round(row["seconds"], 3), "episodes": episodes}
+        | {name: round(row[f"eval/{name}"], 3) for name in ("mean", "std", "min", "max")}
+        for row, episodes in rows
+    ]
+
+
+def study(
+    algorithms: str | Iterable[str],
+    env_ids: Iterable[str],
+    seeds: Iterable[int],
+    variants: Mapping[str, Mapping[str, Any]] | Iterable[str] | None,
+    path: str | Path,
+    *,
+    jobs: int = 2,
+    address: str | None = None,
+    progress: bool = True,
+) -> None:
+    """Run every algorithm on every environment in every variant with every seed; the rows go to the CSV file `path`.
+
+    variants: what each changes in the preset, or names that `ABLATIONS` has for every algorithm, or None: all of its
+    names. jobs: how many runs at a time, each in a process of one thread. address: of a Ray cluster that does them
+    (`local` starts one here); its machines need this package.
+    A run's rows are written when it ends. The same call on the same file keeps the runs that it holds, whatever became
+    of the presets since, and does the others. A run that raises, or kills its process, leaves a line that
+    `read_failures` returns; `study` ends with a warning, and the next call tries it again.
+    Raises ValueError, before anything is written: nothing to run, an unknown algorithm or variant, a preset that does
+    not exist or does not take the changes, fewer than one job, a file that holds anything but runs of this study by
+    the same versions, or no cluster at `address`. ImportError: Ray is missing.
+    """
+    require_count(jobs=jobs)
+    tasks = {task.name: task for task in _tasks(algorithms, env_ids, seeds, variants)}
+    table = _Table(Path(path), list(tasks))
+    left = {name: task for name, task in tasks.items() if name not in table.runs}
+    if left:
+        shown = {"total": len(tasks), "initial": len(tasks) - len(left), "unit": "run", "disable": not progress}
+        with workers(jobs, address) as pool, tqdm(**shown) as bar:
+            table.write()
+            for name, rows, error in outcomes(run, left, pool):
+                table.add(name, rows, error)
+                bar.update()
+                bar.set_postfix({"failed": len(table.failures)} if table.failures else {})
+    table.write()
+    if failed := len(table.failures):
+        warnings.warn(f"{failed} of {len(tasks)} runs failed: see read_failures({str(path)!r})", stacklevel=2)
+
+
+def read_study(path: str | Path) -> list[dict[str, Any]]:
+    """The rows of a study's CSV file, numbers as numbers; those of the runs that ended, where it is still growing."""
+    rows = list(csv.DictReader(line for line in _whole_lines(Path(path)) if not line.startswith("#")))
+    ended = {tuple(row.values())[:4] for row in rows if row["episodes"] == "100"}
+    text = {"algorithm", "env_id", "variant"}
+    return [
+        {k: v if k in text else float(v) for k, v in row.items()} for row in rows if tuple(row.values())[:4] in ended
+    ]
+
+
+def read_failures(path: str | Path) -> list[str]:
+    """The runs that failed, each as `algorithm environment variant seed: error`."""
+    return [line.removeprefix(FAILED) for line in _whole_lines(Path(path)) if line.startswith(FAILED)]
+
+
+def _tasks(
+    algorithms: str | Iterable[str],
+    env_ids: Iterable[str],
+    seeds: Iterable[int],
+    variants: Mapping[str, Mapping[str, Any]] | Iterable[str] | None,
+) -> list[Task]:
+    """What there is to do, in the order of the table."""
+    algorithms = [algorithms] if isinstance(algorithms, str) else list(algorithms)
+    env_ids, seeds = list(env_ids), list(seeds)
+    for i, seed in enumerate(seeds):
+        if not isinstance(seed, Integral) or seed < 0:
+            raise ValueError(f"seeds[{i}]: wanted a whole number of at least 0; got {seed!r}")
+    names = None if variants is None else list(variants)
+    tasks = []
+    for algorithm in algorithms:
+        require_one_of(tuple(AGENTS), algorithm=algorithm)
+        known = variants if isinstance(variants, Mapping) else ABLATIONS.get(algorithm, {"preset": {}})
+        chosen = list(known) if names is None else names
+        require_one_of(tuple(known), **{f"variants[{i}]": name for i, name in enumerate(chosen)})
+        for env_id, variant in itertools.product(env_ids, chosen):
+            kept, changes = preset(algorithm, env_id), known[variant]
+            if not variant.isprintable():  # a line break would end a comment
+                raise ValueError(f"variants: wanted names of printable characters; got {variant!r}")
+            settings = tuple(field.name for field in fields(kept.config))
+            for name in changes:
+                require_one_of(settings, **{f"variants[{variant!r}]": name})
+            config = replace(kept.config, **changes)
+            work = AGENTS[algorithm][0], config, kept.total_steps
+            tasks += [Task(algorithm, env_id, variant, seed, *work) for seed in seeds]
+    if not tasks:
+        raise ValueError("seeds: wanted at least one algorithm, environment, variant and seed; got none of one of them")
+    return tasks
+
+
+class _Table:
+    """The file of a study, and what it holds of every run."""
+
+    def __init__(self, path: Path, names: list[Name]):
+        self.path, self.names = path, names
+        self.runs: dict[Name, str] = {}  # the rows of each that ended, as they stand in the file
+        self.failures: dict[Name, str] = {}
+        self.command = f"# command: python -m minerva_lite {shlex.join(sys.argv[1:])}"
+        if path.exists():
+            self._read()
+
+    def _read(self) -> None:
+        """Take over what an earlier call wrote; a run without its last row was killed, and counts for nothing."""
+        lines, file = _whole_lines(self.path), self.path.name
+        marks = "# command: ", "# versions: ", ",".join(COLUMNS)
+        if [line[: len(mark)] for line, mark in zip(lines, marks, strict=False)] != [*marks] or lines[2] != marks[2]:
+            raise ValueError(f"path: wanted a study, or a new file; {file} holds something else: name another file")
+        if lines[1] != _versions():
+            raise ValueError(
+                f"path: wanted a study by {_versions()[2:]}; {file} has {lines[1][2:]}: name another file, or remove it"
+            )
+        rows: dict[Name, list[list[str]]] = {}
+        for row in csv.reader(line for line in lines[3:] if not line.startswith("#")):
+            if len(row) != len(COLUMNS):
+                raise ValueError(f"path: wanted {len(COLUMNS)} columns; {file} has a row {row}: name another file")
+            rows.setdefault(tuple(row[:4]), []).append(row)
+        self.runs = {name: _as_csv(rows[name]) for name in rows if any(row[6] == "100" for row in rows[name])}
+        if others := [name for name in self.runs if name not in self.names]:
+            raise ValueError(
+                f"path: wanted runs of this study alone; {file} also holds {' '.join(others[0])}: ask for it too, or "
+                "name another file"
+            )
+        if len(self.runs) == len(self.names):  # this call adds nothing
+            self.command = lines[0]
+        for line in [line for line in lines if line.startswith(FAILED)]:
+            for name in self.names:
+                if name not in self.runs and line.startswith(f"{FAILED}{' '.join(name)}: "):
+                    self.failures[name] = line + "\n"
+
+    def add(self, name: Name, rows: list[dict[str, Any]] | None, error: str | None) -> None:
+        """Take in the rows of a run, or its error; when this returns, they are on the disk."""
+        if rows is None:
+            self.failures[name] = text = f"{FAILED}{' '.join(name)}: {error}\n"
+        else:
+            self.runs[name] = text = _as_csv(row.values() for row in rows)
+            self.failures.pop(name, None)
+        with self.path.open("a", newline="", encoding="utf8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def write(self) -> None:
+        """Put everything in order, by way of a second file: a kill leaves the old one or the new one."""
+        head = f"{self.command}\n{_versions()}\n{_as_csv([COLUMNS])}"
+        kept = [texts[name] for texts in (self.runs, self.failures) for name in self.names if name in texts]
+        with replacing(self.path) as part:
+            part.write_text(head + "".join(kept), "utf8", newline="")
+
+
+def _versions() -> str:
+    versions = f"python {platform.python_version()}, torch {torch.__version__}, gymnasium {gymnasium.__version__}"
+    return f"# versions: {versions}"
+
+
+def _as_csv(rows: Iterable[Iterable[Any]]) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
+
+
+def _whole_lines(path: Path) -> list[str]:
+    """The lines of a text file, without a last one that a kill tore."""
+    return path.read_text("utf8", errors="replace").split("\n")[:-1]

@@ -1,0 +1,161 @@
+"""Films of whole episodes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+from ..checks import require_one_of, require_positive
+from ..worlds.envs import make_env
+from ..worlds.numpy_backed import registered_id
+from .checkpoints import replacing, require_place
+from .evaluation import evaluate, summary
+
+# What ffmpeg makes of the pictures. H.264 stores colors at half the resolution, so both sides must be even. A GIF has
+# one palette, here of its first pictures, and no viewer shows more than 50 pictures a second.
+FORMATS = {
+    ".mp4": "-vf pad=ceil(iw/2)*2:ceil(ih/2)*2 -c:v libx264 -pix_fmt yuv420p -movflags +faststart -f mp4",
+    ".gif": "-vf fps=min(source_fps\\,50),split[a][b];[a]trim=end_frame=50,palettegen[p];[b][p]paletteuse=dither=none "
+    "-f gif",
+}
+
+
+def film(
+    agent: Any,
+    path: str | Path,
+    *,
+    env_id: str | None = None,
+    episodes: int = 1,
+    seed: int = 10_000,
+    fps: float | None = None,
+    max_steps: int = 100_000,
+) -> dict[str, float]:
+    """Write whole episodes to `path`, an .mp4 or a .gif, and return their figures.
+
+    They are the episodes that `evaluate` plays with the same seeds, and the figures are the same: the agent plays
+    first, then its actions are repeated in front of the camera. fps: pictures a second (None: the environment's own).
+    Raises ValueError: another kind of file, no folder for it, what `evaluate` refuses, an environment that draws no
+    pictures, or one that does not repeat an episode under its seed. ImportError: what draws or writes is not
+    installed. OSError: the film cannot be written. Then there is no new file, and an old one is untouched.
+    """
+    path = Path(path)
+    require_one_of(tuple(FORMATS), **{"the suffix of path": path.suffix})
+    require_place(path=path)
+    if fps is not None:
+        require_positive(fps=fps)
+    env_id = env_id or agent.spec.env_id
+    with _named(env_id, AttributeError), closing(make_env(env_id, backend="gymnasium")) as official:
+        rate = fps or _pictures_a_second(official.env.envs[0], env_id)
+    actions: list[np.ndarray] = []
+    figures = evaluate(agent, env_id, episodes=episodes, seed=seed, max_steps=max_steps, watch=actions.append)
+    total, length = torch.zeros(2, episodes, dtype=torch.float64)
+
+    def pictures() -> Iterator[np.ndarray]:
+        for i in range(episodes):
+            rewards = yield from _replay(env_id, seed + i, [action[i] for action in actions])
+            length[i] = len(rewards)
+            for reward in torch.tensor(rewards, dtype=agent.dtype).double():  # one by one, as `evaluate` adds them
+                total[i] += reward
+
+    with replacing(path) as part, _without_display():
+        _encode(pictures(), part, path.suffix, rate)
+        if summary(total, length) != figures:
+            raise ValueError(
+                f"env_id: wanted an environment whose seed decides what happens; {env_id} was played with {figures} "
+                f"and filmed with {summary(total, length)}"
+            )
+    return figures
+
+
+def _pictures_a_second(env: gym.Env, env_id: str) -> float:
+    """How fast time passes in the environment. Raises ValueError: it cannot be drawn."""
+    modes = env.metadata.get("render_modes", [])
+    if "rgb_array" not in modes:
+        raise ValueError(f"env_id: wanted an environment with render_mode rgb_array; {env_id} has {modes}")
+    if env_id.startswith("dm_control/"):
+        return 1.0 / env.unwrapped.dt  # Shimmy's render_fps is the length of a step, in milliseconds
+    return env.metadata.get("render_fps", 30)
+
+
+def _replay(env_id: str, seed: int, actions: list[np.ndarray]) -> Generator[np.ndarray, None, list[float]]:
+    """Pictures [H, W, 3] of one episode, its last state among them; then the rewards."""
+    rewards, over = [], False
+    with closing(gym.make(registered_id(env_id), render_mode="rgb_array", disable_env_checker=True)) as env:
+        env.reset(seed=seed)
+        yield _first_picture(env, env_id)
+        while not over and len(rewards) < len(actions):
+            _, reward, terminated, truncated, _ = env.step(actions[len(rewards)])
+            rewards.append(float(reward))
+            over = terminated or truncated
+            yield env.render()
+    return rewards
+
+
+def _first_picture(env: gym.Env, env_id: str) -> np.ndarray:
+    """A picture. Raises ImportError: what draws it is missing."""
+    with _named(env_id, Exception):  # there are as many kinds as ways to draw
+        if env_id.startswith("dm_control/"):  # it chose how to draw when it was imported
+            importlib.reload(sys.modules["dm_control._render"])
+        elif hasattr(env.unwrapped, "mujoco_renderer") and "MUJOCO_GL" in os.environ:
+            # Gymnasium's own attempt at it leaves half an object, which complains when it goes.
+            importlib.import_module(f"mujoco.{os.environ['MUJOCO_GL']}").GLContext(64, 64).free()
+        return env.render()
+
+
+@contextmanager
+def _named(env_id: str, failure: type[Exception]) -> Iterator[None]:
+    """Say what to install where a failure means that nothing can draw."""
+    try:
+        yield
+    except gym.error.DependencyNotInstalled:
+        raise  # the message says it already
+    except failure as error:
+        raise ImportError(
+            f"env_id: {env_id} cannot be drawn here ({error}); MuJoCo and dm_control need an OpenGL library: on "
+            "Debian and Ubuntu `apt install libegl1 libgl1`, or one named in MUJOCO_GL (egl, osmesa, glfw)"
+        ) from error
+
+
+@contextmanager
+def _without_display() -> Iterator[None]:
+    """Where no screen is, MuJoCo draws by EGL and pygame by its dummy: left alone both look for a window."""
+    chosen = {"PYGAME_HIDE_SUPPORT_PROMPT": "1"}
+    if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        chosen |= {"MUJOCO_GL": "egl", "SDL_VIDEODRIVER": "dummy"}
+    chosen = {name: value for name, value in chosen.items() if name not in os.environ}
+    os.environ.update(chosen)
+    try:
+        yield
+    finally:
+        for name in chosen:
+            del os.environ[name]
+
+
+def _encode(pictures: Iterator[np.ndarray], file: Path, suffix: str, fps: float) -> None:
+    """Write the pictures, [H, W, 3] uint8 each. Raises OSError: ffmpeg failed; ImportError: there is none."""
+    try:
+        from imageio_ffmpeg import get_ffmpeg_exe
+    except ImportError as error:
+        raise ImportError(f"path: films need `pip install minerva_lite[video]` ({error})") from error
+    first = next(pictures)
+    height, width, _ = first.shape
+    options = f"-v error -y -f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {fps} -i - {FORMATS[suffix]}".split()
+    command = [get_ffmpeg_exe(), *options, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as ffmpeg:
+        with suppress(BrokenPipeError):  # it has left, and said why
+            for picture in chain([first], pictures):
+                ffmpeg.stdin.write(picture.tobytes())
+        _, said = ffmpeg.communicate()
+    if ffmpeg.returncode:
+        raise OSError(f"ffmpeg: {said.decode(errors='replace').strip() or f'exit code {ffmpeg.returncode}'}")

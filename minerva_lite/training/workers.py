@@ -1,0 +1,126 @@
+"""One function on many arguments, in processes of this machine or of a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+import joblib
+
+CONNECT_SECONDS = 30  # what a Ray cluster has to answer
+Key = TypeVar("Key", bound=Hashable)
+Pool = Callable[[], joblib.Parallel]
+
+
+@contextmanager
+def workers(jobs: int, address: str | None = None) -> Iterator[Pool]:
+    """What makes a pool that does `jobs` calls at a time: joblib's own, or Ray's at `address` (`local`: started here).
+    A cluster that asks for a token gets it where RAY_AUTH_MODE=token is set, as from Ray's own programs.
+    Raises ValueError: no Ray cluster answers at `address`, or it is too small. ImportError: Ray is missing.
+    """
+    # For one job joblib would start no process, and a call that kills its process would end everything. So there are
+    # two at least, and `pre_dispatch` says how many calls they get at a time.
+    count = max(2, jobs)
+    pool = partial(joblib.Parallel, count, pre_dispatch=jobs, batch_size=1, return_as="generator_unordered")
+    if address is None:
+        yield partial(pool, backend="loky")
+    else:
+        with _ray(address, count):
+            yield partial(pool, backend="ray")
+
+
+def outcomes(
+    function: Callable[[Any], Any], arguments: Mapping[Key, Any], pool: Pool
+) -> Iterator[tuple[Key, Any, str | None]]:
+    """Of every call, as they end: its key, what it returned (or None), and in one line what it raised (or None).
+
+    A call that kills its process breaks the pool, and nobody knows which one it was. Those that had begun are then
+    done again, each in a pool of its own, and the others in a new one.
+    """
+    left = dict(arguments)
+    while left:
+        begun: list[Key] = []
+        try:
+            for key, result, error in pool()(_calls(function, dict(left), begun)):
+                del left[key]
+                yield key, result, error
+        except Exception:
+            if not begun:  # the pool itself cannot be made
+                raise
+        for key in [key for key in begun if key in left]:
+            try:
+                [(_, result, error)] = pool()(_calls(function, {key: left[key]}, []))
+            except Exception as death:
+                result, error = None, _told(death)
+            del left[key]
+            yield key, result, error
+
+
+def _calls(function: Callable[[Any], Any], arguments: Mapping[Key, Any], begun: list[Key]) -> Iterable[Any]:
+    """What joblib takes one by one, as its workers become free."""
+    for key, argument in arguments.items():
+        begun.append(key)
+        yield joblib.delayed(_call)(function, key, argument)
+
+
+def _call(function: Callable[[Any], Any], key: Key, argument: Any) -> tuple[Key, Any, str | None]:
+    """In the worker: an exception that came out of here would end the other calls too."""
+    try:
+        return key, function(argument), None
+    except (Exception, SystemExit) as error:
+        return key, None, _told(error)
+
+
+def _told(error: BaseException) -> str:
+    """An error in one line, however many its message has."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+@contextmanager
+def _ray(address: str, cpus: int) -> Iterator[None]:
+    """Ray as a back end of joblib, until the end of the block; a connection that exists already is used, and kept."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # reports to nobody
+    try:
+        import ray
+        from ray.util.joblib import register_ray
+    except ImportError as error:
+        raise ImportError(f"address: Ray needs `pip install minerva_lite[ray]` ({error})") from error
+    register_ray()
+    # joblib takes no generator from pools of `multiprocessing`, which may deadlock; Ray's only inherit the refusal.
+    joblib.parallel.BACKENDS["ray"].supports_return_generator = True
+    started = not ray.is_initialized()
+    if started:
+        quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+        if address == "local":
+            ray.init("local", num_cpus=cpus, include_dashboard=False, **quiet)
+        else:
+            _require_cluster(address)
+            ray.init(address, **quiet)
+    try:
+        if (there := ray.cluster_resources().get("CPU", 0)) < cpus:
+            raise ValueError(f"address: wanted a Ray cluster of at least {cpus} CPUs; {address!r} has {there:g}")
+        yield
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _require_cluster(address: str) -> None:
+    """Raise ValueError unless a Ray cluster answers: Ray itself may wait for minutes and then end the process, so
+    another process asks."""
+    program = "import sys, ray; ray.init(sys.argv[1], log_to_driver=False, logging_level='ERROR')"
+    try:
+        command = [sys.executable, "-c", program, address]
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=CONNECT_SECONDS)
+    except subprocess.TimeoutExpired:
+        why = f"no answer in {CONNECT_SECONDS} s"
+    else:
+        if asked.returncode == 0:
+            return
+        why = asked.stderr.strip().split("\n")[-1]
+    raise ValueError(f"address: wanted local, auto or the host:port of a Ray cluster; got {address!r} ({why})")

@@ -1,0 +1,26 @@
+"""What acts back: worlds that are solved exactly, and vector environments behind one face."""
+
+from .envs import make_env
+from .numpy_backed import EnvPoolEnv, GymEnv
+from .spec import EnvSpec, Step
+from .tabular import Paths, TabularMDP, drifting_critic, inverse_cdf, random_policy, softmax_score
+from .torch_native import TORCH_ENVS, TabularEnv, TorchCartPole, TorchEnv, TorchPendulum
+
+__all__ = [
+    "TORCH_ENVS",
+    "EnvPoolEnv",
+    "EnvSpec",
+    "GymEnv",
+    "Paths",
+    "Step",
+    "TabularEnv",
+    "TabularMDP",
+    "TorchCartPole",
+    "TorchEnv",
+    "TorchPendulum",
+    "drifting_critic",
+    "inverse_cdf",
+    "make_env",
+    "random_policy",
+    "softmax_score",
+]

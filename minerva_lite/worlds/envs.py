@@ -1,0 +1,78 @@
+"""One vector-environment face over torch-native, Gymnasium and EnvPool back ends.
+
+Autoreset happens in the same step: `step.next_obs` is the true successor, `step.obs` what to act on next, so no
+phantom transition exists. Actions are [-1, 1] (or int64) and are rescaled to the environment's bounds at its door.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+import gymnasium as gym
+import torch
+
+from ..checks import require_count, require_one_of
+from .numpy_backed import EnvPoolEnv, GymEnv
+from .spec import EnvSpec, Step
+from .torch_native import TORCH_ENVS, TabularEnv, TorchCartPole, TorchEnv, TorchPendulum
+
+__all__ = [
+    "TORCH_ENVS",
+    "EnvPoolEnv",
+    "EnvSpec",
+    "GymEnv",
+    "Step",
+    "TabularEnv",
+    "TorchCartPole",
+    "TorchEnv",
+    "TorchPendulum",
+    "make_env",
+]
+
+
+def make_env(
+    env_id: str,
+    num_envs: int = 1,
+    *,
+    backend: str = "auto",
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    stagger: bool = False,
+) -> TorchEnv | GymEnv | EnvPoolEnv:
+    """A vector environment: any Gymnasium id, or `dm_control/<domain>/<task>`.
+
+    backend: `torch`, `gymnasium` (one process), `parallel` (Gymnasium, a process an environment), `envpool` (by
+    EnvPool's id; `evaluate` needs Gymnasium to have one of that name too), or `auto` (torch where there is a
+    torch-native twin, Gymnasium otherwise). stagger: let the first episodes of torch-native environments begin with
+    their clocks apart, so that the time limit does not end all of them together.
+    Raises ValueError: an unknown id or back end, fewer than one environment, `stagger` for one that is not
+    torch-native, or spaces no agent here can handle. ImportError: the optional packages of the back end or of
+    dm_control are missing. `gymnasium.error.DependencyNotInstalled`: MuJoCo or Box2D is missing.
+    """
+    require_one_of(("auto", "torch", "gymnasium", "parallel", "envpool"), backend=backend)
+    require_count(num_envs=num_envs)
+    where = {"seed": seed, "device": device, "dtype": dtype}
+    if backend == "torch" and env_id not in TORCH_ENVS:
+        raise ValueError(f"env_id: wanted one of {', '.join(TORCH_ENVS)} for backend torch; got {env_id!r}")
+    if backend in ("auto", "torch") and env_id in TORCH_ENVS:
+        return TORCH_ENVS[env_id](num_envs, **where, stagger=stagger)
+    if stagger:
+        raise ValueError(f"stagger: wanted False, {env_id} is not torch-native, whose clocks can be set; got True")
+    if backend == "envpool":
+        return EnvPoolEnv(env_id, num_envs, **where)
+    try:
+        return GymEnv(env_id, num_envs, **where, parallel=backend == "parallel")
+    except gym.error.DependencyNotInstalled:
+        raise  # a known id; the message says what to install
+    except gym.error.Error as error:
+        hint = "".join(f"; did you mean {name}?" for name in _like(env_id)) or f" ({error})"
+        raise ValueError(f"env_id: wanted a registered Gymnasium id; got {env_id!r}{hint}") from error
+
+
+def _like(env_id: str) -> list[str]:
+    """The registered id whose spelling comes nearest, dm_control's as they are named here; none if none comes near."""
+    names = [re.sub("^(dm_control/.*)-(.*)-v0$", r"\1/\2", name) for name in gym.registry]
+    known = {name.lower(): name for name in names}
+    return [known[name] for name in difflib.get_close_matches(env_id.lower(), known, n=1)]

@@ -1,0 +1,220 @@
+"""Environments that live outside torch: Gymnasium's, dm_control's through Shimmy, and EnvPool's."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..checks import require_count, require_shape
+from .snapshot import Opaque, restore, snapshot
+from .spec import EnvSpec, Step
+
+
+class NumpyEnv:
+    """Base of the back ends that speak NumPy: spaces become a spec, actions are rescaled, results become tensors.
+
+    A subclass gives `env`, `reset` and `advance`.
+    """
+
+    env: Any
+
+    def __init__(
+        self,
+        env_id: str,
+        num_envs: int,
+        spaces: tuple[gym.Space, gym.Space],
+        seed: int,
+        device: torch.device | str,
+        dtype: torch.dtype,
+    ):
+        self.num_envs, self.device, self.dtype, self._seed = num_envs, torch.device(device), dtype, seed
+        observed, actions = spaces
+        if not isinstance(observed, gym.spaces.Box):
+            raise ValueError(
+                f"env_id: wanted Box observations; {env_id} has {observed}; gymnasium.wrappers.FlattenObservation, "
+                "named where the environment is registered, makes a Box of most spaces"
+            )
+        obs_dim = int(np.prod(observed.shape))
+        if isinstance(actions, gym.spaces.Discrete):
+            self._first = int(actions.start)
+            self.spec = EnvSpec(env_id, obs_dim, num_actions=int(actions.n))
+        elif isinstance(actions, gym.spaces.Box) and np.isfinite([actions.low, actions.high]).all():
+            self._low, self._high = actions.low.astype(np.float64), actions.high.astype(np.float64)
+            self.spec = EnvSpec(env_id, obs_dim, action_dim=int(np.prod(actions.shape)))
+        else:
+            raise ValueError(
+                f"env_id: wanted Discrete or bounded Box actions; {env_id} has {actions}; "
+                "gymnasium.wrappers.TransformAction, named where the environment is registered, can make one of another"
+            )
+        self._actions = actions
+
+    def reset(self) -> Tensor:
+        """Start new episodes everywhere: [B, O]. Only the first reset uses the seed, so episodes do not repeat."""
+        raise NotImplementedError
+
+    def advance(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """True successors, rewards, terminated, truncated, and what to act on next."""
+        raise NotImplementedError
+
+    def step(self, action: Tensor) -> Step:
+        """Advance by `action` ([B, D] in [-1, 1], clipped, or [B] int64)."""
+        next_obs, reward, terminated, truncated, obs = self.advance(self.native(action))
+        return Step(
+            self._obs(next_obs),
+            torch.as_tensor(reward, dtype=self.dtype, device=self.device),
+            torch.as_tensor(terminated, device=self.device),
+            # Termination beats truncation: the agent must not bootstrap from a terminal state.
+            torch.as_tensor(truncated & ~terminated, device=self.device),
+            self._obs(obs),
+        )
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """All that the next steps depend on; None where it cannot be read, which is so for all but `GymEnv`."""
+        return None
+
+    def close(self) -> None:
+        self.env.close()
+
+    def _obs(self, obs: np.ndarray) -> Tensor:
+        return torch.as_tensor(obs.reshape(self.num_envs, -1), dtype=self.dtype, device=self.device)
+
+    def native(self, action: Tensor) -> np.ndarray:
+        """What the environments take: [-1, 1] mapped affinely onto their own bounds, dimension by dimension."""
+        if self.spec.num_actions:
+            require_shape((self.num_envs,), action=action)
+            return action.cpu().numpy() + self._first
+        require_shape((self.num_envs, self.spec.action_dim), action=action)
+        unit = action.clamp(-1.0, 1.0).cpu().double().numpy().reshape(self.num_envs, *self._actions.shape)
+        scaled = self._low + 0.5 * (unit + 1.0) * (self._high - self._low)
+        return scaled.astype(self._actions.dtype)
+
+
+class GymEnv(NumpyEnv):
+    """Any Gymnasium id with Box observations, or a dictionary of them, and Box or Discrete actions.
+
+    parallel: each environment in a process of its own, which pays where steps are slow.
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        num_envs: int,
+        *,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        parallel: bool = False,
+    ):
+        require_count(num_envs=num_envs)
+        self.env = gym.make_vec(
+            registered_id(env_id),
+            num_envs,
+            vectorization_mode="async" if parallel else "sync",
+            vector_kwargs={"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP},
+            wrappers=(flat,),
+        )
+        spaces = self.env.single_observation_space, self.env.single_action_space
+        try:
+            super().__init__(env_id, num_envs, spaces, seed, device, dtype)
+        except ValueError:
+            self.env.close()  # its processes would live on
+            raise
+
+    def reset(self) -> Tensor:
+        obs, _ = self.env.reset(seed=self._seed)
+        self._seed = None
+        return self._obs(obs)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """All that the next steps depend on; None if `parallel`, or if `snapshot` cannot read a part of one."""
+        if not hasattr(self.env, "envs"):  # they live in other processes
+            return None
+        try:
+            return {"envs": [snapshot(env) for env in self.env.envs]}
+        except Opaque:
+            return None
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state that an environment of the same making saved."""
+        if self._seed is not None:
+            self.reset()
+        for env, saved in zip(self.env.envs, state["envs"], strict=True):
+            restore(env, saved)
+
+    def advance(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        next_obs = obs
+        if "final_obs" in info:
+            next_obs = obs.copy()
+            for i in np.flatnonzero(info["_final_obs"]):
+                next_obs[i] = info["final_obs"][i]
+        return next_obs, reward, terminated, truncated, obs
+
+
+def flat(env: gym.Env) -> gym.Env:
+    """A dictionary of observations as one vector, in the order of the names; anything else as it is."""
+    return gym.wrappers.FlattenObservation(env) if isinstance(env.observation_space, gym.spaces.Dict) else env
+
+
+def registered_id(env_id: str) -> str:
+    """What Gymnasium calls it: `dm_control/<domain>/<task>` is Shimmy's `dm_control/<domain>-<task>-v0`.
+
+    Raises ImportError: a dm_control id without Shimmy and dm_control.
+    """
+    named = re.fullmatch(r"dm_control/(\w+)/(\w+)", env_id)
+    if not named:
+        return env_id
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of GLFW, where there is no screen: nothing is to be drawn
+            import dm_control  # noqa: F401 - Shimmy registers nothing without it
+            import shimmy
+    except ImportError as error:
+        raise ImportError(f"env_id: {env_id} needs `pip install minerva_lite[dmc]` ({error})") from error
+    gym.register_envs(shimmy)
+    return f"dm_control/{named[1]}-{named[2]}-v0"
+
+
+class EnvPoolEnv(NumpyEnv):
+    """One of EnvPool's environments, by EnvPool's id: all of them stepped by threads in C++.
+
+    Left alone, EnvPool resets at the step after an end and throws that step's action away. Here the environments that
+    ended are reset at once, so there is no such row.
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        num_envs: int,
+        *,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ):
+        require_count(num_envs=num_envs)
+        try:
+            import envpool
+        except ImportError as error:
+            raise ImportError(f"backend: envpool needs `pip install minerva_lite[envpool]` ({error})") from error
+        if env_id not in envpool.list_all_envs():
+            raise ValueError(f"env_id: wanted one that EnvPool has; got {env_id!r}")
+        self.env = envpool.make_gymnasium(env_id, num_envs=num_envs, seed=seed)
+        super().__init__(env_id, num_envs, (self.env.observation_space, self.env.action_space), seed, device, dtype)
+
+    def reset(self) -> Tensor:
+        obs, _ = self.env.reset()
+        return self._obs(obs)
+
+    def advance(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        next_obs, reward, terminated, truncated, _ = self.env.step(action)
+        obs, ended = next_obs, np.flatnonzero(terminated | truncated)
+        if len(ended):
+            obs = next_obs.copy()
+            obs[ended], _ = self.env.reset(ended)
+        return next_obs, reward, terminated, truncated, obs

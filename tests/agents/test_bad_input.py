@@ -1,0 +1,426 @@
+"""What the package is asked for and cannot do: one clear error that names it, and no file half-written.
+
+Settings and data of the algorithms have files of their own (`test_bad_input_trpo.py`, `test_bad_input_mpo.py`).
+"""
+
+# ruff: noqa: E501 - a table keeps one row a line
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from minerva_lite import History, PPOAgent, PPOConfig, evaluate, make_env, train
+from minerva_lite.__main__ import main
+from minerva_lite.agents import AGENTS
+from minerva_lite.agents.optimizers import pick_device
+from minerva_lite.training.checkpoints import load, read, replacing, save
+
+BOX = spaces.Box(-1.0, 1.0, (2,), np.float64)
+WIDE = {"num_envs": 4, "rollout_steps": 16, "minibatch_size": 32, "epochs": 1, "hidden": (512, 512)}  # a megabyte
+
+
+class AnyEnv(gym.Env):
+    """Observations and actions of any kind."""
+
+    def __init__(self, observation_space, action_space):
+        self.observation_space, self.action_space = observation_space, action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), 0.0, False, False, {}
+
+
+def make(env_id="CartPole-v1", **options):
+    config = PPOConfig(**WIDE | options)
+    env = make_env(env_id, config.num_envs)
+    return PPOAgent(config, env.spec, device="cpu"), env
+
+
+# Environments
+
+
+@pytest.mark.parametrize(
+    ("env_id", "hint"),
+    [
+        ("Cartpole-v1", "'Cartpole-v1'; did you mean CartPole-v1?"),
+        ("pendulum-v1", "'pendulum-v1'; did you mean Pendulum-v1?"),
+        ("LUNARLANDER-V3", "'LUNARLANDER-V3'; did you mean LunarLander-v3?"),
+        ("CartPole-v7", "'CartPole-v7'; did you mean CartPole-v1?"),
+        ("HalfCheetah5", "'HalfCheetah5'; did you mean HalfCheetah-v5?"),
+        ("dm_control/cheeta/run", "'dm_control/cheeta/run'; did you mean dm_control/cheetah/run?"),
+        ("Zzzz-v0", "'Zzzz-v0' (Environment `Zzzz` doesn't exist.)"),
+        ("a/b/c", "'a/b/c' (Malformed environment ID: a/b/c."),
+    ],
+)
+def test_an_unknown_environment_is_refused_with_the_nearest_name(env_id, hint):
+    with pytest.raises(ValueError) as told:
+        make_env(env_id)
+    assert str(told.value).startswith(f"env_id: wanted a registered Gymnasium id; got {hint}")
+
+
+@pytest.mark.parametrize(
+    ("observed", "actions", "wanted"),
+    [
+        (spaces.Tuple((BOX, spaces.Discrete(2))), BOX, "Box observations; ToyAny-v0 has Tuple(Box("),
+        (spaces.MultiDiscrete([2, 3]), BOX, "Box observations; ToyAny-v0 has MultiDiscrete([2 3]); gymnasium.wrappers.FlattenObservation, "),
+        (spaces.MultiBinary(3), BOX, "Box observations; ToyAny-v0 has MultiBinary(3); "),
+        (spaces.Text(5), BOX, "Box observations; ToyAny-v0 has Text("),
+        (spaces.Sequence(BOX), BOX, "Box observations; ToyAny-v0 has Sequence("),
+        (spaces.Dict({"a": BOX, "b": spaces.Sequence(BOX)}), BOX, "Box observations; ToyAny-v0 has Dict("),
+        (BOX, spaces.Tuple((BOX, spaces.Discrete(2))), "Discrete or bounded Box actions; ToyAny-v0 has Tuple("),
+        (BOX, spaces.MultiDiscrete([2, 3]), "Discrete or bounded Box actions; ToyAny-v0 has MultiDiscrete([2 3]); gymnasium.wrappers.TransformAction, "),
+        (BOX, spaces.MultiBinary(3), "Discrete or bounded Box actions; ToyAny-v0 has MultiBinary(3); "),
+        (BOX, spaces.Text(5), "Discrete or bounded Box actions; ToyAny-v0 has Text("),
+        (BOX, spaces.Dict({"a": BOX}), "Discrete or bounded Box actions; ToyAny-v0 has Dict("),
+        (BOX, spaces.Box(-np.inf, 1.0, (2,), np.float64), "Discrete or bounded Box actions; ToyAny-v0 has Box(-inf, 1.0"),
+    ],
+)  # fmt: skip
+def test_spaces_that_no_agent_can_handle_are_named_with_a_way_out(observed, actions, wanted, register):
+    register(observed, actions)
+    with pytest.raises(ValueError) as told:
+        make_env("ToyAny-v0", 2)
+    assert str(told.value).startswith(f"env_id: wanted {wanted}")
+
+
+@pytest.fixture
+def register(monkeypatch):
+    """Gives ToyAny-v0 its spaces."""
+
+    def register(observed, actions):
+        spec = gym.envs.registration.EnvSpec("ToyAny-v0", entry_point=lambda: AnyEnv(observed, actions))
+        monkeypatch.setitem(gym.registry, "ToyAny-v0", spec)
+
+    return register
+
+
+def test_an_environment_refused_leaves_no_process_behind():
+    before = multiprocessing.active_children()
+    with pytest.raises(ValueError, match="^env_id: wanted Box observations; FrozenLake-v1 has Discrete") as told:
+        make_env("FrozenLake-v1", 2, backend="parallel")
+    assert told and multiprocessing.active_children() == before
+
+
+def test_a_dictionary_of_boxes_is_none_of_these(register):
+    register(spaces.Dict({"a": BOX, "b": spaces.Dict({"c": BOX, "d": spaces.Discrete(3)})}), BOX)
+    assert make_env("ToyAny-v0").spec.obs_dim == 7
+
+
+@pytest.mark.parametrize(("action", "got"), [([0, 2, 1], "0 to 2"), ([0, -1, 1], "-1 to 1")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_action_that_does_not_exist_is_refused(action, got, dtype):
+    env = make_env("CartPole-v1", 3, dtype=dtype)
+    env.reset()
+    before = env.state_dict()
+    with pytest.raises(ValueError, match=f"^action: wanted whole numbers from 0 to 1; got {got}$"):
+        env.step(torch.tensor(action))
+    assert torch.equal(env.state, before["state"]) and not env.elapsed.any()
+    env.step(torch.tensor([0, 1, 1]))
+
+
+def test_an_evaluation_of_episodes_that_never_end_ends():
+    """ToyEcho-v0 goes on for ever."""
+    config = PPOConfig(**WIDE | {"hidden": (8,)})
+    agent = PPOAgent(config, make_env("ToyEcho-v0", 4).spec, device="cpu")
+    with pytest.raises(ValueError) as told:
+        evaluate(agent, episodes=3, max_steps=40)
+    assert str(told.value) == (
+        "max_steps: wanted episodes of ToyEcho-v0 to end within 40 steps; 3 of 3 did not: register it with "
+        "max_episode_steps, or allow more"
+    )
+
+
+def test_episodes_of_exactly_the_allowed_length_are_evaluated():
+    agent, _ = make("Pendulum-v1", hidden=(8,))
+    assert evaluate(agent, episodes=2, max_steps=200)["eval/length"] == 200.0
+    with pytest.raises(ValueError, match=r"within 199 steps; 2 of 2 did not"):
+        evaluate(agent, episodes=2, max_steps=199)
+
+
+# Devices
+
+
+@pytest.mark.parametrize("name", ["cuda:77", "gpu", "cuda:x", "", "hpu", torch.device("cuda", 77)])
+def test_a_device_that_is_not_here_is_named_with_those_that_are(name):
+    with pytest.raises(ValueError) as told:
+        pick_device(name)
+    assert str(told.value).startswith("device: wanted auto or one that is here, cpu")
+    assert f"; got {str(name)!r} (" in str(told.value)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one here")
+def test_cuda_without_a_gpu_is_refused_wherever_it_is_asked_for(tmp_path):
+    agent, env = make(hidden=(8,))
+    save(agent, tmp_path / "agent.pt")
+    for ask in (
+        lambda: pick_device("cuda"),
+        lambda: PPOAgent(agent.config, agent.spec, device="cuda"),
+        lambda: load(tmp_path / "agent.pt", device="cuda:0"),
+    ):
+        with pytest.raises(ValueError, match="^device: wanted auto or one that is here, cpu; got 'cuda"):
+            ask()
+
+
+# Checkpoints
+
+
+def write(path, change) -> None:
+    """A checkpoint as `save` makes it, then changed."""
+    agent, _ = make(hidden=(8,))
+    save(agent, path)
+    saved = read(path)
+    change(saved)
+    torch.save(saved, path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda saved: saved["state"]["modules"].update({"policy.log_std": torch.zeros(3)}), "policy.log_std"),
+        (lambda saved: saved["state"]["config"].update(hidden=(9,)), "size mismatch"),
+        (lambda saved: saved["state"]["config"].update(magic=1), "magic"),
+        (lambda saved: saved["state"]["spec"].update(obs_dim=5), "size mismatch"),
+        (lambda saved: saved["state"].pop("modules"), "modules"),
+        (lambda saved: saved.pop("state"), "state"),
+    ],
+)
+def test_a_checkpoint_of_other_shapes_is_named(change, message, tmp_path):
+    write(tmp_path / "agent.pt", change)
+    with pytest.raises(
+        ValueError,
+        match=rf"(?s)^path: wanted a checkpoint of ppo as this version saves it; agent.pt differs \(.*{message}",
+    ):
+        load(tmp_path / "agent.pt", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("make_other", "steps", "message"),
+    [
+        (lambda: make(hidden=(16,)), 64, r"^checkpoint: wanted a training with hidden=\(16,\); run.pt holds one with hidden=\(8,\): go on with its settings, or under another name$"),
+        (lambda: make("Pendulum-v1", hidden=(8,)), 64, r"^checkpoint: wanted a training with env_id='Pendulum-v1', obs_dim=3, action_dim=1, num_actions=0; run.pt holds one with env_id='CartPole-v1', obs_dim=4, action_dim=0, num_actions=2: "),
+        (lambda: make(hidden=(8,), gamma=0.5, lam=0.5), 64, r"^checkpoint: wanted a training with gamma=0.5, lam=0.5; run.pt holds one with gamma=0.99, lam=0.95: "),
+        (lambda: make(hidden=(8,)), 128, r"^checkpoint: wanted a training of ppo over 128 steps; run.pt holds one of ppo over 64 steps$"),
+        (lambda: (make(hidden=(8,))[0], make_env("CartPole-v1", 4, backend="gymnasium")), 64, r"^checkpoint: wanted the state of a GymEnv; run.pt holds that of another back end: name the one it was saved with$"),
+    ],
+)  # fmt: skip
+def test_a_training_does_not_go_on_from_another(make_other, steps, message, tmp_path):
+    agent, env = make(hidden=(8,))
+    train(agent, env, 64, eval_episodes=1, progress=False, checkpoint=tmp_path / "run.pt")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    agent, env = make_other()
+    with pytest.raises(ValueError, match=message):
+        train(agent, env, steps, progress=False, checkpoint=tmp_path / "run.pt", resume=True)
+    assert before == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+
+def test_the_agent_alone_is_no_training(tmp_path):
+    agent, env = make(hidden=(8,))
+    save(agent, tmp_path / "run.pt")
+    with pytest.raises(
+        ValueError, match=r"^checkpoint: wanted a training of ppo over 64 steps; run.pt holds ppo alone$"
+    ):
+        train(agent, env, 64, progress=False, checkpoint=tmp_path / "run.pt", resume=True)
+
+
+@pytest.mark.parametrize("place", ["none/run.pt", "."])
+def test_a_checkpoint_without_a_place_is_refused_before_anything_is_trained(place, tmp_path):
+    agent, env = make(hidden=(8,))
+    env.reset = lambda: pytest.fail("training began")
+    with pytest.raises(
+        ValueError, match="^checkpoint: wanted a file in a folder that exists and may be written to; got"
+    ):
+        train(agent, env, 64, progress=False, checkpoint=tmp_path / place)
+
+
+# A full disk
+
+
+@pytest.fixture
+def small_disk():
+    """No file of this process may grow beyond 256 KiB: what a full disk is to a program."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**18, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def no_space(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("when", ["while it is written", "when it is flushed", "when it is renamed"])
+def test_a_full_disk_leaves_the_old_checkpoint_and_nothing_else(when, tmp_path, monkeypatch, request):
+    agent, _ = make()
+    save(agent, tmp_path / "agent.pt")
+    before = (tmp_path / "agent.pt").read_bytes()
+    assert len(before) > 2**20
+    if when == "while it is written":
+        request.getfixturevalue("small_disk")
+    else:
+        monkeypatch.setattr(os, "fsync" if when == "when it is flushed" else "replace", no_space)
+    why = "File too large" if when == "while it is written" else "No space left on device"
+    with pytest.raises(OSError, match=rf"^path: wanted to write .*agent\.pt, where nothing has changed; got .*{why}"):
+        save(agent, tmp_path / "agent.pt")
+    assert os.listdir(tmp_path) == ["agent.pt"] and (tmp_path / "agent.pt").read_bytes() == before
+
+
+def test_a_training_on_a_disk_that_fills_up_keeps_the_last_checkpoint_and_can_go_on(tmp_path, monkeypatch):
+    path, written = tmp_path / "run.pt", []
+    fsync = os.fsync
+
+    def fills_up(handle):
+        written.append(path.read_bytes() if path.exists() else b"")
+        return no_space() if len(written) == 4 else fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", fills_up)
+    agent, env = make(hidden=(8,))
+    arguments = {"eval_every": 1000, "eval_episodes": 1, "checkpoint_every": 64, "progress": False, "resume": True}
+    with pytest.raises(OSError, match=r"run\.pt, where nothing has changed; got .*No space left"):
+        train(agent, env, 320, checkpoint=path, **arguments)
+    assert os.listdir(tmp_path) == ["run.pt"] and path.read_bytes() == written[3]
+    assert read(path)["training"]["steps"] == 192
+    agent, env = make(hidden=(8,))
+    assert train(agent, env, 320, checkpoint=path, **arguments).updates[-1]["steps"] == 320
+
+
+def test_a_full_disk_leaves_the_old_table(tmp_path, small_disk):
+    row = {"steps": 1, "seconds": 1.0, "loss/policy": 0.5}
+    History(updates=[row]).to_csv(tmp_path / "figures.csv")
+    before = (tmp_path / "figures.csv").read_bytes()
+    with pytest.raises(
+        OSError, match=r"^path: wanted to write .*figures\.csv, where nothing has changed; got .*File too large"
+    ):
+        History(updates=[row] * 20_000).to_csv(tmp_path / "figures.csv")
+    assert os.listdir(tmp_path) == ["figures.csv"] and (tmp_path / "figures.csv").read_bytes() == before
+
+
+def test_a_file_appears_whole_and_may_be_read_by_others(tmp_path):
+    with replacing(tmp_path / "file") as part:
+        part.write_text("whole")
+        assert not (tmp_path / "file").exists() and part.parent == tmp_path
+    assert os.listdir(tmp_path) == ["file"] and (tmp_path / "file").read_text() == "whole"
+    (tmp_path / "other").touch()
+    assert (tmp_path / "file").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+# Memory
+
+
+@pytest.mark.parametrize("name", list(AGENTS))
+def test_a_full_gpu_is_told_with_what_to_make_smaller_and_the_last_checkpoint_stays(name, tmp_path):
+    agent_class, settings = AGENTS[name]
+    small = {"ppo": {"minibatch_size": 16}, "mpo": {"warmup_steps": 16, "minibatch_size": 8, "replay_steps": 160}}
+    config = settings(num_envs=2, rollout_steps=16, hidden=(8,), **small.get(name, {}))
+    env = make_env("CartPole-v1", 2)
+    agent = agent_class(config, env.spec, device="cpu")
+    learn, updates, files = agent.update, [], []
+
+    def update(*args, **kwargs):
+        updates.append(1)
+        if len(updates) == 3:
+            files.append((tmp_path / "run.pt").read_bytes())
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+        return learn(*args, **kwargs)
+
+    agent.update = update
+    with pytest.raises(torch.OutOfMemoryError) as told:
+        train(agent, env, 320, eval_every=1000, checkpoint_every=1, progress=False, checkpoint=tmp_path / "run.pt")
+    extra = {"ppo": ", minibatch_size=16", "mpo": ", minibatch_size=8, replay_steps=160"}.get(name, "")
+    assert str(told.value) == (
+        f"device: wanted room on cpu for num_envs=2, rollout_steps=16{extra}; make one of these smaller "
+        "(CUDA out of memory. Tried to allocate 20.00 GiB.)"
+    )
+    assert os.listdir(tmp_path) == ["run.pt"] and (tmp_path / "run.pt").read_bytes() == files[0]
+
+
+# The command line
+
+
+@pytest.fixture(scope="module")
+def agents(tmp_path_factory):
+    """A folder with `agent.pt`, an agent, `run.pt`, a training, and `other.pt`, which is neither."""
+    folder = tmp_path_factory.mktemp("agents")
+    agent, env = make(hidden=(8,))
+    save(agent, folder / "agent.pt")
+    train(agent, env, 64, eval_episodes=1, progress=False, checkpoint=folder / "run.pt")
+    (folder / "run.best.pt").unlink()
+    (folder / "other.pt").write_bytes(b"nothing")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("train ppo --env Cartpole-v1", "preset: wanted one of: ppo on [^,]+(, ppo on [^,]+)*; got ppo on Cartpole-v1"),
+        ("train ppo --env CartPole-v1 --device gpu", "device: wanted auto or one that is here, cpu.*; got 'gpu' .*"),
+        ("train ppo --env CartPole-v1 --device cuda:77", "device: wanted auto or one that is here, cpu.*; got 'cuda:77' .*"),
+        ("train ppo --env CartPole-v1 --backend fast", "backend: wanted one of auto, .*; got 'fast'"),
+        ("train ppo --env CartPole-v1 --steps 0", "total_steps: wanted a whole number of at least 1; got 0"),
+        ("train ppo --env CartPole-v1 --num-envs 0", "num_envs: wanted a whole number of at least 1; got 0"),
+        ("train ppo --env CartPole-v1 --out none/run.pt", "out: wanted a file in a folder that exists and may be written to; got none/run.pt"),
+        ("train ppo --env CartPole-v1 --history none/run.csv", "history: wanted a file in a folder that exists and may be written to; got none/run.csv"),
+        ("train ppo --env CartPole-v1 --out run.pt", "checkpoint: run.pt exists; wanted resume=True to go on from it, or another name"),
+        ("train a2c --env CartPole-v1 --out run.pt --resume --steps 64", "checkpoint: wanted a training of a2c over 64 steps; run.pt holds one of ppo over 64 steps"),
+        ("train ppo --env CartPole-v1 --out agent.pt --resume", "checkpoint: wanted a training of ppo over 65536 steps; agent.pt holds ppo alone"),
+        ("train ppo --env CartPole-v1 --out other.pt --resume", "path: wanted a checkpoint of minerva_lite; other.pt cannot be read .*"),
+        ("evaluate none.pt", ".*No such file or directory: 'none.pt'"),
+        ("evaluate other.pt", "path: wanted a checkpoint of minerva_lite; other.pt cannot be read .*"),
+        ("evaluate agent.pt --episodes 0", "episodes: wanted a whole number of at least 1; got 0"),
+        ("evaluate agent.pt --max-steps 3", "max_steps: wanted episodes of CartPole-v1 to end within 3 steps; 100 of 100 did not: .*"),
+        ("video agent.pt --out film.avi", "the suffix of path: wanted one of .mp4, .gif; got '.avi'"),
+        ("video agent.pt --out none/film.mp4", "path: wanted a file in a folder that exists and may be written to; got none/film.mp4"),
+        ("video agent.pt --out film.mp4 --env Cartpole-v1", r"env_id: wanted a registered Gymnasium id; got 'Cartpole-v1'; did you mean CartPole-v1\?"),
+        ("video agent.pt --out film.mp4 --env Pendulum-v1", "env_id: wanted one with the spaces of .*; got .*"),
+        ("video agent.pt --out film.mp4 --max-steps 3", "max_steps: wanted episodes of CartPole-v1 to end within 3 steps; 1 of 1 did not: .*"),
+        ("video other.pt --out film.mp4", "path: wanted a checkpoint of minerva_lite; other.pt cannot be read .*"),
+    ],
+)  # fmt: skip
+def test_the_command_line_tells_it_in_one_line(words, message, agents, monkeypatch, capsys):
+    monkeypatch.chdir(agents)
+    before = {path.name: path.read_bytes() for path in agents.iterdir()}
+    monkeypatch.setattr(sys, "argv", ["minerva_lite", *words.split()])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert "\n" not in left.value.code
+    assert re.fullmatch(message, left.value.code), left.value.code
+    assert capsys.readouterr() == ("", "")
+    assert before == {path.name: path.read_bytes() for path in agents.iterdir()}
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("full"), OSError("full"), FloatingPointError("nan"), ImportError("none"), gym.error.DependencyNotInstalled("none")]
+)  # fmt: skip
+def test_what_can_fail_later_is_one_line_too_and_a_mistake_of_ours_is_not_hidden(error, agents, monkeypatch):
+    import minerva_lite.__main__ as commands
+
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(commands, "evaluate", fail)
+    monkeypatch.setattr(sys, "argv", ["minerva_lite", "evaluate", str(agents / "agent.pt")])
+    with pytest.raises(SystemExit, match=str(error)):
+        main()
+    error = KeyError("ours")
+    with pytest.raises(KeyError, match="ours"):
+        main()
+
+
+def test_stderr_gets_one_line_and_the_exit_code_is_1(agents):
+    words = ["evaluate", str(agents / "other.pt")]
+    done = subprocess.run([sys.executable, "-m", "minerva_lite", *words], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith("path: wanted a checkpoint of minerva_lite; other.pt cannot be read")

@@ -1,0 +1,275 @@
+"""Networks: initialization by its promises, parameters of distributions, and the five questions of a policy."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from minerva_lite.agents.networks import (
+    MLP,
+    CategoricalPolicy,
+    GaussianPolicy,
+    LayerNormMLP,
+    QNet,
+    SquashedGaussianPolicy,
+    ValueHead,
+    ValueNet,
+)
+from minerva_lite.formulas import distributions as d
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def linears(module):
+    return [m for m in module.modules() if isinstance(m, torch.nn.Linear)]
+
+
+@pytest.mark.parametrize("sizes", [(3, 8, 2), (3, 64, 64, 1), (5, 4)])
+def test_mlp_is_orthogonal_with_its_gains_and_zero_biases(sizes):
+    layers = linears(MLP(sizes, 0.01, seeded()))
+    assert [(m.in_features, m.out_features) for m in layers] == list(zip(sizes[:-1], sizes[1:], strict=True))
+    for layer in layers:
+        gain = 0.01 if layer is layers[-1] else math.sqrt(2)
+        rows, cols = layer.weight.shape
+        w = layer.weight.detach() / gain
+        gram = w @ w.T if rows <= cols else w.T @ w
+        torch.testing.assert_close(gram, torch.eye(min(rows, cols)), rtol=0, atol=1e-5)
+        assert not layer.bias.any()
+
+
+def test_mlp_puts_tanh_between_layers_and_none_after_the_last():
+    net = MLP((2, 4, 3), 1.0, seeded())
+    first, last = linears(net)
+    x = torch.randn(5, 2, generator=seeded(1)) * 5
+    torch.testing.assert_close(net(x), torch.tanh(x @ first.weight.T) @ last.weight.T)
+
+
+def test_orthogonal_signs_are_random():
+    """QR's convention would give the first column of q one sign for ever."""
+    signs = {bool(linears(MLP((1, 1), 1.0, seeded(s)))[0].weight > 0) for s in range(20)}
+    assert signs == {True, False}
+
+
+def test_weights_come_from_the_generator_alone():
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    first, again, other = (MLP((3, 4, 2), 1.0, seeded(s))[0].weight for s in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(first, again) and not torch.equal(first, other)
+
+
+def test_mlp_refuses_an_empty_layer():
+    with pytest.raises(ValueError, match=r"^sizes\[1\]: wanted a whole number of at least 1; got 0$"):
+        MLP((3, 0, 2), 1.0, seeded())
+
+
+def test_gaussian_policy_parameters():
+    policy = GaussianPolicy(3, 2, (8,), -0.5, seeded())
+    mean, std = policy(torch.randn(4, 5, 3, generator=seeded()))
+    assert mean.shape == std.shape == (4, 5, 2)
+    torch.testing.assert_close(std, torch.full((4, 5, 2), math.exp(-0.5)))
+    assert mean.abs().max() < 0.1, "a head of gain 0.01 starts near zero"
+    with torch.no_grad():
+        policy.log_std.copy_(torch.tensor([9.0, -99.0]))
+    assert policy(torch.zeros(1, 3))[1][0].tolist() == pytest.approx([math.exp(2), math.exp(-20)], rel=1e-5)
+
+
+@pytest.fixture(params=[GaussianPolicy, SquashedGaussianPolicy, CategoricalPolicy])
+def policy(request):
+    if request.param is CategoricalPolicy:
+        return CategoricalPolicy(3, 4, (8,), seeded())
+    return request.param(3, 2, (8,), -0.3, seeded())
+
+
+def test_the_questions_are_answered_by_the_plain_functions(policy):
+    # Fresh networks start near their prior, where a KL the wrong way round would look the same: so parameters by hand.
+    noise = torch.randn(4, 6, 4 if policy.discrete else 2, generator=seeded(1)) * 2
+    old, new = (
+        ((noise[0],), (noise[1],)) if policy.discrete else ((noise[0], noise[2].exp()), (noise[1], noise[3].exp()))
+    )
+    assert [x.shape for x in policy(torch.zeros(6, 3))] == [x.shape for x in old]
+    action = policy.sample(new, seeded(2))
+    if policy.discrete:
+        assert torch.equal(action, d.categorical_sample(*new, seeded(2)))
+        assert action.dtype == torch.int64 and torch.equal(policy.to_env(action), action)
+        assert torch.equal(policy.mode(new), new[0].argmax(-1))
+        torch.testing.assert_close(policy.kl(old, new), d.categorical_kl(*old, *new))
+        torch.testing.assert_close(policy.entropy(new), d.categorical_entropy(*new))
+        torch.testing.assert_close(policy.log_prob(new, action), d.categorical_log_prob(action, *new))
+        return
+    assert torch.equal(action, d.gaussian_sample(*new, seeded(2)))
+    assert torch.equal(policy.mode(new), new[0])
+    torch.testing.assert_close(policy.kl(old, new), d.gaussian_kl(*old, *new).sum(-1))
+    if isinstance(policy, SquashedGaussianPolicy):
+        assert torch.equal(policy.to_env(action), action.tanh())
+        torch.testing.assert_close(policy.log_prob(new, action), d.squashed_log_prob(action, *new))
+    else:
+        assert torch.equal(policy.to_env(action), action)
+        torch.testing.assert_close(policy.log_prob(new, action), d.gaussian_log_prob(action, *new))
+        torch.testing.assert_close(policy.entropy(new), d.gaussian_entropy(new[1]))
+
+
+def test_squashed_entropy_is_right_on_average_and_differentiable():
+    """Against -∫ p log p on a fine grid of actions; four standard errors at 100 000 draws."""
+    policy, n = SquashedGaussianPolicy(3, 1, (8,), 0.0, seeded()), 100_000
+    mean, std = torch.full((n, 1), 0.4, requires_grad=True), torch.full((n, 1), 0.8, requires_grad=True)
+    entropy = policy.entropy((mean, std), seeded())
+    u = torch.linspace(-6, 6, 100_001, dtype=torch.float64)
+    density = torch.distributions.Normal(0.4, 0.8).log_prob(u).exp()
+    exact = -torch.trapezoid(density * (density.log() - (1 - u.tanh() ** 2).log()), u).item()
+    assert entropy.mean().item() == pytest.approx(exact, abs=4 * entropy.std().item() / n**0.5)
+    entropy.mean().backward()
+    assert mean.grad.abs().sum() > 0 and std.grad.abs().sum() > 0
+
+
+def test_value_net_drops_its_last_axis_and_starts_with_gain_one():
+    critic = ValueNet(3, (8,), seeded())
+    assert critic(torch.zeros(4, 5, 3)).shape == (4, 5)
+    assert linears(critic)[-1].weight.norm().item() == pytest.approx(1.0, abs=1e-5)
+
+
+# The networks of MPO and V-MPO
+
+
+def test_layernorm_mlp_by_hand():
+    """Linear, LayerNorm, tanh; then ELU between linear layers; nothing after the last."""
+    net = LayerNormMLP((3, 5, 4, 2), 0.01, seeded())
+    first, second, head = linears(net)
+    x = torch.randn(7, 3, generator=seeded(1)) * 5
+    h = x @ first.weight.T + first.bias
+    h = ((h - h.mean(-1, keepdim=True)) / (h.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()).tanh()
+    h = torch.nn.functional.elu(h @ second.weight.T + second.bias)
+    torch.testing.assert_close(net(x), h @ head.weight.T + head.bias)
+    assert len(linears(LayerNormMLP((3, 5, 2), 0.01, seeded()))) == 2
+
+
+def test_layernorm_mlp_bounds_what_follows_whatever_the_scale():
+    """A million times the observation hardly moves the output: only the first layer's direction counts."""
+    net = LayerNormMLP((3, 64, 64, 2), 1.0, seeded())
+    x = torch.randn(50, 3, generator=seeded(1)) * 100
+    torch.testing.assert_close(net(1e6 * x), net(x), rtol=1e-3, atol=1e-3)
+    assert not torch.allclose(net(-x), net(x), atol=1e-2)
+
+
+def test_layernorm_mlp_starts_as_it_says():
+    """Hidden weights uniform within +-1/sqrt(fan_in), so of variance 1/(3 fan_in); the head normal, cut at two."""
+    first, second, head = linears(LayerNormMLP((400, 300, 200, 300), 0.01, seeded()))
+    for layer in (first, second):
+        edge = 1 / math.sqrt(layer.in_features)
+        assert layer.weight.abs().max() <= edge and layer.weight.abs().max() > 0.99 * edge
+        assert layer.weight.var().item() == pytest.approx(edge**2 / 3, rel=0.02)
+    unit = head.weight.detach() * math.sqrt(200) / 0.01
+    assert unit.abs().max() <= 2 and unit.abs().max() > 1.99
+    assert unit.std().item() == pytest.approx(0.8796, rel=0.01), "of a standard normal cut at two"
+    assert not any(layer.bias.any() for layer in (first, second, head))
+
+
+def test_layernorm_weights_come_from_the_generator_alone():
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    first, again, other = (linears(LayerNormMLP((3, 4, 2), 1.0, seeded(s))) for s in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), before)
+    for a, b, c in zip(first, again, other, strict=True):
+        assert torch.equal(a.weight, b.weight) and not torch.equal(a.weight, c.weight)
+
+
+def test_layernorm_mlp_needs_something_to_normalize():
+    with pytest.raises(ValueError, match=r"^sizes: wanted at least one hidden layer, to be normalized; got \[3, 2\]"):
+        LayerNormMLP((3, 2), 0.01, seeded())
+    with pytest.raises(ValueError, match=r"^sizes\[1\]: wanted a whole number of at least 1; got 0"):
+        LayerNormMLP((3, 0, 2), 0.01, seeded())
+
+
+@pytest.mark.parametrize("family", [GaussianPolicy, SquashedGaussianPolicy])
+def test_a_layernorm_gaussian_has_a_std_of_its_own_in_each_state(family):
+    policy = family(3, 2, (8,), -0.5, seeded(), "layernorm")
+    obs = torch.randn(40, 3, generator=seeded(1))
+    mean, std = policy(obs)
+    assert mean.shape == std.shape == (40, 2)
+    torch.testing.assert_close(std, torch.full((40, 2), math.exp(-0.5)), rtol=0.1, atol=0)
+    assert (std.std(0) > 0).all() and (mean.std(0) > 0).all()
+    assert policy.state_std and "log_std" not in dict(policy.named_parameters())
+    with torch.no_grad():
+        policy.mean[-1].bias.copy_(torch.tensor([0.0, 0.0, 9.0, -99.0]))
+    assert policy(obs)[1][0].tolist() == pytest.approx([math.exp(2), math.exp(-20)], rel=1e-5), "clamped"
+    (slope,) = torch.autograd.grad(policy(obs)[1][:, 0].sum() + policy(obs)[0].sum(), policy.mean[0].weight)
+    assert slope.isfinite().all() and slope.abs().sum() > 0
+
+
+def test_a_tanh_gaussian_has_one_std_for_all_states():
+    policy = GaussianPolicy(3, 2, (8,), -0.5, seeded())
+    assert not policy.state_std and "log_std" in dict(policy.named_parameters())
+    with pytest.raises(ValueError, match="^torso: wanted one of tanh, layernorm; got 'relu'"):
+        GaussianPolicy(3, 2, (8,), -0.5, seeded(), "relu")
+
+
+def test_a_layernorm_categorical_starts_near_uniform():
+    policy = CategoricalPolicy(3, 4, (8,), seeded(), "layernorm")
+    probabilities = policy(torch.randn(40, 3, generator=seeded(1)) * 100)[0].softmax(-1)
+    assert (probabilities - 0.25).abs().max() < 0.02
+
+
+def test_kl_parts_are_those_of_the_plain_functions():
+    old, new = ((torch.randn(6, 2, generator=seeded(s)), torch.rand(6, 2, generator=seeded(s)) + 0.5) for s in (1, 2))
+    wanted = d.gaussian_kl_mean_std(*old, *new)
+    for family in (GaussianPolicy, SquashedGaussianPolicy):
+        got = family(3, 2, (8,), 0.0, seeded()).kl_parts(old, new)
+        assert len(got) == 2 and torch.equal(got[0], wanted[0]) and torch.equal(got[1], wanted[1])
+    (whole,) = CategoricalPolicy(3, 2, (8,), seeded()).kl_parts(old[:1], new[:1])
+    assert torch.equal(whole, d.categorical_kl(old[0], new[0]).unsqueeze(-1))
+
+
+@pytest.mark.parametrize("torso", ["tanh", "layernorm"])
+def test_the_encoder_is_all_but_the_last_layer(torso):
+    obs = torch.randn(5, 3, generator=seeded(1))
+    for policy, body in (
+        (p := GaussianPolicy(3, 2, (8, 7), 0.0, seeded(), torso), p.mean),
+        (p := CategoricalPolicy(3, 2, (8, 7), seeded(), torso), p.logits),
+    ):
+        assert policy.encoder(obs).shape == (5, 7)
+        torch.testing.assert_close(body[-1](policy.encoder(obs)), body(obs))
+
+
+def test_a_value_head_stands_on_the_policys_encoder_and_lists_only_its_own():
+    policy = GaussianPolicy(3, 2, (8,), 0.0, seeded())
+    critic = ValueHead(policy.encoder, 8, seeded(1))
+    obs = torch.randn(4, 5, 3, generator=seeded(2))
+    assert critic(obs).shape == (4, 5)
+    head = critic.head[-1]
+    torch.testing.assert_close(critic(obs), (policy.encoder(obs) @ head.weight.T + head.bias).squeeze(-1))
+    assert {id(p) for p in critic.parameters()} == {id(head.weight), id(head.bias)}
+    assert not {id(p) for p in critic.parameters()} & {id(p) for p in policy.parameters()}
+    assert set(critic.state_dict()) == {"head.0.weight", "head.0.bias"}, "saved once, with the policy"
+    critic(obs).sum().backward()
+    assert policy.mean[0].weight.grad.abs().sum() > 0, "the value loss moves the encoder too"
+
+
+def test_a_value_net_on_a_layernorm_torso():
+    critic = ValueNet(3, (8,), seeded(), "layernorm")
+    assert critic(torch.zeros(4, 5, 3)).shape == (4, 5) and isinstance(critic.value, LayerNormMLP)
+    with pytest.raises(ValueError, match="^torso: wanted one of tanh, layernorm; got 'relu'"):
+        ValueNet(3, (8,), seeded(), "relu")
+
+
+def test_qnet_of_continuous_actions_sees_them_clipped():
+    critic = QNet(3, 2, 0, (8,), seeded())
+    obs, action = torch.randn(4, 5, 3, generator=seeded(1)), torch.randn(4, 5, 2, generator=seeded(2)) * 3
+    assert critic(obs, action).shape == (4, 5)
+    assert torch.equal(critic(obs, action), critic(obs, action.clamp(-1, 1)))
+    direct = critic.value(torch.cat([obs, action.clamp(-1, 1)], -1)).squeeze(-1)
+    assert torch.equal(critic(obs, action), direct)
+    inside = 0.1 * action
+    assert not torch.equal(critic(obs, inside), critic(obs, 0 * inside))
+
+
+def test_qnet_of_a_finite_set_gives_all_values_or_the_one_that_is_named():
+    critic = QNet(3, 0, 4, (8,), seeded())
+    obs = torch.randn(6, 5, 3, generator=seeded(1))
+    action = torch.randint(4, (6, 5), generator=seeded(2))
+    values = critic(obs)
+    assert values.shape == (6, 5, 4) and critic(obs, action).shape == (6, 5)
+    assert torch.equal(critic(obs, action), values.gather(-1, action[..., None])[..., 0])

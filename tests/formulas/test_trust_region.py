@@ -1,0 +1,396 @@
+"""TRPO's step: systems solved exactly, Fisher products held against Hessians and scores, every way a search can end."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.func import functional_call
+
+from minerva_lite.agents.networks import CategoricalPolicy, GaussianPolicy, SquashedGaussianPolicy
+from minerva_lite.formulas.trust_region import (
+    ROUNDING,
+    CurvatureError,
+    LineSearch,
+    at_rounding_level,
+    conjugate_gradient,
+    fisher_vector_product,
+    full_step,
+    line_search,
+    predicted_gain,
+)
+from tests.living import vector
+
+F64 = torch.float64
+
+
+def positive_definite(n: int, condition: float, generator) -> torch.Tensor:
+    """A random symmetric matrix with eigenvalues from 1 to `condition`, evenly spread on a log scale."""
+    basis, _ = torch.linalg.qr(torch.randn(n, n, generator=generator, dtype=F64))
+    eigenvalues = torch.logspace(0, math.log10(condition), n, dtype=F64)
+    return basis @ torch.diag(eigenvalues) @ basis.T
+
+
+class Counted:
+    """A matrix's products, counted."""
+
+    def __init__(self, matrix: torch.Tensor):
+        self.matrix, self.count = matrix, 0
+
+    def __call__(self, v: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        return self.matrix @ v
+
+
+# Conjugate gradient
+
+
+def test_cg_by_hand():
+    """M = ((4, 1), (1, 3)), b = (1, 2). First step 1/4 along b, second 4/11 along (-7/16, 3/8): (1/11, 7/11)."""
+    matrix, b = torch.tensor([[4.0, 1.0], [1.0, 3.0]], dtype=F64), vector(1.0, 2.0)
+    assert conjugate_gradient(lambda v: matrix @ v, b, 1).tolist() == [0.25, 0.5]
+    assert conjugate_gradient(lambda v: matrix @ v, b, 2).tolist() == pytest.approx([1 / 11, 7 / 11], rel=1e-14)
+    # The first residual, (-1/2, 1/4), has 1/16 of the square of b.
+    for tolerance, wanted in ((0.0626, [0.25, 0.5]), (0.0624, [1 / 11, 7 / 11])):
+        found = conjugate_gradient(lambda v: matrix @ v, b, 2, tolerance=tolerance)
+        assert found.tolist() == pytest.approx(wanted, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("n", "condition", "iterations"),
+    [(1, 1.0, 1), (2, 1e3, 2), (4, 1e3, 4), (7, 100.0, 7), (30, 10.0, 30), (30, 1e3, 120)],
+)
+def test_cg_solves_in_as_many_iterations_as_unknowns(n, condition, iterations, generator):
+    """With many unknowns and a bad condition, rounding costs the search directions their conjugacy: more are needed."""
+    for _ in range(5):
+        matrix = positive_definite(n, condition, generator)
+        b = torch.randn(n, generator=generator, dtype=F64)
+        found = conjugate_gradient(lambda v, matrix=matrix: matrix @ v, b, iterations, tolerance=0.0)
+        wanted = torch.linalg.solve(matrix, b)
+        assert (found - wanted).norm() <= 1e-8 * wanted.norm()
+
+
+def test_cg_improves_the_energy_with_every_iteration(generator):
+    matrix, b = positive_definite(12, 100.0, generator), torch.randn(12, generator=generator, dtype=F64)
+    energy = [
+        float(0.5 * x @ matrix @ x - b @ x)
+        for x in (conjugate_gradient(lambda v: matrix @ v, b, k, tolerance=0.0) for k in range(1, 12))
+    ]
+    assert energy == sorted(energy, reverse=True) and energy[-1] < 1.02 * energy[0] < 0
+
+
+def test_cg_stops_at_its_tolerance(generator):
+    matrix, b = positive_definite(30, 1e3, generator), torch.randn(30, generator=generator, dtype=F64)
+    counts = []
+    for tolerance in (1e-1, 1e-4, 1e-8):
+        product = Counted(matrix)
+        x = conjugate_gradient(product, b, 1000, tolerance=tolerance)
+        assert (b - matrix @ x).square().sum() <= 1.01 * tolerance * b.square().sum()
+        counts.append(product.count)
+    assert 1 <= counts[0] < counts[1] < counts[2] < 100
+
+
+def test_cg_solves_for_zero_without_a_product():
+    product = Counted(torch.eye(3, dtype=F64))
+    assert conjugate_gradient(product, torch.zeros(3, dtype=F64), 5).tolist() == [0.0, 0.0, 0.0]
+    assert product.count == 0
+
+
+def test_cg_leaves_its_target_alone_and_keeps_the_dtype(generator):
+    matrix = positive_definite(4, 10.0, generator).float()
+    b = torch.randn(4, generator=generator)
+    kept = b.clone()
+    assert conjugate_gradient(lambda v: matrix @ v, b, 4).dtype == torch.float32
+    assert torch.equal(b, kept)
+
+
+@pytest.mark.parametrize("diagonal", [(1.0, -1.0), (-1.0, -2.0), (0.0, 0.0), (math.nan, 1.0)])
+def test_cg_refuses_a_matrix_that_is_not_positive_definite(diagonal):
+    matrix = torch.diag(vector(*diagonal))
+    with pytest.raises(CurvatureError, match=r"^product: wanted positive curvature p\^T M p; got .* at k = \d$"):
+        conjugate_gradient(lambda v: matrix @ v, vector(1.0, 2.0), 2)
+
+
+def test_truncated_cg_still_knows_the_curvature_of_its_solution(generator):
+    """g^T x = x^T F x holds at every iteration, which is why the scaling needs no further product."""
+    matrix, g = positive_definite(20, 1e3, generator), torch.randn(20, generator=generator, dtype=F64)
+    for k in (1, 2, 5, 10):
+        x = conjugate_gradient(lambda v: matrix @ v, g, k, tolerance=0.0)
+        assert (matrix @ x - g).norm() > 1e-3 * g.norm(), "truncated: not yet the solution"
+        assert float(g @ x) == pytest.approx(float(x @ matrix @ x), rel=1e-10)
+
+
+# Fisher products
+
+
+def policies(generator):
+    obs = torch.randn(5, 3, generator=generator, dtype=F64)
+    yield CategoricalPolicy(3, 4, (3,), generator).double(), obs
+    yield GaussianPolicy(3, 2, (3,), -0.3, generator).double(), obs
+    yield SquashedGaussianPolicy(3, 2, (3,), -0.3, generator).double(), obs
+
+
+def shaken(policy, generator):
+    """A policy whose last layer is no longer nearly zero."""
+    with torch.no_grad():
+        for p in policy.parameters():
+            p += 0.4 * torch.randn(p.shape, generator=generator, dtype=F64)
+    return policy
+
+
+def kl_gradient(policy, obs):
+    old = tuple(p.detach() for p in policy(obs))
+    parameters = list(policy.parameters())
+    parts = torch.autograd.grad(policy.kl(old, policy(obs)).mean(), parameters, create_graph=True)
+    return torch.cat([p.reshape(-1) for p in parts]), parameters
+
+
+def matrix_of(policy, obs, damping=0.0):
+    """All products with unit vectors."""
+    gradient, parameters = kl_gradient(policy, obs)
+    unit = torch.eye(len(gradient), dtype=F64)
+    return torch.stack([fisher_vector_product(gradient, parameters, v, damping=damping) for v in unit], 1)
+
+
+def unflatten(policy, flat):
+    """The policy's parameters by name, from one vector."""
+    parameters = dict(policy.named_parameters())
+    parts = flat.split([p.numel() for p in parameters.values()])
+    return {name: part.reshape(p.shape) for (name, p), part in zip(parameters.items(), parts, strict=True)}
+
+
+def hessian_of(policy, obs):
+    """The Hessian of the mean KL by torch's own second derivatives, with all entries formed."""
+    old = tuple(p.detach() for p in policy(obs))
+    flat = torch.cat([p.detach().reshape(-1) for p in policy.parameters()])
+    return torch.autograd.functional.hessian(
+        lambda x: policy.kl(old, functional_call(policy, unflatten(policy, x), (obs,))).mean(), flat
+    )
+
+
+def score_matrix(policy, obs):
+    """Mean over states of E[score score^T], the expectation exact: a sum, or a quadrature exact for polynomials."""
+    flat = torch.cat([p.detach().reshape(-1) for p in policy.parameters()])
+    total = torch.zeros(len(flat), len(flat), dtype=F64)
+    for row in obs:
+        params = tuple(p.detach() for p in policy(row))
+        if policy.discrete:
+            drawn = [(torch.tensor(a), float(w)) for a, w in enumerate(params[0].softmax(-1))]
+        else:
+            node, weight = np.polynomial.hermite_e.hermegauss(5)
+            weight = weight / weight.sum()
+            drawn = [
+                (params[0] + params[1] * torch.tensor(x, dtype=F64), math.prod(w))
+                for x, w in zip(itertools.product(node, repeat=2), itertools.product(weight, repeat=2), strict=True)
+            ]
+        for action, chance in drawn:
+            x = flat.clone().requires_grad_()
+            log_prob = policy.log_prob(functional_call(policy, unflatten(policy, x), (row,)), action)
+            (score,) = torch.autograd.grad(log_prob, x)
+            total += chance * torch.outer(score, score) / len(obs)
+    return total
+
+
+def test_fisher_product_is_the_hessian(generator):
+    """For every family, with the damping on the diagonal; and E[score score^T] is the same matrix."""
+    for policy, obs in policies(generator):
+        shaken(policy, generator)
+        hessian, identity = hessian_of(policy, obs), torch.eye(sum(p.numel() for p in policy.parameters()), dtype=F64)
+        scale = hessian.abs().max()
+        assert scale > 0.05
+        assert (matrix_of(policy, obs) - hessian).abs().max() <= 1e-8 * scale
+        assert (matrix_of(policy, obs, damping=0.3) - hessian - 0.3 * identity).abs().max() <= 1e-8 * scale
+
+
+def test_fisher_product_is_the_mean_outer_product_of_scores(generator):
+    for policy, obs in policies(generator):
+        shaken(policy, generator)
+        fisher = matrix_of(policy, obs)
+        assert (fisher - score_matrix(policy, obs)).abs().max() <= 1e-8 * fisher.abs().max()
+
+
+def test_fisher_product_is_linear_symmetric_and_never_negative(generator):
+    for policy, obs in policies(generator):
+        gradient, parameters = kl_gradient(shaken(policy, generator), obs)
+        u, v = torch.randn(2, len(gradient), generator=generator, dtype=F64)
+
+        def product(x, gradient=gradient, parameters=parameters):
+            return fisher_vector_product(gradient, parameters, x, damping=0.0)
+
+        torch.testing.assert_close(product(2.0 * u - 3.0 * v), 2.0 * product(u) - 3.0 * product(v))
+        assert float(u @ product(v)) == pytest.approx(float(v @ product(u)), rel=1e-9)
+        assert float(u @ product(u)) > 0 and float(v @ product(v)) > 0
+        assert torch.linalg.eigvalsh(matrix_of(policy, obs)).min() > -1e-10
+
+
+def test_a_parameter_without_influence_has_no_curvature(generator):
+    """A log-std above its clamp: the KL does not move with it, and the product is the damping alone."""
+    policy, obs = GaussianPolicy(3, 2, (3,), 5.0, generator).double(), torch.ones(4, 3, dtype=F64)
+    gradient, parameters = kl_gradient(policy, obs)
+    place = next(i for i, (name, _) in enumerate(policy.named_parameters()) if name == "log_std")
+    sizes = [p.numel() for p in parameters]
+    for damping in (0.0, 0.5):
+        product = fisher_vector_product(gradient, parameters, torch.ones(len(gradient), dtype=F64), damping=damping)
+        parts = product.split(sizes)
+        assert parts[place].tolist() == [damping, damping]
+        assert (parts[-1] != damping).all(), "the bias of the mean does bend"
+    unused = torch.nn.Parameter(torch.ones(3, dtype=F64))
+    gradient = torch.cat([gradient, torch.zeros(3, dtype=F64)])
+    product = fisher_vector_product(gradient, [*parameters, unused], torch.ones(len(gradient), dtype=F64), damping=0.0)
+    assert product[-3:].tolist() == [0.0, 0.0, 0.0]
+
+
+# The full step
+
+
+def test_full_step_by_hand():
+    """F = diag(2, 8), g = (2, 4), x = (1, 1/2), g^T x = 4; at delta 1/2 the multiplier is 2: half of x."""
+    step = full_step(vector(2.0, 4.0), vector(1.0, 0.5), 0.5)
+    assert step.tolist() == [0.5, 0.25]
+    assert 0.5 * float(step @ (vector(2.0, 8.0) * step)) == 0.5, "on the ellipsoid"
+
+
+@pytest.mark.parametrize("kl_bound", [0.01, 2.0])
+def test_the_full_step_is_the_best_point_of_the_ellipsoid(kl_bound, generator):
+    matrix, g = positive_definite(6, 50.0, generator), torch.randn(6, generator=generator, dtype=F64)
+    step = full_step(g, torch.linalg.solve(matrix, g), kl_bound)
+    assert 0.5 * float(step @ matrix @ step) == pytest.approx(kl_bound, rel=1e-12)
+    others = torch.randn(1000, 6, generator=generator, dtype=F64)
+    others *= (2.0 * kl_bound / torch.einsum("ni,ij,nj->n", others, matrix, others)).sqrt().unsqueeze(-1)
+    assert (others @ g).max() < predicted_gain(g, step)
+    # sqrt(2 delta g^T F^-1 g), the gain the book predicts.
+    wanted = math.sqrt(2.0 * kl_bound * float(g @ torch.linalg.solve(matrix, g)))
+    assert float(predicted_gain(g, step)) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_a_truncated_direction_is_scaled_onto_the_ellipsoid_too(generator):
+    matrix, g = positive_definite(20, 1e3, generator), torch.randn(20, generator=generator, dtype=F64)
+    x = conjugate_gradient(lambda v: matrix @ v, g, 3, tolerance=0.0)
+    step = full_step(g, x, 0.02)
+    assert 0.5 * float(step @ matrix @ step) == pytest.approx(0.02, rel=1e-9)
+
+
+@pytest.mark.parametrize("direction", [(-1.0, 0.0), (0.0, 1.0), (math.nan, 0.0)])
+def test_a_direction_that_does_not_rise_is_refused(direction):
+    with pytest.raises(CurvatureError, match=r"^direction: wanted a rising one, g\^T x above 0; got "):
+        full_step(vector(1.0, 0.0), vector(*direction), 0.01)
+
+
+def test_predicted_gain_by_hand():
+    assert predicted_gain(vector(2.0, -4.0), vector(0.5, 0.25)).item() == 0.0
+    assert predicted_gain(vector(2.0, -4.0), vector(0.5, -0.25)).item() == 2.0
+
+
+# The line search
+
+
+def searched(gain, kl, expected_gain=1.0, **options):
+    """The result of a search over scalar functions of the fraction, and the fractions it tried."""
+    tried = []
+
+    def evaluate(fraction):
+        tried.append(fraction)
+        return torch.tensor(gain(fraction), dtype=F64), torch.tensor(kl(fraction), dtype=F64)
+
+    return line_search(evaluate, expected_gain, **{"kl_bound": 0.01} | options), tried
+
+
+def test_line_search_by_hand():
+    """KL 0.05 f^2 keeps 0.01 from f = 0.447 on: 1 and 1/2 fail, 1/4 passes."""
+    found, tried = searched(lambda f: f, lambda f: 0.05 * f * f)
+    assert found == LineSearch(0.25, 3, "accepted") and tried == [1.0, 0.5, 0.25]
+    # Of an expected 4 f, a share of 0.3 is 1.2 f: a gain of 1.3 f is enough, one of 1.1 f is not.
+    for slope, wanted in ((1.3, LineSearch(1.0, 1, "accepted")), (1.1, LineSearch(0.0, 4, "surrogate"))):
+        found, tried = searched(
+            lambda f, slope=slope: slope * f,
+            lambda f: 0.0,
+            expected_gain=4.0,
+            accept_ratio=0.3,
+            max_trials=4,
+            backtrack=0.6,
+        )
+        assert found == wanted
+        assert tried == pytest.approx([1.0, 0.6, 0.36, 0.216][: found.trials])
+    # The gain sets in only at small fractions: 0.216 of 4 is 0.864, of which 0.3 is 0.2592.
+    found, _ = searched(lambda f: 0.26 if f < 0.3 else 0.0, lambda f: 0.0, 4.0, accept_ratio=0.3, backtrack=0.6)
+    assert found.trials == 4
+    found, _ = searched(lambda f: 0.25 if f < 0.3 else 0.0, lambda f: 0.0, 4.0, accept_ratio=0.3, backtrack=0.6)
+    assert found.trials == 5
+
+
+@pytest.mark.parametrize(
+    ("gain", "kl", "reason"),
+    [
+        (lambda f: f, lambda f: 0.02, "kl"),
+        (lambda f: -f, lambda f: 0.0, "surrogate"),
+        (lambda f: -f, lambda f: 0.02, "kl"),
+        (lambda f: -f, lambda f: 0.02 * f, "surrogate"),  # the last trial is named, and that one kept the bound
+        (lambda f: math.nan, lambda f: 0.0, "surrogate"),
+        (lambda f: f, lambda f: math.nan, "kl"),
+        (lambda f: f, lambda f: math.inf, "kl"),
+        (lambda f: 0.0, lambda f: 0.0, "surrogate"),  # no gain is not enough gain
+    ],
+)
+def test_a_search_in_vain_says_what_its_last_trial_failed(gain, kl, reason):
+    found, tried = searched(gain, kl, max_trials=3)
+    assert found == LineSearch(0.0, 3, reason) and tried == [1.0, 0.5, 0.25]
+
+
+def test_a_search_goes_on_after_a_nan():
+    found, _ = searched(lambda f: f, lambda f: math.nan if f > 0.3 else 0.0)
+    assert found == LineSearch(0.25, 3, "accepted")
+
+
+def test_the_bound_itself_is_kept_not_broken():
+    assert searched(lambda f: f, lambda f: 0.01 * f)[0].fraction == 1.0
+    assert searched(lambda f: f, lambda f: 0.010000001 * f)[0].fraction == 0.5
+
+
+def test_with_accept_ratio_zero_any_gain_that_is_no_loss_will_do():
+    assert searched(lambda f: 0.0, lambda f: 0.0, accept_ratio=0.0)[0].fraction == 1.0
+    assert searched(lambda f: -1e-9, lambda f: 0.0, accept_ratio=0.0)[0].reason == "surrogate"
+
+
+# Rounding
+
+
+def test_rounding_level_by_hand():
+    """Advantages (3, 4), delta 0.01: no gain exceeds sqrt(0.02 * 12.5) = 1/2, and 4096 epsilons of that are 2^-41."""
+    assert ROUNDING == 4096.0
+    for gain, wanted in ((0.999, True), (1.001, False), (0.0, True), (-5.0, True), (math.nan, True), (1e30, False)):
+        assert at_rounding_level(vector(gain * 2.0**-41)[0], vector(3.0, 4.0), 0.01) is wanted
+    assert at_rounding_level(torch.tensor(0.999 * 2.0**-12), torch.tensor([3.0, 4.0]), 0.01), "float32 rounds at 2^-23"
+    assert not at_rounding_level(torch.tensor(1.001 * 2.0**-12), torch.tensor([3.0, 4.0]), 0.01)
+    assert at_rounding_level(vector(0.0)[0], vector(0.0, 0.0), 0.01), "nothing to gain from advantages of zero"
+
+
+# Arguments
+
+EYE = vector(1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: conjugate_gradient(lambda v: v, EYE, 0), r"^iterations: wanted a whole number of at least 1; got 0$"),
+        (lambda: conjugate_gradient(lambda v: v, EYE, 1.5), r"^iterations: .*; got 1.5$"),
+        (lambda: conjugate_gradient(lambda v: v, EYE, 2, tolerance=-1.0), r"^tolerance: .*; got -1.0"),
+        (lambda: fisher_vector_product(EYE, [], EYE[:1], damping=0.0), r"^vector: wanted shape \(2,\).*; got \(1,\)"),
+        (lambda: fisher_vector_product(EYE, [], EYE, damping=-0.1), r"^damping: wanted .* of at least 0; got -0.1"),
+        (lambda: full_step(EYE, EYE[:1], 0.1), r"^direction: wanted shape \(2,\).*; got \(1,\)"),
+        (lambda: full_step(EYE, EYE, 0.0), r"^kl_bound: wanted a finite number above 0; got 0.0"),
+        (lambda: predicted_gain(EYE, EYE[:1]), r"^step: wanted shape \(2,\).*; got \(1,\)"),
+        (lambda: searched(float, float, kl_bound=-1.0), r"^kl_bound: .*; got -1.0"),
+        (lambda: searched(float, float, 0.0), r"^expected_gain: wanted a finite number above 0; got 0.0"),
+        (lambda: searched(float, float, math.nan), r"^expected_gain: .*; got nan"),
+        (lambda: searched(float, float, max_trials=0), r"^max_trials: .*; got 0"),
+        (lambda: searched(float, float, backtrack=1.5), r"^backtrack: wanted a number in \[0, 1\]; got 1.5"),
+        (lambda: searched(float, float, accept_ratio=-0.1), r"^accept_ratio: .*; got -0.1"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

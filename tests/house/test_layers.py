@@ -1,0 +1,127 @@
+"""The floors of the package: a room imports only from rooms below its own, and importing does nothing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import minerva_lite
+
+ROOT = Path(minerva_lite.__file__).parent
+# Floor by floor; the rooms of one floor do not know each other.
+FLOORS = {
+    1: {"checks"},
+    2: {"formulas"},
+    3: {"worlds"},
+    4: {"experience", "figures", "exercises"},
+    5: {"agents"},
+    6: {"training"},
+    7: {"__main__"},
+}
+FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
+FILES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")
+
+
+def imported(source: str, package: tuple[str, ...]) -> set[tuple[str, ...]]:
+    """What a source file in `package` imports from minerva_lite, anywhere in it: names below it, as far as written."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name.split(".") for alias in node.names]
+            found |= {tuple(name[1:]) for name in names if name[0] == "minerva_lite"}
+        elif isinstance(node, ast.ImportFrom):
+            tail = node.module.split(".") if node.module else []
+            path = [*package[: len(package) - node.level + 1], *tail] if node.level else tail
+            if path and path[0] == "minerva_lite":
+                found |= {(*path[1:], alias.name) for alias in node.names}
+    return found
+
+
+def room_of(path: Path) -> str:
+    if path.name == "__main__.py":  # a folder's command stands above the folder
+        return "__main__"
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def package_of(path: Path) -> tuple[str, ...]:
+    return ("minerva_lite", *path.relative_to(ROOT).parts[:-1])
+
+
+def floor_breaks(room: str, source: str, package: tuple[str, ...]) -> list[str]:
+    """Imports in `source` from rooms that do not lie below its own, its own room excepted."""
+    rooms = {name[0] if name else "" for name in imported(source, package)}
+    return sorted(r for r in rooms if r != room and FLOOR_OF.get(r, 99) >= FLOOR_OF[room])
+
+
+def circles(arrows: dict[str, set[str]]) -> list[str]:
+    """The files that lie on a circle of imports."""
+    below = {name: set(targets) for name, targets in arrows.items()}
+    for middle in arrows:
+        for name in arrows:
+            if middle in below[name]:
+                below[name] |= below[middle]
+    return sorted(name for name in arrows if name in below[name])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_come_from_rooms_below(path):
+    assert room_of(path) in FLOOR_OF, "a room without a floor"
+    assert floor_breaks(room_of(path), path.read_text(), package_of(path)) == []
+
+
+def test_no_file_imports_itself_by_way_of_others():
+    names = {p: p.relative_to(ROOT).with_suffix("").parts for p in FILES}
+    names = {p: ".".join(n[:-1] if n[-1] == "__init__" else n) for p, n in names.items()}
+    arrows = {}
+    for path, name in names.items():
+        dotted = {".".join(target[:k]) for target in imported(path.read_text(), package_of(path)) for k in (1, 2, 3)}
+        arrows[name] = (dotted & set(names.values())) - {name.split(".")[0]}  # a file in a room needs the room's list
+    assert circles(arrows) == []
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == ["a", "b", "c"]
+
+
+def test_the_walk_sees_every_way_to_import():
+    package = ("minerva_lite",)
+    for line in (
+        "from .worlds import Step",
+        "from .worlds.envs import Step",
+        "from . import worlds",
+        "import minerva_lite.worlds.envs",
+        "from minerva_lite import worlds",
+    ):
+        assert {name[0] for name in imported(line, package)} == {"worlds"}
+        assert floor_breaks("formulas", f"def late():\n    {line}", package) == ["worlds"], "a room above"
+        assert floor_breaks("training", line, package) == []
+    assert imported("from ..worlds import Step", ("minerva_lite", "agents")) == {("worlds", "Step")}
+    assert imported("from .ppo import PPOAgent", ("minerva_lite", "agents")) == {("agents", "ppo", "PPOAgent")}
+    assert floor_breaks("figures", "from ..exercises import x", ("minerva_lite", "figures")) == ["exercises"], (
+        "its floor"
+    )
+
+
+def test_public_names_exist():
+    for name in minerva_lite.__all__:
+        assert hasattr(minerva_lite, name)
+
+
+def test_import_neither_prints_nor_seeds_nor_picks_a_device():
+    """Every module but the command line, imported in a fresh interpreter."""
+    modules = sorted({".".join(("minerva_lite", *p.relative_to(ROOT).with_suffix("").parts)) for p in FILES})
+    modules = [m.removesuffix(".__init__") for m in modules if not m.endswith("__main__")]
+    program = f"""
+import random, numpy, torch, importlib
+random.seed(1); numpy.random.seed(1); torch.manual_seed(1)
+before = random.getstate(), numpy.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+for name in {modules!r}:
+    importlib.import_module(name)
+after = random.getstate(), numpy.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+assert before == after, "a generator moved"
+assert torch.get_default_device().type == "cpu" and torch.get_default_dtype() == torch.float32
+assert not torch.cuda.is_initialized()
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT.parent, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,0 +1,766 @@
+"""Random float64 inputs for each function with markers: two or three cases, edges of its regime included.
+
+A case is the keyword arguments of the function, or something to call that runs it. The sizes of the axes differ from
+each other, so that a swapped axis shows; they are 2 or more, so that a mean over one entry hides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+T, B, D, K, S = 5, 3, 2, 4, 6  # steps, environments, action dimensions, discrete actions, observation entries
+N = T * B  # rows of a minibatch
+CASES: dict[str, Callable[[Generator], Iterator[Any]]] = {}
+
+
+def cases(*keys: str) -> Callable:
+    """Register a generator of cases for these functions."""
+
+    def register(function: Callable[[Generator], Iterator[Any]]) -> Callable:
+        for key in keys:
+            CASES[key] = function
+        return function
+
+    return register
+
+
+def normal(g: Generator, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=g, dtype=torch.float64)
+
+
+def positive(g: Generator, *shape: int) -> Tensor:
+    return 0.3 + 2.0 * torch.rand(shape, generator=g, dtype=torch.float64)
+
+
+def flag(g: Generator, *shape: int) -> Tensor:
+    """Both values occur, the first and the last row included, unless there are fewer than two entries."""
+    mask = torch.rand(shape, generator=g) < 0.4
+    mask[0, 0], mask[0, 1] = True, False
+    mask[-1, 0], mask[-1, 1] = False, True
+    return mask
+
+
+def flags(g: Generator) -> tuple[Tensor, Tensor]:
+    """Terminated and truncated: apart in most places, together in one (termination beats truncation)."""
+    terminated, truncated = flag(g, T, B), flag(g, T, B)
+    truncated[1, 0], terminated[1, 0] = True, False
+    truncated[1, 1], terminated[1, 1] = False, True
+    truncated[2, 2], terminated[2, 2] = True, True
+    truncated[3, 2], terminated[3, 2] = False, False
+    return terminated, truncated
+
+
+def trajectory(g: Generator) -> dict[str, Any]:
+    terminated, truncated = flags(g)
+    return {"reward": normal(g, T, B), "next_value": normal(g, T, B), "terminated": terminated, "truncated": truncated}
+
+
+@cases("formulas.returns.discounted_returns")
+def _(g: Generator) -> Iterator[Any]:
+    for gamma in (0.9, 0.5):
+        yield trajectory(g) | {"gamma": gamma}
+
+
+@cases("formulas.returns.gae")
+def _(g: Generator) -> Iterator[Any]:
+    for gamma, lam in ((0.9, 0.8), (0.7, 0.0), (0.6, 1.0)):
+        yield trajectory(g) | {"value": normal(g, T, B), "gamma": gamma, "lam": lam}
+
+
+@cases("formulas.returns.leave_one_out_baseline")
+def _(g: Generator) -> Iterator[Any]:
+    mask = flag(g, T, B)
+    mask[1], mask[2] = True, False  # all run, none runs
+    mask[3, 0], mask[3, 1:] = True, False  # one is alone
+    for _ in range(2):
+        yield {"returns": normal(g, T, B), "mask": mask}
+
+
+@cases("formulas.distributions.gaussian_log_prob")
+def _(g: Generator) -> Iterator[Any]:
+    for scale in (1.0, 8.0):
+        yield {"action": scale * normal(g, T, B, D), "mean": normal(g, T, B, D), "std": positive(g, T, B, D)}
+
+
+@cases("formulas.distributions.gaussian_entropy")
+def _(g: Generator) -> Iterator[Any]:
+    for scale in (1.0, 0.05):
+        yield {"std": scale * positive(g, T, B, D)}
+
+
+@cases("formulas.distributions.gaussian_kl")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {
+            "mean_old": normal(g, T, B, D),
+            "std_old": positive(g, T, B, D),
+            "mean": normal(g, T, B, D),
+            "std": positive(g, T, B, D),
+        }
+
+
+@cases("formulas.distributions.gaussian_sample")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"mean": normal(g, T, B, D), "std": positive(g, T, B, D), "noise": normal(g, T, B, D)}
+
+
+@cases("formulas.distributions.squashed_log_prob")
+def _(g: Generator) -> Iterator[Any]:
+    for scale in (1.0, 12.0):
+        yield {"pre_squash": scale * normal(g, T, B, D), "mean": normal(g, T, B, D), "std": positive(g, T, B, D)}
+
+
+def logits(g: Generator) -> Tensor:
+    return 2.0 * normal(g, T, B, K)
+
+
+@cases("formulas.distributions.categorical_log_prob")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"action": torch.randint(K, (T, B), generator=g), "logits": logits(g)}
+
+
+@cases("formulas.distributions.categorical_entropy")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"logits": logits(g)}
+
+
+@cases("formulas.distributions.categorical_kl")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"logits_old": logits(g), "logits": logits(g)}
+
+
+@cases("formulas.distributions.categorical_sample")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"logits": logits(g), "noise": torch.rand(T, B, K, generator=g, dtype=torch.float64)}
+
+
+def log_ratio(g: Generator) -> Tensor:
+    """Ratios inside the clip range, and outside on both sides."""
+    ratio = 0.6 * normal(g, T, B)
+    ratio[0] = torch.tensor([0.02, 0.9, -0.9])
+    ratio[1] = torch.tensor([-0.03, 0.8, -0.7])
+    return ratio
+
+
+def advantage(g: Generator) -> Tensor:
+    """Advantages of both signs, at ratios on every side."""
+    advantage = normal(g, T, B)
+    advantage[0], advantage[1] = advantage[0].abs() + 0.1, -advantage[1].abs() - 0.1
+    return advantage
+
+
+@cases("formulas.distributions.kl_estimates")
+def _(g: Generator) -> Iterator[Any]:
+    yield {"log_ratio": log_ratio(g)}
+    yield {"log_ratio": 0.01 * normal(g, T, B)}
+
+
+@cases("formulas.objectives.policy_gradient_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"log_prob": normal(g, T, B), "advantage": advantage(g)}
+
+
+@cases("formulas.objectives.importance_surrogate", "formulas.objectives.vine_surrogate")
+def _(g: Generator) -> Iterator[Any]:
+    for scale in (1.0, 3.0):
+        yield {"log_ratio": scale * log_ratio(g), "advantage": advantage(g)}
+
+
+@cases("formulas.objectives.ppo_clip_objective", "formulas.objectives.ppo_clip_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for clip_eps in (0.2, 0.1):
+        yield {"log_ratio": log_ratio(g), "advantage": advantage(g), "clip_eps": clip_eps}
+
+
+@cases("formulas.objectives.ppo_clip_fraction")
+def _(g: Generator) -> Iterator[Any]:
+    for clip_eps in (0.2, 0.5):
+        yield {"log_ratio": log_ratio(g), "clip_eps": clip_eps}
+
+
+@cases("formulas.objectives.kl_penalty_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for kl_penalty in (0.7, 3.0):
+        yield {
+            "log_ratio": log_ratio(g),
+            "advantage": advantage(g),
+            "kl": positive(g, T, B),
+            "kl_penalty": kl_penalty,
+        }
+
+
+@cases("formulas.objectives.adapt_kl_penalty")
+def _(g: Generator) -> Iterator[Any]:
+    # Above, below and inside the band, and on both sides of each of its ends.
+    for kl in (0.05, 0.001, 0.01, 0.0149, 0.0151, 0.0066, 0.0067):
+        yield {"kl_penalty": 0.3, "kl": kl, "kl_target": 0.01}
+    yield {"kl_penalty": 1.7, "kl": 0.9, "kl_target": 0.02}
+
+
+@cases("formulas.objectives.value_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"value": normal(g, T, B), "value_target": normal(g, T, B)}
+
+
+@cases("formulas.objectives.clipped_value_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for clip_range in (0.2, 1.0):
+        yield {
+            "value": normal(g, T, B),
+            "value_old": normal(g, T, B),
+            "value_target": normal(g, T, B),
+            "clip_range": clip_range,
+        }
+
+
+@cases("formulas.objectives.normalize_advantage")
+def _(g: Generator) -> Iterator[Any]:
+    yield {"advantage": 3.0 + normal(g, T, B)}
+    yield {"advantage": 1e-3 * normal(g, T, B), "eps": 0.1}
+
+
+@cases("formulas.bounds.total_variation")
+def _(g: Generator) -> Iterator[Any]:
+    for scale in (1.0, 0.1):
+        policy_old = normal(g, T, B, K).softmax(-1)
+        yield {"policy_old": policy_old, "policy": (policy_old.log() + scale * normal(g, T, B, K)).softmax(-1)}
+
+
+@cases("formulas.bounds.penalty_constant")
+def _(g: Generator) -> Iterator[Any]:
+    for max_advantage, gamma in ((1.7, 0.9), (0.3, 0.6)):
+        yield {"max_advantage": max_advantage, "gamma": gamma}
+
+
+@cases("formulas.bounds.cpi_bound")
+def _(g: Generator) -> Iterator[Any]:
+    for mixture, gamma, sharp in ((0.3, 0.9, False), (0.8, 0.6, False), (0.3, 0.9, True), (0.8, 0.6, True)):
+        yield {"max_expected_advantage": 1.7, "mixture": mixture, "gamma": gamma, "sharp": sharp}
+
+
+@cases("formulas.bounds.tv_bound")
+def _(g: Generator) -> Iterator[Any]:
+    for max_tv, gamma, sharp in ((0.3, 0.9, False), (0.8, 0.6, False), (0.3, 0.9, True), (0.8, 0.6, True)):
+        yield {"max_advantage": 1.7, "max_tv": max_tv, "gamma": gamma, "sharp": sharp}
+
+
+@cases("formulas.bounds.max_kl_bound")
+def _(g: Generator) -> Iterator[Any]:
+    for max_kl, gamma, pinsker in ((0.3, 0.9, False), (1.6, 0.6, False), (0.3, 0.9, True), (1.6, 0.6, True)):
+        yield {"max_advantage": 1.7, "max_kl": max_kl, "gamma": gamma, "pinsker": pinsker}
+
+
+@cases("formulas.bounds.average_kl_bound")
+def _(g: Generator) -> Iterator[Any]:
+    for average_kl, gamma in ((0.3, 0.9), (1.6, 0.6)):
+        yield {"max_expected_advantage": 1.7, "average_kl": average_kl, "gamma": gamma}
+
+
+@cases("formulas.diagnostics.explained_variance")
+def _(g: Generator) -> Iterator[Any]:
+    yield {"value": normal(g, T, B), "returns": 2.0 + normal(g, T, B)}
+    returns = normal(g, T, B)
+    yield {"value": returns + 0.1 * normal(g, T, B), "returns": returns}
+
+
+def normalizer(g: Generator, count: float, clip: float) -> Any:
+    """A normalizer that has seen `count` rows of width S."""
+    from minerva_lite.experience.normalizer import Normalizer
+
+    module = Normalizer((S,), clip=clip, eps=0.05).double()
+    module.mean.copy_(normal(g, S)), module.var.copy_(positive(g, S)), module.count.fill_(count)
+    return module
+
+
+@cases("experience.normalizer.Normalizer.normalize")
+def _(g: Generator) -> Iterator[Any]:
+    for clip in (10.0, 0.7):
+        yield {"self": normalizer(g, 9.0, clip), "x": normal(g, T, B, S)}
+
+
+@cases("experience.normalizer.Normalizer.absorb")
+def _(g: Generator) -> Iterator[Any]:
+    # A fresh one per run: absorbing moves it.
+    for count in (0.0, 9.0):
+        yield {"self": normalizer(g, count, 10.0), "x": normal(g, T, B, S)}
+
+
+def reward_scaler(g: Generator, clip: float) -> Any:
+    """A reward scaler in the middle of B episodes."""
+    from minerva_lite.experience.normalizer import RewardScaler
+
+    module = RewardScaler(0.9, clip=clip).double()
+    module.stats.eps = 0.05
+    module.stats.var.fill_(1.7)
+    module.running = normal(g, B)
+    return module
+
+
+@cases("experience.normalizer.RewardScaler.scale")
+def _(g: Generator) -> Iterator[Any]:
+    for clip in (10.0, 0.7):
+        yield {"self": reward_scaler(g, clip), "reward": normal(g, T, B)}
+
+
+@cases("experience.normalizer.RewardScaler.absorb")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"self": reward_scaler(g, 10.0), "reward": normal(g, T, B), "ended": flag(g, T, B)}
+
+
+class Product:
+    """A map v -> M v that can be asked for M."""
+
+    def __init__(self, matrix: Tensor):
+        self.matrix = matrix
+
+    def __call__(self, vector: Tensor) -> Tensor:
+        return self.matrix @ vector
+
+
+@cases("formulas.trust_region.conjugate_gradient")
+def _(g: Generator) -> Iterator[Any]:
+    # Six unknowns: three iterations are not enough, so that no residual is rounding; then one that stops by itself.
+    for iterations, tolerance in ((3, 1e-3), (4, 0.3)):
+        root = normal(g, 6, 6)
+        matrix = root @ root.T + 0.5 * torch.eye(6, dtype=torch.float64)
+        yield {"product": Product(matrix), "target": normal(g, 6), "iterations": iterations, "tolerance": tolerance}
+
+
+@cases("formulas.trust_region.fisher_vector_product")
+def _(g: Generator) -> Iterator[Any]:
+    from minerva_lite.formulas.distributions import categorical_kl
+
+    # At the old parameters, where the gradient is zero, and away from them, where it is not.
+    for distance in (0.0, 0.3):
+        obs, shapes = normal(g, T, D), ((D, K), (K,))
+        old = [normal(g, *shape) for shape in shapes]
+        parameters = [(p + distance * normal(g, *p.shape)).requires_grad_() for p in old]
+
+        def kl(weight: Tensor, bias: Tensor, old: list = old, obs: Tensor = obs) -> Tensor:
+            return categorical_kl(obs @ old[0] + old[1], obs @ weight + bias).mean()
+
+        def of_vector(x: Tensor, kl: Any = kl) -> Tensor:
+            return kl(x[: D * K].reshape(D, K), x[D * K :])
+
+        gradient = torch.cat([p.flatten() for p in torch.autograd.grad(kl(*parameters), parameters, create_graph=True)])
+        flat = torch.cat([p.detach().flatten() for p in parameters])
+        gradient.hessian = torch.autograd.functional.hessian(of_vector, flat)
+        yield {"kl_gradient": gradient, "parameters": parameters, "vector": normal(g, len(flat)), "damping": 0.3}
+
+
+@cases("formulas.trust_region.full_step")
+def _(g: Generator) -> Iterator[Any]:
+    for kl_bound in (0.01, 0.7):
+        gradient = normal(g, 6)
+        yield {"gradient": gradient, "direction": gradient + 0.3 * normal(g, 6), "kl_bound": kl_bound}
+
+
+@cases("formulas.trust_region.line_search")
+def _(g: Generator) -> Iterator[Any]:
+    # Accepted at the third trial; then never, for want of gain.
+    for gain, backtrack, accept_ratio in ((1.0, 0.6, 0.2), (-1.0, 0.5, 0.1)):
+        yield {
+            "evaluate": lambda f, gain=gain: (torch.tensor(gain * f), torch.tensor(0.05 * f * f)),
+            "expected_gain": 1.3,
+            "kl_bound": 0.01,
+            "backtrack": backtrack,
+            "max_trials": 4,
+            "accept_ratio": accept_ratio,
+        }
+
+
+@cases("formulas.trust_region.predicted_gain")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"gradient": normal(g, 6), "step": normal(g, 6)}
+
+
+@cases("formulas.trust_region.at_rounding_level")
+def _(g: Generator) -> Iterator[Any]:
+    for kl_bound in (0.01, 0.7):
+        yield {"gain": normal(g).abs(), "advantage": normal(g, N), "kl_bound": kl_bound}
+
+
+def agent(name: str, **config: Any) -> Any:
+    """A small agent in float64, whose options are not the values that hide a mistake."""
+    from minerva_lite.agents import AGENTS
+    from minerva_lite.worlds.envs import EnvSpec
+
+    kind, settings = AGENTS[name]
+    shared = {"num_envs": B, "rollout_steps": T, "hidden": (4,), "gamma": 0.9}
+    spec = EnvSpec("test", obs_dim=S, action_dim=D)
+    return kind(settings(**shared | config), spec, seed=0, device="cpu", dtype=torch.float64)
+
+
+def ppo(**config: Any) -> Any:
+    made = agent("ppo", **{"minibatch_size": T, "clip_eps": 0.3} | config)
+    made.kl_penalty = 0.7
+    return made
+
+
+@cases("agents.on_policy.OnPolicyAgent.value_target")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"self": ppo(), "advantage": normal(g, T, B), "value": normal(g, T, B)}
+
+
+@cases("agents.on_policy.OnPolicyAgent.log_ratio")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"self": ppo(), "log_prob": normal(g, N), "behavior_log_prob": normal(g, N)}
+
+
+@cases("agents.ppo.PPOAgent.policy_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for objective in ("clip", "kl_penalty"):
+        for normalize in (True, False):
+            yield {
+                "self": ppo(objective=objective, normalize_advantage=normalize),
+                "log_ratio": log_ratio(g).flatten(),
+                "advantage": 0.5 + advantage(g).flatten(),
+                "kl": positive(g, N),
+            }
+
+
+@cases("agents.ppo.PPOAgent.critic_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for clip_value in (False, True):
+        yield {
+            "self": ppo(clip_value=clip_value),
+            "value": normal(g, N),
+            "value_old": normal(g, N),
+            "value_target": normal(g, N),
+        }
+
+
+@cases("agents.a2c.A2CAgent.policy_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for normalize in (True, False):
+        yield {
+            "self": agent("a2c", normalize_advantage=normalize),
+            "log_prob": normal(g, N),
+            "advantage": 0.5 + advantage(g).flatten(),
+        }
+
+
+@cases("agents.reinforce.REINFORCEAgent.centered")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"self": agent("reinforce"), "returns": normal(g, T, B), "baseline": normal(g, T, B)}
+
+
+@cases("agents.reinforce.REINFORCEAgent.state_weight")
+def _(g: Generator) -> Iterator[Any]:
+    for gamma in (0.9, 0.5):
+        yield {"self": agent("reinforce", discount_states=True, gamma=gamma), "reward": normal(g, T, B)}
+
+
+@cases("agents.reinforce.REINFORCEAgent.policy_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for normalize in (True, False):
+        yield {
+            "self": agent("reinforce", normalize_advantage=normalize),
+            "log_prob": normal(g, N),
+            "advantage": 0.5 + advantage(g).flatten(),
+            "weight": positive(g, N),
+        }
+
+
+@cases("agents.trpo.TRPOAgent.path_surrogate")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {
+            "self": agent("trpo"),
+            "log_prob": normal(g, N),
+            "behavior_log_prob": normal(g, N),
+            "advantage": advantage(g).flatten(),
+        }
+
+
+@cases("agents.trpo.TRPOAgent.branch_surrogate")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {
+            "self": agent("trpo"),
+            "log_prob": normal(g, T, K),
+            "proposal_log_prob": normal(g, T, K),
+            "advantage": normal(g, T, K),
+        }
+
+
+@cases("agents.trpo.TRPOAgent.mean_kl")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        params = (normal(g, N, D), positive(g, N, D))
+        yield {"self": agent("trpo"), "batch": {"obs": normal(g, N, S), "behavior_params": params}}
+
+
+@cases("agents.on_policy.OnPolicyAgent.total_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for entropy in (None, normal(g, N)):
+        yield {
+            "self": ppo(vf_coef=0.4, entropy_coef=0.3),
+            "policy_loss": normal(g),
+            "critic_loss": normal(g).abs(),
+            "entropy": entropy,
+        }
+
+
+@cases("formulas.returns.retrace_targets")
+def _(g: Generator) -> Iterator[Any]:
+    for gamma, lam in ((0.9, 0.8), (0.7, 0.0), (0.6, 1.0)):
+        yield trajectory(g) | {"q_value": normal(g, T, B), "log_ratio": log_ratio(g), "gamma": gamma, "lam": lam}
+
+
+@cases("formulas.distributions.gaussian_kl_mean_std")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        names = ("mean_old", "std_old", "mean", "std")
+        yield {name: (positive if "std" in name else normal)(g, T, B, D) for name in names}
+
+
+@cases("formulas.objectives.weighted_nll")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"log_prob": normal(g, K, B), "weights": positive(g, K, B)}
+
+
+@cases("formulas.diagnostics.effective_sample_size")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"weights": positive(g, K, B)}
+
+
+@cases("formulas.duals.positive")
+def _(g: Generator) -> Iterator[Any]:
+    yield {"raw": normal(g, T)}
+    yield {"raw": normal(g, T) - 14.0}  # where the floor counts
+
+
+@cases("formulas.duals.project_raw")
+def _(g: Generator) -> Iterator[Any]:
+    for shift in (-18.0, 0.0):
+        yield {"raw": normal(g, T) + shift}
+
+
+@cases("formulas.duals.raw_of")
+def _(g: Generator) -> Iterator[Any]:
+    for value in (1.7, 0.3, 1e-6):
+        yield {"value": value}
+
+
+def weighing(g: Generator) -> Iterator[dict[str, Any]]:
+    """K candidate actions of B states: samples of one log-weight, and a finite set of unequal ones."""
+    for log_prior, eta in ((torch.full((K, B), -1.3862943611198906), 0.7), (normal(g, K, B).log_softmax(0), 2.0)):
+        yield {"q_value": normal(g, K, B), "log_prior": log_prior.double(), "eta": torch.tensor(eta).double()}
+
+
+@cases("formulas.duals.estep_weights")
+def _(g: Generator) -> Iterator[Any]:
+    yield from weighing(g)
+
+
+@cases("formulas.duals.temperature_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for case in weighing(g):
+        yield case | {"eps_eta": 0.3}
+
+
+@cases("formulas.duals.weights_kl")
+def _(g: Generator) -> Iterator[Any]:
+    for scale in (1.0, 3.0):
+        yield {"weights": (scale * normal(g, K, B)).softmax(0), "log_prior": normal(g, K, B).log_softmax(0)}
+
+
+@cases("formulas.duals.multiplier_loss", "formulas.duals.kl_price")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"alpha": positive(g, D), "kl": positive(g, D)}
+
+
+CASES["formulas.duals.multiplier_loss"] = lambda g, priced=CASES["formulas.duals.kl_price"]: (
+    c | {"bound": 0.3} for c in priced(g)
+)
+
+
+@cases("formulas.duals.top_k_mask")
+def _(g: Generator) -> Iterator[Any]:
+    # With ties at the threshold; then a fraction that rounding would make one sample less, and one of all.
+    eligible = torch.tensor([True, False, True, True, False, True, True, True])
+    tied = torch.tensor([1.0, 5.0, 0.0, 1.0, 1.0, 1.0, -2.0, 1.0]).double()
+    for advantage, fraction in ((tied, 0.5), (normal(g, 8), 1.0), (normal(g, 8), 0.35)):
+        yield {"advantage": advantage, "eligible": eligible, "top_k_frac": fraction}
+    yield {"advantage": normal(g, 100), "eligible": torch.ones(100, dtype=torch.bool), "top_k_frac": 0.29}
+    yield {"advantage": normal(g, 8), "eligible": eligible, "top_k_frac": (2.0 - 5e-10) / 6}  # within the allowance
+
+
+def kept_samples(g: Generator) -> Iterator[dict[str, Any]]:
+    """Kept ones among which the largest advantage is not the first, and an unkept one far above."""
+    for eta in (0.7, 2.0):
+        advantage, mask = normal(g, S), torch.tensor([True, False, True, True, False, False])
+        advantage[1] = 9.0
+        yield {
+            "advantage": advantage,
+            "mask": mask,
+            "log_importance": normal(g, S),
+            "eta": torch.tensor(eta).double(),
+        }
+
+
+@cases("formulas.duals._kept_logits", "formulas.duals.vmpo_weights")
+def _(g: Generator) -> Iterator[Any]:
+    yield from kept_samples(g)
+
+
+@cases("formulas.duals.vmpo_temperature_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for case in kept_samples(g):
+        for normalizer in ("weights", "count"):
+            yield case | {"eps_eta": 0.3, "normalizer": normalizer}
+
+
+def mpo(discrete: bool = False, **config: Any) -> Any:
+    """A small MPO agent in float64 whose targets are not its networks."""
+    from minerva_lite.agents import MPOAgent, MPOConfig
+    from minerva_lite.worlds.envs import EnvSpec
+
+    shared = {"num_envs": B, "rollout_steps": T, "hidden": (4,), "gamma": 0.9, "action_samples": K, "value_samples": 7}
+    spec = EnvSpec("test", obs_dim=S, num_actions=K) if discrete else EnvSpec("test", obs_dim=S, action_dim=D)
+    made = MPOAgent(MPOConfig(**shared | config), spec, seed=0, device="cpu", dtype=torch.float64)
+    return stirred(made)
+
+
+def stirred(agent: Any) -> Any:
+    """The agent with all its networks moved away from where they start, and from one another."""
+    g = Generator().manual_seed(5)
+    with torch.no_grad():
+        for module in (agent.policy, agent.target_policy, agent.critic, getattr(agent, "target_critic", None)):
+            for p in module.parameters() if module else ():
+                p.add_(0.5 * normal(g, *p.shape))
+    return agent
+
+
+def sequences(g: Generator, discrete: bool) -> Any:
+    from minerva_lite.experience.rollout import Rollout
+
+    data = trajectory(g)
+    action = torch.randint(K, (T, B), generator=g) if discrete else normal(g, T, B, D)
+    ends = (data["terminated"], data["truncated"])
+    return Rollout(normal(g, T, B, S), action, normal(g, T, B), (), data["reward"], normal(g, T, B, S), *ends)
+
+
+def candidates(agent: Any, g: Generator) -> tuple[Tensor, tuple, Tensor, Tensor, Tensor]:
+    """Six states, the old parameters there, and the actions to be weighed with their prior and Q."""
+    states = normal(g, S, S)
+    old = tuple(p.detach() for p in agent.target_policy(states))
+    with torch.no_grad():
+        return states, old, *agent.candidates(states, old)
+
+
+@cases("agents.mpo.MPOAgent.critic_targets")
+def _(g: Generator) -> Iterator[Any]:
+    for discrete in (False, True):
+        batch = sequences(g, discrete)
+        yield {"self": mpo(discrete), "batch": batch, "obs": batch.obs, "next_obs": batch.next_obs}
+
+
+@cases("agents.mpo.MPOAgent.expected_value")
+def _(g: Generator) -> Iterator[Any]:
+    for discrete in (False, True):
+        yield {"self": mpo(discrete), "obs": normal(g, T, B, S)}
+
+
+@cases("agents.mpo.MPOAgent.candidates")
+def _(g: Generator) -> Iterator[Any]:
+    for discrete in (False, True):
+        agent, states = mpo(discrete), normal(g, S, S)
+        yield {"self": agent, "states": states, "old": tuple(p.detach() for p in agent.target_policy(states))}
+
+
+@cases("agents.mpo.MPOAgent.critic_step")
+def _(g: Generator) -> Iterator[Any]:
+    for discrete in (False, True):
+        batch = sequences(g, discrete)
+        yield {"self": mpo(discrete), "obs": batch.obs, "action": batch.action, "target": normal(g, T, B)}
+
+
+@cases("agents.mpo.MPOAgent.estep")
+def _(g: Generator) -> Iterator[Any]:
+    for penalty in (True, False):
+        agent = mpo(action_penalty=penalty, eta_penalty_init=0.4, eps_penalty=0.3)
+        _, _, action, log_prior, q_value = candidates(agent, g)
+        yield {"self": agent, "action": 2.0 * action, "log_prior": log_prior, "q_value": q_value}
+
+
+@cases("agents.mpo.MPOAgent.overshoot")
+def _(g: Generator) -> Iterator[Any]:
+    for scale in (1.0, 3.0):
+        yield {"self": mpo(), "action": scale * normal(g, K, B, D)}
+
+
+@cases("agents.mpo.MPOAgent.mstep")
+def _(g: Generator) -> Iterator[Any]:
+    for discrete in (False, True):
+        agent = mpo(discrete, policy_steps=2, alpha_mean_init=3.0)
+        states, old, action, log_prior, q_value = candidates(agent, g)
+        weights = (log_prior + q_value).softmax(0)
+        yield {"self": agent, "states": states, "old": old, "action": action, "weights": weights}
+
+
+@cases("agents.mpo.MPOAgent.fit_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for discrete in (False, True):
+        agent = mpo(discrete)
+        states, old, action, log_prior, q_value = candidates(agent, g)
+        weights = (log_prior + q_value).softmax(0)
+        yield {"self": agent, "action": action, "weights": weights, "old": old, "params": agent.policy(states)}
+
+
+def vmpo(g: Generator, discrete: bool = False, **config: Any) -> tuple[Any, dict[str, Any]]:
+    """A small V-MPO agent in float64 whose policy has left its target, and a batch of it before the E-step."""
+    from minerva_lite.agents import VMPOAgent, VMPOConfig
+    from minerva_lite.worlds.envs import EnvSpec
+
+    shared = {"num_envs": B, "rollout_steps": T, "hidden": (4,), "act_by": "online", "vf_coef": 0.4}
+    spec = EnvSpec("test", obs_dim=S, num_actions=K) if discrete else EnvSpec("test", obs_dim=S, action_dim=D)
+    agent = stirred(VMPOAgent(VMPOConfig(**shared | config), spec, seed=0, device="cpu", dtype=torch.float64))
+    action = torch.randint(K, (N,), generator=g) if discrete else normal(g, N, D)
+    names = ("advantage", "value_target", "behavior_log_prob")
+    return agent, {"obs": normal(g, N, S), "action": action} | {name: normal(g, N) for name in names}
+
+
+@cases("agents.vmpo.VMPOAgent.estep")
+def _(g: Generator) -> Iterator[Any]:
+    for clip in (1.5, 0.2):
+        agent, batch = vmpo(g, importance_clip=clip)
+        log_prob = agent.policy.log_prob(agent.target_policy(batch["obs"]), batch["action"])
+        yield {"self": agent, "batch": batch | {"behavior_log_prob": (log_prob + normal(g, N)).detach()}}
+
+
+@cases("agents.vmpo.VMPOAgent.loss")
+def _(g: Generator) -> Iterator[Any]:
+    for discrete in (False, True):
+        agent, batch = vmpo(g, discrete, alpha_mean_init=3.0)
+        yield {"self": agent, "batch": batch | agent.estep(batch)}
+
+
+@cases("agents.vmpo.VMPOAgent.kl_parts")
+def _(g: Generator) -> Iterator[Any]:
+    for discrete in (False, True):
+        for kl_over in ("all", "kept"):
+            agent, batch = vmpo(g, discrete, kl_over=kl_over)
+            batch["advantage"][0] = 9.0  # the first row is kept
+            batch |= agent.estep(batch)
+            yield {"self": agent, "batch": batch, "params": agent.policy(batch["obs"])}

@@ -1,0 +1,70 @@
+"""Presets: found by name, refused by name, complete, and fit to be trained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import torch
+
+from minerva_lite import make_env, preset
+from minerva_lite.agents import AGENTS
+from minerva_lite.training.presets import PRESETS
+
+# What is promised: every algorithm on each of these. All but the first three share a family of settings.
+TASKS = [
+    *("Pendulum-v1", "CartPole-v1", "LunarLander-v3"),
+    *("HalfCheetah-v5", "Walker2d-v5", "Hopper-v5", "Humanoid-v5", "Ant-v5"),
+    *("dm_control/cheetah/run", "dm_control/walker/walk", "dm_control/walker/run"),
+    *("dm_control/humanoid/stand", "dm_control/humanoid/walk", "dm_control/humanoid/run"),
+]
+slow = pytest.mark.slow
+TRIED = ["LunarLander-v3", "HalfCheetah-v5", *(pytest.param(task, marks=slow) for task in TASKS if "umanoid" in task)]
+
+
+@cache
+def one(env_id: str):
+    """The spec of an environment, and one of its observations."""
+    env = make_env(env_id)
+    return env.spec, env.reset()
+
+
+def test_the_promised_table_is_complete():
+    algorithms = ("reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo")
+    assert {(algorithm, env_id) for algorithm in algorithms for env_id in TASKS} - set(PRESETS) == set()
+
+
+@pytest.mark.parametrize("key", sorted(PRESETS), ids="-".join)
+def test_each_preset_fits_its_environment(key):
+    settings, (agent, config) = preset(*key), AGENTS[key[0]]
+    assert settings is PRESETS[key] and type(settings.config) is config
+    assert settings.total_steps >= settings.config.batch_size
+    if not getattr(settings.config, "whole_episodes", False):  # an off-policy agent has no such thing
+        assert settings.total_steps % settings.config.batch_size == 0, "the budget is whole rollouts"
+    spec, obs = one(key[1])
+    agent(settings.config, spec, device="cpu").act(obs)
+
+
+@pytest.mark.parametrize("env_id", TRIED)
+@pytest.mark.parametrize("algorithm", AGENTS)
+def test_a_preset_moves_the_policy_on_the_real_environment(algorithm, env_id):
+    config = preset(algorithm, env_id).config
+    if algorithm == "mpo":  # it would wait for more steps than one update collects
+        config = replace(config, warmup_steps=config.batch_size)
+    env = make_env(env_id, config.num_envs, seed=1)
+    agent = AGENTS[algorithm][0](config, env.spec, seed=1, device="cpu")
+    obs = env.reset()
+    before = [parameter.detach().clone() for parameter in agent.policy.parameters()]
+    rollout, _ = agent.collect(env, obs)
+    figures = agent.update(rollout)
+    assert figures["train/skipped_batches"] == 0
+    after = list(agent.policy.parameters())
+    assert all(torch.isfinite(parameter).all() for parameter in after)
+    assert any(not torch.equal(old, new) for old, new in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("key", [("ppo", "Pong-v0"), ("sac", "Pendulum-v1")])
+def test_a_missing_preset_lists_those_kept(key):
+    with pytest.raises(ValueError, match=rf"^preset: wanted one of: .*ppo on Pendulum-v1.*; got {key[0]} on {key[1]}$"):
+        preset(*key)

@@ -1,0 +1,354 @@
+"""Studies and the command line, end to end on budgets of a few rollouts."""
+
+import dataclasses
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import tyro
+
+from minerva_lite import __main__
+from minerva_lite.agents import AGENTS, PPOAgent, PPOConfig
+from minerva_lite.training import studies, workers
+from minerva_lite.training.presets import PRESETS, Preset
+from minerva_lite.training.variants import ABLATIONS
+
+RESULTS = Path(__file__).parents[2] / "book/results"
+TINY = Preset(PPOConfig(num_envs=4, rollout_steps=16, minibatch_size=32, epochs=1, hidden=(8,)), total_steps=640)
+VARIANTS = {"preset": {}, "2 epochs": {"epochs": 2}}
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Every preset is PPO's, cut to ten rollouts of 64 steps."""
+    monkeypatch.setattr(studies, "preset", lambda algorithm, env_id: TINY)
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    """The table of a study that nothing happened to."""
+    path = tmp_path_factory.mktemp("studies") / "unbroken.csv"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(studies, "preset", lambda algorithm, env_id: TINY)
+        study(path)
+    return path
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Runs that train nothing. `seconds` tells two runs of one task apart; three variants fail, unless cured."""
+    cured = set()
+
+    def pretend(task):
+        fate = None if task.variant in cured else task.variant
+        if fate == "raises":
+            raise RuntimeError("two\nlines, " + 300 * "long ")
+        if fate == "exits":
+            sys.exit("enough")
+        if fate == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        row = dict(zip(studies.COLUMNS, task.name, strict=False))
+        row |= {"steps": 64, "seconds": time.time_ns(), "episodes": 10, "mean": 1.5, "std": 0.0, "min": 1.5, "max": 1.5}
+        return [row, row | {"steps": 128, "episodes": 100}]
+
+    monkeypatch.setattr(studies, "run", pretend)
+    return cured
+
+
+def study(path, algorithms="ppo", env_ids=("CartPole-v1",), seeds=range(2), variants=VARIANTS, **settings):
+    studies.study(algorithms, env_ids, seeds, variants, path, **{"progress": False} | settings)
+
+
+def lines(path, variant="") -> list[str]:
+    """The rows of a table, or of one variant, as they stand there."""
+    return [line for line in path.read_text().split("\n")[3:-1] if not line.startswith("#") and f",{variant}" in line]
+
+
+def finals(path) -> list[tuple]:
+    rows = studies.read_study(path)
+    return [(r["algorithm"], r["env_id"], r["variant"], r["seed"]) for r in rows if r["episodes"] == 100]
+
+
+def results(path) -> list[dict]:
+    """The rows without their seconds, which no two runs share."""
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in studies.read_study(path)]
+
+
+def test_a_study_has_a_row_an_evaluation_and_says_how_it_was_made(unbroken):
+    first, second, *_ = unbroken.read_text().splitlines()
+    assert first.startswith("# command: python -m minerva_lite ") and second.startswith("# versions: python 3")
+    rows = studies.read_study(unbroken)
+    assert [row["steps"] for row in rows if row["episodes"] == 10] == 4 * [*range(64, 641, 64)]
+    assert finals(unbroken) == [("ppo", "CartPole-v1", variant, seed) for variant in VARIANTS for seed in (0.0, 1.0)]
+    final = [row for row in rows if row["episodes"] == 100]
+    assert all(r["steps"] == 640 and r["min"] <= r["mean"] <= r["max"] and r["seconds"] > 0 for r in final)
+    assert len({r["mean"] for r in final}) > 1 and studies.read_failures(unbroken) == []
+
+
+def test_a_run_is_decided_by_its_seed_and_its_variant():
+    def final(seed, **changes):
+        config = dataclasses.replace(TINY.config, **changes)
+        return studies.run(studies.Task("ppo", "CartPole-v1", "", seed, PPOAgent, config, 640))[-1]["mean"]
+
+    assert final(0) == final(0) != final(0, learning_rate=0.1) and final(0) != final(1)
+
+
+def test_recorded_studies_are_read():
+    recorded = [*RESULTS.glob("*_seeds.csv"), RESULTS / "ppo_ablations.csv"]
+    assert len(recorded) == 7
+    for path in recorded:
+        rows = studies.read_study(path)
+        assert len(rows) == len(lines(path)) and list(rows[0]) == studies.COLUMNS
+        assert {type(row["mean"]) for row in rows} == {float} and studies.read_failures(path) == []
+
+
+def test_runs_that_are_there_stay_to_the_byte_and_the_others_are_done(quick, tmp_path, monkeypatch):
+    path = tmp_path / "study.csv"
+    study(path, seeds=[1])
+    before = lines(path)
+    more = ["trpo", "ppo"], ["Pendulum-v1", "CartPole-v1"], [1, 0], {"2 epochs": {"lam": 0.9}, "preset": {}}
+    study(path, *more)
+    algorithms, env_ids, seeds, variants = more
+    assert finals(path) == list(itertools.product(algorithms, env_ids, variants, seeds))
+    assert len(before) == 4 and set(before) < set(lines(path)) and len(lines(path)) == 32
+    done = path.read_bytes()
+    monkeypatch.setattr(sys, "argv", ["program", "another", "command"])
+    study(path, *more)
+    assert path.read_bytes() == done and list(tmp_path.iterdir()) == [path]
+
+
+def test_without_names_a_study_has_all_that_an_algorithm_is_known_for(quick, tmp_path):
+    path = tmp_path / "study.csv"
+    study(path, ["ppo", "vmpo"], seeds=[0], variants=None)
+    assert [name for _, _, name, _ in finals(path)] == [*ABLATIONS["ppo"], *ABLATIONS["vmpo"]]
+
+
+# What a kill may leave of the last two rows, one run's.
+TORN = {
+    "in a row": lambda row, last: row + last[:-9],
+    "before the line break": lambda row, last: row + last[:-2],
+    "between the rows": lambda row, last: row,
+    "in the first row": lambda row, last: row[:20],
+}
+
+
+@pytest.mark.parametrize("where", TORN)
+def test_a_run_whose_rows_are_torn_is_done_again(where, quick, tmp_path):
+    path = tmp_path / "study.csv"
+    study(path)
+    *kept, row, last = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(kept) + TORN[where](row, last))
+    assert len(finals(path)) == 3
+    study(path)
+    again = path.read_bytes().splitlines(keepends=True)
+    assert again[:-2] == kept and again[-1] != last and len(finals(path)) == 4
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_jobs_are_processes_that_work_at_a_time(jobs):
+    def nap(i):
+        start = time.monotonic()
+        time.sleep(0.2)
+        return os.getpid(), start, time.monotonic()
+
+    with workers.workers(jobs) as pool:
+        naps = [result for _, result, _ in workers.outcomes(nap, dict.fromkeys(range(4), 0), pool)]
+    assert len(naps) == 4 and os.getpid() not in {process for process, _, _ in naps}
+    assert max(sum(begun <= start < end for _, begun, end in naps) for _, start, _ in naps) == jobs
+
+
+def test_workers_know_an_agent_that_was_registered_here(tmp_path, monkeypatch):
+    class Cautious(PPOAgent):
+        name = "cautious"
+
+        def update(self, rollout, *, progress=0.0):
+            if self.config.epochs > 1:
+                raise ValueError("one is enough")
+            return super().update(rollout, progress=progress)
+
+    monkeypatch.setitem(AGENTS, "cautious", (Cautious, PPOConfig))
+    monkeypatch.setitem(PRESETS, ("cautious", "CartPole-v1"), TINY)
+    path = tmp_path / "study.csv"
+    with pytest.warns(UserWarning, match="1 of 2 runs failed"):
+        study(path, "cautious", seeds=[0])
+    assert finals(path) == [("cautious", "CartPole-v1", "preset", 0.0)]
+    assert studies.read_failures(path) == ["cautious CartPole-v1 2 epochs 0: ValueError: one is enough"]
+
+
+PROGRAM = """
+import sys
+from minerva_lite.training import studies
+from minerva_lite.agents import PPOConfig
+from minerva_lite.training.presets import Preset
+config = PPOConfig(num_envs=4, rollout_steps=16, minibatch_size=32, epochs=1, hidden=(8,))
+studies.preset = lambda algorithm, env_id: Preset(config, total_steps=640)
+studies.study("ppo", ["CartPole-v1"], range(2), {"preset": {}, "2 epochs": {"epochs": 2}}, sys.argv[1])
+"""
+
+
+def test_a_study_that_was_killed_ends_like_one_that_was_not(unbroken, tiny, tmp_path):
+    path = tmp_path / "study.csv"
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, path], start_new_session=True, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not (path.exists() and finals(path)):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    ended = [",".join([*names, str(int(seed))]) for *names, seed in finals(path)]
+    kept = [line for line in lines(path) if line.startswith(tuple(ended))]
+    study(path)
+    assert 1 <= len(ended) < 4 == len(finals(path)) and set(kept) < set(lines(path))
+    assert results(path) == results(unbroken)
+
+
+def test_bad_studies_are_refused_before_anything_is_written(tmp_path):
+    path = tmp_path / "study.csv"
+    for wanted, bad in (
+        ("algorithm: wanted one of reinforce, a2c, trpo, ppo, mpo, vmpo; got 'dqn'", {"algorithms": ["ppo", "dqn"]}),
+        ("jobs: wanted a whole number of at least 1; got 0", {"jobs": 0}),
+        ("preset: wanted one of", {"env_ids": ["Walker-v0"]}),
+        (r"variants\[1\]: wanted one of preset, ", {"variants": ["preset", "magic"]}),
+        (r"variants\['x'\]: wanted one of num_envs, .*; got 'epoch'", {"variants": {"x": {"epoch": 2}}}),
+        ("epochs: wanted a whole number of at least 1; got 0", {"variants": {"x": {"epochs": 0}}}),
+        (r"variants: wanted names of printable characters; got 'a\\nb'", {"variants": {"a\nb": {}}}),
+        (r"seeds\[1\]: wanted a whole number of at least 0; got -1", {"seeds": [0, -1]}),
+        ("seeds: wanted at least one algorithm, environment, variant and seed", {"seeds": []}),
+    ):
+        with pytest.raises(ValueError, match=wanted):
+            study(path, **bad)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_anything_else_is_refused_and_left_alone(quick, tmp_path):
+    path = tmp_path / "study.csv"
+    study(path)
+    good = path.read_bytes()
+    header = ",".join(studies.COLUMNS).encode()
+    for wanted, bad in (
+        ("study.csv holds something else: name another file", b""),
+        ("study.csv holds something else: name another file", b"\xff\x00\n\x80"),
+        ("study.csv holds something else: name another file", b"\n".join(good.split(b"\n")[1:])),
+        ("study.csv holds something else: name another file", good.replace(header, header.replace(b"mean", b"median"))),
+        ("study.csv holds something else: name another file", good.replace(header, header + b",length")),
+        ("path: wanted 11 columns; study.csv has a row", good.replace(b",100,", b",100,1.0,", 1)),
+        ("path: wanted a study by versions: python .*has versions: .*torch 0.1", good.replace(b"torch ", b"torch 0.1")),
+        ("study.csv also holds ppo Acrobot-v1 preset 0: ask for it too", good.replace(b"CartPole", b"Acrobot")),
+    ):
+        path.write_bytes(bad)
+        with pytest.raises(ValueError, match=wanted):
+            study(path)
+        assert path.read_bytes() == bad != good and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        ("raises", f"RuntimeError: two lines, {' '.join(300 * ['long'])}"),
+        ("exits", "SystemExit: enough"),
+        ("dies", "TerminatedWorkerError: A worker process"),
+    ],
+)
+def test_a_run_that_fails_is_recorded_alone_and_tried_again(kind, error, quick, tmp_path):
+    path = tmp_path / "study.csv"
+    variants = {"preset": {}, kind: {}, "2 epochs": {}}
+    with pytest.warns(UserWarning, match=r"1 of 3 runs failed: see read_failures\('.*study.csv'\)"):
+        study(path, seeds=[0], variants=variants)
+    assert [variant for _, _, variant, _ in finals(path)] == ["preset", "2 epochs"]
+    [failure] = studies.read_failures(path)
+    assert failure.startswith(f"ppo CartPole-v1 {kind} 0: {error}")
+    before = lines(path)
+    if kind == "raises":
+        with pytest.warns(UserWarning, match="1 of 3 runs failed"):
+            study(path, seeds=[0], variants=variants)
+        assert lines(path) == before and studies.read_failures(path) == [failure]
+    quick.add(kind)
+    study(path, seeds=[0], variants=variants)
+    assert [variant for _, _, variant, _ in finals(path)] == [*variants]
+    assert lines(path)[:2] + lines(path)[4:] == before and studies.read_failures(path) == []
+
+
+def test_a_table_that_cannot_be_written_stays_as_it_was(quick, tmp_path, monkeypatch):
+    path = tmp_path / "study.csv"
+    study(path)
+    path.write_bytes(before := path.read_bytes()[:-9])
+
+    def full(file):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space left"):
+        study(path)
+    assert path.read_bytes() == before
+
+
+def test_an_address_without_a_cluster_is_refused_soon(tiny, tmp_path, monkeypatch):
+    path = tmp_path / "study.csv"
+    with pytest.raises(ValueError, match="address: wanted local, auto or the host:port of a Ray cluster; got 'there'"):
+        study(path, address="there")
+    monkeypatch.setattr(workers, "CONNECT_SECONDS", 4)
+    with pytest.raises(ValueError, match=r"got '127.0.0.1:1' \(no answer in 4 s\)"):
+        study(path, address="127.0.0.1:1")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r"address: Ray needs `pip install minerva_lite\[ray\]`"):
+        study(path, address="local")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ray_does_the_same_runs(unbroken, tiny, tmp_path):
+    ray = pytest.importorskip("ray")
+    path = tmp_path / "study.csv"
+    study(path, seeds=[1], address="local")
+    assert results(path) == [row for row in results(unbroken) if row["seed"] == 1] != []
+    assert not ray.is_initialized()
+
+
+def test_the_study_command(quick, tmp_path, monkeypatch):
+    path = tmp_path / "study.csv"
+    words = ["ppo", "a2c", "--env", "CartPole-v1", "--out", str(path), "--seeds", "2", "--first-seed", "3"]
+    tyro.cli(__main__.study_command, args=words)
+    assert finals(path) == [(name, "CartPole-v1", "preset", seed) for name in ("ppo", "a2c") for seed in (3.0, 4.0)]
+    tyro.cli(__main__.study_command, args=["mpo", "--ablations", "--seeds", "1", *words[2:5], str(tmp_path / "2.csv")])
+    assert [variant for _, _, variant, _ in finals(tmp_path / "2.csv")] == ["preset", "retrace"]
+    monkeypatch.setitem(ABLATIONS["ppo"], "raises", {})
+    words = ["ppo", *words[2:], "--variants", "preset", "raises"]
+    path.unlink()
+    with pytest.warns(UserWarning), pytest.raises(SystemExit) as stopped:
+        tyro.cli(__main__.study_command, args=words)
+    first, *failures = stopped.value.code.split("\n")
+    assert first == "failed; the same command tries again:" and failures == studies.read_failures(path)
+    assert [failure.split(":")[0] for failure in failures] == ["ppo CartPole-v1 raises 3", "ppo CartPole-v1 raises 4"]
+
+    def interrupted(*arguments, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(__main__, "study", interrupted)
+    with pytest.raises(SystemExit, match="stopped; the same command goes on from .*study.csv"):
+        tyro.cli(__main__.study_command, args=words)
+
+
+def command(*words, **options):
+    return subprocess.run([sys.executable, "-m", "minerva_lite", *words], capture_output=True, text=True, **options)
+
+
+def test_the_command_line_trains_saves_and_evaluates(tmp_path):
+    path = str(tmp_path / "agent.pt")
+    trained = command("train", "ppo", "--env", "CartPole-v1", "--steps", "2048", "--device", "cpu", "--out", path)
+    assert trained.returncode == 0, trained.stderr[-1000:]
+    again = command("evaluate", path)
+    assert json.loads(again.stdout) == json.loads(trained.stdout.splitlines()[-1])
+    # The same command finds a file: it does not write over it, and goes on where it may.
+    short = ("train", "ppo", "--env", "CartPole-v1", "--device", "cpu", "--steps", "2048", "--out", path)
+    stopped = command(*short)
+    assert stopped.returncode == 1 and "agent.pt exists; wanted resume=True" in stopped.stderr
+    resumed = command(*short, "--resume", "--history", str(tmp_path / "figures.csv"))
+    assert json.loads(resumed.stdout.splitlines()[-1]) == json.loads(again.stdout)
+    assert (tmp_path / "figures.csv").read_text().startswith("steps,seconds,name,value\n2048,")
+    refused = command("study", "ppo", "--env", "CartPole-v1", "--variants", "magic", "--out", str(tmp_path / "x.csv"))
+    assert refused.returncode == 1 and "variants[0]: wanted one of preset" in refused.stderr

@@ -1,0 +1,174 @@
+"""TensorBoard and Weights & Biases hold what the callback was told, read back from what they wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+import pytest
+
+from minerva_lite.agents import PPOAgent, PPOConfig
+from minerva_lite.training.loop import train
+from minerva_lite.training.trackers import TensorBoard, WeightsAndBiases
+from minerva_lite.worlds.envs import make_env
+
+CONFIG = PPOConfig(num_envs=4, rollout_steps=16, minibatch_size=32, epochs=1, hidden=(8,))
+
+
+def trained(callback, steps=256, **settings):
+    env = make_env("CartPole-v1", 4, seed=0)
+    agent = PPOAgent(CONFIG, env.spec, seed=0, device="cpu")
+    return train(agent, env, steps, eval_every=128, progress=False, callback=callback, **settings)
+
+
+def scalars(folder) -> dict[str, list[tuple[int, float]]]:
+    """Every curve of a TensorBoard folder, as TensorBoard itself reads it."""
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    events = reader.EventAccumulator(str(folder), size_guidance={"scalars": 0})
+    events.Reload()
+    return {name: [(e.step, e.value) for e in events.Scalars(name)] for name in events.Tags()["scalars"]}
+
+
+def curves(rows) -> dict[str, list[tuple[int, float]]]:
+    """What TensorBoard should hold of some rows, seconds apart; it keeps 32 bits."""
+    told = {}
+    for row in rows:
+        for name, value in row.items():
+            if name not in ("steps", "seconds"):
+                told.setdefault(name, []).append((int(row["steps"]), pytest.approx(value, rel=1e-6, nan_ok=True)))
+    return told
+
+
+def records(folder):
+    """The records of the one run of W&B in a folder: a header of its own, then LevelDB's log, in blocks of 32 KiB."""
+    import wandb
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    wandb.teardown()  # its process writes after `finish` has returned
+    [path] = folder.glob("wandb/offline-run-*/*.wandb")
+    data, at, whole = path.read_bytes(), 7, b""
+    while at + 7 <= len(data):
+        if 32768 - at % 32768 < 7:  # too little for a record's head: zeros to the end of the block
+            at += 32768 - at % 32768
+            continue
+        size, kind = int.from_bytes(data[at + 4 : at + 6], "little"), data[at + 6]
+        whole += data[at + 7 : at + 7 + size]
+        at += 7 + size
+        if kind in (1, 4):  # the whole of a record, or its end
+            record = Record()
+            record.ParseFromString(whole)
+            yield record
+            whole = b""
+
+
+@pytest.fixture
+def offline(tmp_path, monkeypatch):
+    """W&B on this machine alone, with everything that it writes in one folder."""
+    wandb = pytest.importorskip("wandb")
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+    for name in ("CACHE", "CONFIG", "DATA"):
+        monkeypatch.setenv(f"WANDB_{name}_DIR", str(tmp_path / name.lower()))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.chdir(tmp_path)
+    yield {"mode": "offline", "dir": str(tmp_path)}
+    wandb.teardown()
+
+
+def test_tensorboard_shows_every_figure_over_environment_steps(tmp_path):
+    with TensorBoard(tmp_path / "run") as tracker:
+        history = trained(tracker)
+    found = scalars(tmp_path / "run")
+    # The row of an evaluation repeats the seconds of the update before it.
+    assert [step for step, _ in found.pop("seconds")] == [64, 128, 128, 192, 256, 256]
+    assert [step for step, _ in found["loss/policy"]] == [64, 128, 192, 256]
+    assert [step for step, _ in found["eval/mean"]] == [128, 256]
+    assert found == curves(history.updates + history.evaluations)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_resumed_run_goes_on_in_its_folder_where_its_checkpoint_was(tmp_path):
+    """Killed a rollout after the checkpoint, in the middle of a record."""
+
+    class Killed(BaseException):
+        pass
+
+    folder, path = tmp_path / "run", tmp_path / "agent.pt"
+    first = TensorBoard(folder)
+
+    def doomed(row):
+        first(row)
+        [events] = folder.iterdir()
+        size = events.stat().st_size
+        time.sleep(0.02)
+        assert events.stat().st_size == size, "a kill here loses no figure"
+        if row["steps"] == 192:
+            first({"steps": 192.0, "train/stale": 1.0})
+            first({"steps": 192.0, "train/torn": 1.0})
+            raise Killed
+
+    with pytest.raises(Killed):
+        trained(doomed, checkpoint=path)
+    [events] = folder.iterdir()
+    assert {"train/stale", "train/torn"} < scalars(folder).keys()
+    events.write_bytes(events.read_bytes()[:-5])
+    with TensorBoard(folder) as second:
+        history = trained(second, checkpoint=path, resume=True)
+    found = {name: curve for name, curve in scalars(folder).items() if curve}
+    assert [step for step, _ in found.pop("seconds")] == [64, 128, 128, 192, 256, 256]
+    assert found == curves(history.updates + history.evaluations)
+
+
+def test_weights_and_biases_holds_every_figure_over_environment_steps(offline, tmp_path):
+    with WeightsAndBiases("book", **offline) as tracker:
+        history = trained(tracker)
+    found, kinds = {}, []
+    for record in records(tmp_path):
+        kinds.append(record.WhichOneof("record_type"))
+        if kinds[-1] == "history":
+            row = {item.key or item.nested_key[0]: json.loads(item.value_json) for item in record.history.item}
+            found[record.history.step.num] = {name: value for name, value in row.items() if not name.startswith("_")}
+        elif kinds[-1] == "run":
+            assert record.run.project == "book"
+        elif kinds[-1] == "exit":
+            assert record.exit.exit_code == 0
+    told = {}
+    for row in sorted(history.updates + history.evaluations, key=lambda row: row["steps"]):
+        told.setdefault(row["steps"], {}).update({name: value for name, value in row.items() if name != "steps"})
+    assert [*found] == [64, 128, 192, 256] and "eval/mean" in found[128] and "run" in kinds and "exit" in kinds
+    assert {step: pytest.approx(row, nan_ok=True) for step, row in told.items()} == found
+    assert {path.name for path in tmp_path.iterdir()} <= {"wandb", "cache", "config", "data"}
+
+
+def test_weights_and_biases_keeps_what_it_was_told_first_and_the_end_of_a_failure(offline, tmp_path):
+    with pytest.raises(RuntimeError), WeightsAndBiases("book", **offline) as tracker:
+        for steps, value in ((64, 1.0), (128, 2.0), (64, 3.0), (192, 4.0)):
+            tracker({"steps": steps, "loss/policy": value})
+        raise RuntimeError
+    found = [record for record in records(tmp_path) if record.WhichOneof("record_type") in ("history", "exit")]
+    assert found.pop().exit.exit_code == 1
+    told = [
+        [json.loads(item.value_json) for item in record.history.item if "loss/policy" in (item.key, *item.nested_key)]
+        for record in found
+    ]
+    assert told == [[1.0], [2.0], [4.0]]
+
+
+@pytest.mark.parametrize("tracker", [TensorBoard, WeightsAndBiases])
+def test_a_missing_library_names_the_extra_at_once(tracker, monkeypatch, tmp_path):
+    package = {TensorBoard: "torch.utils.tensorboard", WeightsAndBiases: "wandb"}[tracker]
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=rf"{tracker.__name__} needs `pip install minerva_lite\[tracking\]`"):
+        tracker(tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_wandb_left_does_not_pass_for_the_package(monkeypatch, tmp_path):
+    (tmp_path / "wandb").mkdir()
+    monkeypatch.setitem(sys.modules, "wandb", None)  # what is there now comes back afterwards
+    del sys.modules["wandb"]
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    with pytest.raises(ImportError, match="WeightsAndBiases needs"):
+        WeightsAndBiases("book")

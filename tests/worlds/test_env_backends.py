@@ -1,0 +1,157 @@
+"""MuJoCo, dm_control, EnvPool and environments in processes of their own: the same face, the same numbers."""
+
+# ruff: noqa: E501 - a table keeps one row a line
+
+from __future__ import annotations
+
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from minerva_lite.worlds.envs import TORCH_ENVS, make_env
+
+F64 = torch.float64
+
+
+def actions(env, steps: int, seed: int = 0):
+    """Random actions for every environment, [steps, B, ...]."""
+    generator = torch.Generator().manual_seed(seed)
+    if env.spec.num_actions:
+        return torch.randint(env.spec.num_actions, (steps, env.num_envs), generator=generator)
+    return torch.rand(steps, env.num_envs, env.spec.action_dim, generator=generator) * 2 - 1
+
+
+@pytest.mark.parametrize(
+    ("env_id", "obs_dim", "action_dim"), [("HalfCheetah-v5", 17, 6), ("Hopper-v5", 11, 3), ("Humanoid-v5", 348, 17)]
+)
+def test_mujoco_is_gymnasiums_single_environment(env_id, obs_dim, action_dim):
+    env = make_env(env_id, 2, seed=3, dtype=F64)
+    assert (env.spec.obs_dim, env.spec.action_dim) == (obs_dim, action_dim)
+    singles = [gym.make(env_id) for _ in range(2)]
+    obs, ends = env.reset(), 0
+    theirs = [single.reset(seed=3 + i)[0] for i, single in enumerate(singles)]
+    assert obs.tolist() == [one.tolist() for one in theirs]
+    high = singles[0].action_space.high
+    for action in actions(env, 60):
+        step = env.step(action)
+        for i, single in enumerate(singles):
+            one, reward, terminated, truncated, _ = single.step((action[i].double().numpy() * high).astype(np.float32))
+            np.testing.assert_allclose(step.next_obs[i].numpy(), one, rtol=0, atol=1e-9)
+            assert step.reward[i].item() == pytest.approx(reward, abs=1e-9)
+            assert (step.terminated[i].item(), step.truncated[i].item()) == (terminated, truncated and not terminated)
+            if terminated or truncated:
+                one, ends = single.reset()[0], ends + 1
+            np.testing.assert_allclose(step.obs[i].numpy(), one, rtol=0, atol=1e-9)
+    assert ends == 0 if env_id == "HalfCheetah-v5" else ends > 0
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("domain", "task", "obs_dim", "action_dim"), [("cheetah", "run", 17, 6), ("walker", "walk", 24, 6)]
+)
+def test_dm_control_is_deepminds_own(domain, task, obs_dim, action_dim):
+    """A dictionary of observations becomes one vector, names in Gymnasium's order (sorted)."""
+    from dm_control import suite
+
+    env = make_env(f"dm_control/{domain}/{task}", 1, seed=5, dtype=F64)
+    assert (env.spec.env_id, env.spec.obs_dim, env.spec.action_dim) == (
+        f"dm_control/{domain}/{task}",
+        obs_dim,
+        action_dim,
+    )
+    own = suite.load(domain, task, task_kwargs={"random": 5})
+
+    def vector(timestep):
+        return np.concatenate([np.ravel(timestep.observation[name]) for name in sorted(timestep.observation)])
+
+    np.testing.assert_allclose(env.reset()[0].numpy(), vector(own.reset()), rtol=0, atol=1e-9)
+    for action in actions(env, 50):
+        step, theirs = env.step(action), own.step(action[0].double().numpy())
+        np.testing.assert_allclose(step.next_obs[0].numpy(), vector(theirs), rtol=0, atol=1e-9)
+        assert step.reward[0].item() == pytest.approx(theirs.reward, abs=1e-9)
+        assert not (step.terminated | step.truncated).any()
+    env.close()
+
+
+def test_an_episode_of_dm_control_is_cut_never_terminated():
+    env = make_env("dm_control/pendulum/swingup", 1)
+    env.reset()
+    steps = [env.step(action) for action in actions(env, 1001)]
+    assert [i for i, step in enumerate(steps) if step.truncated.item()] == [999]
+    assert not any(step.terminated.item() for step in steps)
+    assert not torch.equal(steps[999].obs, steps[999].next_obs) and torch.equal(steps[998].obs, steps[998].next_obs)
+    env.close()
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "HalfCheetah-v5"])
+def test_processes_of_their_own_change_no_number(env_id):
+    one, many = (make_env(env_id, 3, backend=name, seed=2, dtype=F64) for name in ("gymnasium", "parallel"))
+    assert torch.equal(one.reset(), many.reset()) and one.spec == many.spec
+    ends = 0
+    for action in actions(one, 60):
+        left, right = one.step(action), many.step(action)
+        assert all(torch.equal(a, b) for a, b in zip(left, right, strict=True))
+        ends += int((left.terminated | left.truncated).sum())
+    assert ends > 0 or env_id != "CartPole-v1"
+    one.close(), many.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="EnvPool has no wheel for Windows")
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
+def test_envpool_obeys_the_same_laws_and_stores_no_phantom(env_id):
+    """Every successor follows from what was acted on; after an end stands the first state of a new episode."""
+    env, laws = make_env(env_id, 4, backend="envpool", dtype=F64), TORCH_ENVS[env_id](4, dtype=F64)
+    assert env.spec == laws.spec
+    obs, age, ends, compared = env.reset(), torch.zeros(4, dtype=torch.int64), 0, 0
+    for action in actions(env, 450):
+        state = torch.stack([torch.atan2(obs[:, 1], obs[:, 0]), obs[:, 2]], -1) if env_id == "Pendulum-v1" else obs
+        step, age = env.step(action), age + 1
+        successor, reward, terminated = laws.advance(state, action.to(F64) if env_id == "Pendulum-v1" else action)
+        # EnvPool's Pendulum turns by the speed before it is clipped at 8 rad/s, Gymnasium's by the speed after.
+        same = step.next_obs[:, 2].abs() < 8.0 if env_id == "Pendulum-v1" else torch.ones_like(terminated)
+        torch.testing.assert_close(step.next_obs[same], laws.observe(successor)[same], rtol=0, atol=1e-5)
+        torch.testing.assert_close(step.reward, reward, rtol=0, atol=1e-5)
+        compared += int(same.sum())
+        ended = step.terminated | step.truncated
+        assert torch.equal(step.obs[~ended], step.next_obs[~ended])
+        if env_id == "Pendulum-v1":
+            assert torch.equal(step.truncated, age == 200) and not step.terminated.any()
+        else:
+            assert torch.equal(step.terminated, terminated) and not step.truncated.any()
+            assert (step.obs[ended].abs() <= 0.05).all()
+        ends += int(ended.sum())
+        age = age.masked_fill(ended, 0)
+        obs = step.obs
+    assert ends == 8 if env_id == "Pendulum-v1" else ends > 20
+    assert compared > 1700
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing", "message"),
+    [
+        ({"env_id": "CartPole-v1", "backend": "envpool"}, "envpool", r"^backend: envpool needs `pip install minerva_lite\[envpool\]`"),
+        ({"env_id": "dm_control/cheetah/run"}, "shimmy", r"^env_id: dm_control/cheetah/run needs `pip install minerva_lite\[dmc\]`"),
+        ({"env_id": "dm_control/cheetah/run"}, "dm_control", r"^env_id: dm_control/cheetah/run needs `pip install minerva_lite\[dmc\]`"),
+    ],
+)  # fmt: skip
+def test_a_missing_package_is_named(monkeypatch, arguments, missing, message):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=message):
+        make_env(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"env_id": "Nope-v0", "backend": "envpool"}, r"^env_id: wanted one that EnvPool has; got 'Nope-v0'"),
+        ({"env_id": "dm_control/cheetah/fly"}, r"^env_id: wanted a registered Gymnasium id; got 'dm_control/cheetah/fly'"),
+        ({"env_id": "FrozenLake-v1", "backend": "parallel"}, r"^env_id: wanted Box observations; FrozenLake-v1 has Discrete"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make_env(**arguments)

@@ -1,0 +1,421 @@
+"""The torch-native twins equal Gymnasium's own environments; every back end tells successors from first states."""
+
+# ruff: noqa: E501 - a table keeps one row a line
+
+from __future__ import annotations
+
+import math
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+
+from minerva_lite.worlds.envs import TORCH_ENVS, GymEnv, TabularEnv, make_env
+from minerva_lite.worlds.tabular import TabularMDP
+
+F64 = torch.float64
+TRANSITIONS = 10_000
+X_LIMIT, ANGLE_LIMIT = 2.4, 12 * 2 * math.pi / 360
+
+
+def random_states_and_actions(env_id: str, n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """States that float32 holds exactly, in and a little beyond what an episode visits; float64 actions."""
+    rng = np.random.default_rng(0)
+    if env_id == "Pendulum-v1":
+        high, action = np.array([4 * np.pi, 8.0]), rng.uniform(-1.3, 1.3, (n, 1))  # beyond ±1 is clipped
+    else:
+        high, action = np.array([2.45, 3.0, 0.215, 3.5]), rng.integers(2, size=n)
+    state = rng.uniform(-high, high, (n, len(high))).astype(np.float32).astype(np.float64)
+    return torch.from_numpy(state), torch.from_numpy(action)
+
+
+def official_step(env: gym.Env, env_id: str, state: np.ndarray, action) -> tuple[np.ndarray, float, bool]:
+    env.state, env.steps_beyond_terminated = state.copy(), None
+    _, reward, terminated, truncated, _ = env.step(2.0 * action if env_id == "Pendulum-v1" else int(action))
+    assert not truncated
+    return env.state, float(reward), terminated
+
+
+def near_threshold(state: torch.Tensor) -> torch.Tensor:
+    return ((state[:, 0].abs() - X_LIMIT).abs() < 1e-6) | ((state[:, 2].abs() - ANGLE_LIMIT).abs() < 1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
+def test_transitions_equal_gymnasiums(env_id, dtype, tolerance):
+    state, action = random_states_and_actions(env_id, TRANSITIONS)
+    official = gym.make(env_id).unwrapped
+    official.reset(seed=0)
+    rows = [official_step(official, env_id, s, a) for s, a in zip(state.numpy(), action.numpy(), strict=True)]
+    successor, reward, terminated = (torch.tensor(np.array(column)) for column in zip(*rows, strict=True))
+
+    env = make_env(env_id, TRANSITIONS, backend="torch", dtype=dtype)
+    env.reset()
+    env.state = state.to(dtype)
+    advanced, *_ = env.advance(env.state, action.to(dtype) if env_id == "Pendulum-v1" else action)
+    step = env.step(action.to(dtype) if env_id == "Pendulum-v1" else action)
+
+    assert (advanced.double() - successor).abs().max() <= tolerance
+    assert (step.next_obs.double() - env.observe(successor)).abs().max() <= tolerance
+    assert (step.reward.double() - reward).abs().max() <= tolerance
+    assert step.reward.dtype == step.next_obs.dtype == dtype
+    if env_id == "CartPole-v1":
+        clear = ~near_threshold(successor)
+        assert clear.sum() > 0.99 * TRANSITIONS and 100 < terminated.sum() < 9000
+        assert torch.equal(step.terminated[clear], terminated[clear])
+    else:
+        assert not step.terminated.any() and not terminated.any()
+
+
+def balance(state: np.ndarray) -> int:
+    """Good enough to live to the time limit of CartPole."""
+    return int(np.dot(state, [0.5, 1.0, 10.0, 2.0]) > 0)
+
+
+@pytest.mark.parametrize(("env_id", "player"), [("Pendulum-v1", "random"), ("CartPole-v1", "random"), ("CartPole-v1", "balance")])  # fmt: skip
+def test_whole_episodes_equal_gymnasiums(env_id, player):
+    rng = np.random.default_rng(1)
+    lengths = []
+    for seed in range(8):
+        official, env = gym.make(env_id), make_env(env_id, 1, backend="torch", dtype=F64)
+        official.reset(seed=seed)
+        env.reset()
+        env.state = torch.from_numpy(official.unwrapped.state.copy()).unsqueeze(0)
+        over, length = False, 0
+        while not over:
+            if env_id == "Pendulum-v1":
+                unit = rng.uniform(-1, 1, 1)
+                action, given = 2.0 * unit, torch.from_numpy(unit).unsqueeze(0)
+            else:
+                action = balance(official.unwrapped.state) if player == "balance" else int(rng.integers(2))
+                given = torch.tensor([action])
+            _, reward, terminated, truncated, _ = official.step(action)
+            step = env.step(given)
+            wanted = env.observe(torch.from_numpy(official.unwrapped.state.copy()))
+            assert (step.next_obs[0] - wanted).abs().max() <= 1e-8
+            assert abs(step.reward.item() - reward) <= 1e-8
+            assert step.terminated.item() == terminated
+            assert step.truncated.item() == (truncated and not terminated)
+            over, length = terminated or truncated, length + 1
+        lengths.append(length)
+    limit = {"Pendulum-v1": 200, "CartPole-v1": 500}[env_id]
+    assert set(lengths) == {limit} if (env_id, player) != ("CartPole-v1", "random") else max(lengths) < limit
+
+
+def test_terminating_on_the_last_allowed_step_is_no_truncation():
+    env = make_env("CartPole-v1", 2)
+    env.reset()
+    env.elapsed[:] = 499
+    env.state = torch.tensor([[2.39, 5.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    step = env.step(torch.tensor([1, 1]))
+    assert step.terminated.tolist() == [True, False]
+    assert step.truncated.tolist() == [False, True]
+    assert env.elapsed.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(("env_id", "backend"), [(i, b) for i in TORCH_ENVS for b in ("torch", "gymnasium")])
+def test_autoreset_in_the_same_step(env_id, backend):
+    """next_obs follows from obs and action by the dynamics, always; obs is a new episode's where one ended."""
+    env = make_env(env_id, 4, backend=backend, dtype=F64)
+    laws = TORCH_ENVS[env_id](4, dtype=F64)
+    generator = torch.Generator().manual_seed(0)
+    obs, ends, age = env.reset(), 0, torch.zeros(4, dtype=torch.int64)
+    for _ in range(450):
+        if env_id == "Pendulum-v1":
+            action = torch.rand(4, 1, generator=generator, dtype=F64) * 2 - 1
+            state = torch.stack([torch.atan2(obs[:, 1], obs[:, 0]), obs[:, 2]], -1)
+        else:
+            action, state = torch.randint(2, (4,), generator=generator), obs
+        step = env.step(action)
+        successor, reward, _ = laws.advance(state, action)
+        age += 1
+        torch.testing.assert_close(step.next_obs, laws.observe(successor), rtol=0, atol=1e-5)
+        torch.testing.assert_close(step.reward, reward, rtol=0, atol=1e-5)
+        ended = step.terminated | step.truncated
+        assert not (step.terminated & step.truncated).any()
+        assert torch.equal(step.obs[~ended], step.next_obs[~ended])
+        assert (
+            torch.equal(step.truncated, age == laws.max_steps) if env_id == "Pendulum-v1" else not step.truncated.any()
+        )
+        if env_id == "CartPole-v1" and ended.any():
+            assert step.obs[ended].abs().max() <= 0.05 and step.next_obs[ended].abs().max() > 0.2
+        if env_id == "Pendulum-v1" and ended.any():
+            assert (step.obs[ended] != step.next_obs[ended]).any(-1).all() and step.obs[ended][:, 2].abs().max() <= 1
+        ends += int(ended.sum())
+        age[ended] = 0
+        obs = step.obs
+    assert ends == 8 if env_id == "Pendulum-v1" else ends > 20
+
+
+def test_gymnasium_back_end_has_no_phantom_transitions():
+    """Episode e counts 1, 2, 3 and no other row exists; rewards say which step each row was."""
+    env = make_env("ToyCount-v0", 2, dtype=F64)
+    obs, rows = env.reset(), []
+    for _ in range(7):
+        step = env.step(torch.zeros(2, 1))
+        rows.append((obs[0].tolist(), step.next_obs[0].tolist(), step.reward[0].item(), step.terminated[0].item(), step.truncated[0].item()))  # fmt: skip
+        obs = step.obs
+    assert rows == [
+        ([0, 0], [0, 1], 1, False, False),
+        ([0, 1], [0, 2], 2, False, False),
+        ([0, 2], [0, 3], 3, True, False),
+        ([1, 0], [1, 1], 11, False, False),
+        ([1, 1], [1, 2], 12, False, False),
+        ([1, 2], [1, 3], 13, False, True),
+        ([2, 0], [2, 1], 21, False, False),
+    ]
+
+
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1", "Acrobot-v1", "MountainCarContinuous-v0"])
+def test_gymnasium_back_end_is_gymnasiums_single_environments(env_id):
+    env = make_env(env_id, 3, backend="gymnasium", seed=7, dtype=F64)
+    singles = [gym.make(env_id) for _ in range(3)]
+    obs = env.reset()
+    for i, single in enumerate(singles):
+        assert obs[i].tolist() == single.reset(seed=7 + i)[0].tolist()
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(230):
+        if env.spec.num_actions:
+            action = torch.randint(env.spec.num_actions, (3,), generator=generator)
+            theirs = action.numpy()
+        else:
+            action = torch.rand(3, 1, generator=generator) * 2 - 1
+            theirs = (action.numpy() * singles[0].action_space.high).astype(np.float32)
+        step = env.step(action)
+        for i, single in enumerate(singles):
+            one_obs, reward, terminated, truncated, _ = single.step(theirs[i])
+            np.testing.assert_allclose(step.next_obs[i].numpy(), one_obs, rtol=0, atol=1e-6)
+            assert step.reward[i].item() == pytest.approx(reward, abs=1e-6)
+            assert (step.terminated[i].item(), step.truncated[i].item()) == (terminated, truncated and not terminated)
+            if terminated or truncated:
+                one_obs, _ = single.reset()
+            np.testing.assert_allclose(step.obs[i].numpy(), one_obs, rtol=0, atol=1e-6)
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("unit", "wanted"),
+    [
+        ((-1.0, -1.0), (-3.0, 10.0)),
+        ((1.0, 1.0), (1.0, 30.0)),
+        ((0.0, 0.0), (-1.0, 20.0)),
+        ((0.5, -0.5), (0.0, 15.0)),
+        ((-7.0, 9.0), (-3.0, 30.0)),  # clipped at the door
+    ],
+)
+def test_unequal_bounds_are_rescaled_dimension_by_dimension(unit, wanted):
+    env = make_env("ToyEcho-v0", 2, dtype=F64)
+    env.reset()
+    step = env.step(torch.tensor([unit, (0.0, 0.0)], dtype=F64))
+    assert step.next_obs.tolist() == [list(wanted), [-1.0, 20.0]]
+
+
+def test_discrete_actions_that_do_not_start_at_zero():
+    env = make_env("ToyEchoDiscrete-v0", 3)
+    assert env.spec.num_actions == 3 and env.spec.action_dim == 0
+    env.reset()
+    assert env.step(torch.tensor([0, 1, 2])).next_obs[:, 0].tolist() == [5.0, 6.0, 7.0]
+
+
+def test_termination_beats_truncation_in_gymnasium_too():
+    env = make_env("ToyEchoDiscrete-v0", 1)
+    env.reset()
+    steps = [env.step(torch.tensor([0])) for _ in range(3)]
+    assert [s.terminated.item() for s in steps] == [False, False, True]
+    assert not any(s.truncated.item() for s in steps)
+
+
+def test_only_the_first_reset_is_seeded():
+    """Or every episode after a reset would repeat the first."""
+    env = make_env("CartPole-v1", 2, backend="gymnasium", seed=3)
+    first, second = env.reset(), env.reset()
+    assert not torch.equal(first, second)
+    assert torch.equal(first, make_env("CartPole-v1", 2, backend="gymnasium", seed=3).reset())
+
+
+@pytest.mark.parametrize("env_id", list(TORCH_ENVS))
+def test_torch_native_starts_are_uniform_and_from_their_own_generator(env_id):
+    env = make_env(env_id, 20_000, seed=1)
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    env.reset()
+    assert torch.equal(torch.get_rng_state(), before)
+    high = [math.pi, 1.0] if env_id == "Pendulum-v1" else [0.05] * 4
+    for column, bound in zip(env.state.T, high, strict=True):
+        assert scipy.stats.kstest(column.numpy(), "uniform", (-bound, 2 * bound)).pvalue > 0.001
+    assert torch.equal(env.reset(), env.observe(env.state))
+    same, other = make_env(env_id, 4, seed=1), make_env(env_id, 4, seed=2)
+    assert torch.equal(same.reset(), make_env(env_id, 4, seed=1).reset())
+    assert not torch.equal(make_env(env_id, 4, seed=1).reset(), other.reset())
+
+
+@pytest.mark.parametrize("env_id", list(TORCH_ENVS))
+def test_staggered_clocks_spread_the_ends_of_episodes(env_id):
+    env, plain = make_env(env_id, 4000, seed=1, stagger=True), make_env(env_id, 4000, seed=1)
+    assert torch.equal(env.reset(), plain.reset()), "states and their random numbers are as without"
+    assert not plain.elapsed.any()
+    counts = torch.bincount(env.elapsed, minlength=env.max_steps)
+    assert len(counts) == env.max_steps and scipy.stats.chisquare(counts.numpy()).pvalue > 0.001
+    left = env.max_steps - env.elapsed[0]
+    push = torch.zeros(4000, 1) if env.spec.action_dim else torch.zeros(4000, dtype=torch.int64)
+    for i in range(int(left)):
+        step = env.step(push)
+        if step.terminated[0]:
+            return  # CartPole's pole fell
+        assert bool(step.truncated[0]) == (i == left - 1)
+    assert env.elapsed[0] == 0
+    with pytest.raises(ValueError, match="stagger: wanted False, Acrobot-v1 is not torch-native"):
+        make_env("Acrobot-v1", stagger=True)
+
+
+def test_auto_picks_the_twin_and_falls_back_to_gymnasium():
+    assert type(make_env("Pendulum-v1")) is TORCH_ENVS["Pendulum-v1"]
+    assert type(make_env("Pendulum-v1", backend="gymnasium")) is GymEnv
+    assert type(make_env("Acrobot-v1")) is GymEnv
+    assert make_env("Pendulum-v1", backend="gymnasium").spec == make_env("Pendulum-v1").spec
+    assert make_env("CartPole-v1", backend="gymnasium").spec == make_env("CartPole-v1").spec
+
+
+@pytest.mark.filterwarnings("ignore:.*Pendulum-v0 is out of date")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"env_id": "Nope-v0"}, r"^env_id: wanted a registered Gymnasium id; got 'Nope-v0'"),
+        ({"env_id": "Pendulum-v0"}, r"^env_id: wanted a registered Gymnasium id; got 'Pendulum-v0'"),
+        ({"env_id": "nowhere/Nope-v0"}, r"^env_id: wanted a registered Gymnasium id; got 'nowhere/Nope-v0'"),
+        ({"env_id": "not an id!"}, r"^env_id: wanted a registered Gymnasium id; got 'not an id!'"),
+        ({"env_id": "Acrobot-v1", "backend": "torch"}, r"^env_id: wanted one of Pendulum-v1, CartPole-v1 .*got 'Acrobot-v1'"),
+        ({"env_id": "Pendulum-v1", "backend": "numpy"}, r"^backend: wanted one of auto, torch, gymnasium, parallel, envpool; got 'numpy'"),
+        ({"env_id": "Pendulum-v1", "num_envs": 0}, r"^num_envs: wanted a whole number of at least 1; got 0"),
+        ({"env_id": "Acrobot-v1", "num_envs": -2}, r"^num_envs: .*got -2"),
+        ({"env_id": "FrozenLake-v1"}, r"^env_id: wanted Box observations; FrozenLake-v1 has Discrete"),
+        ({"env_id": "ToyNoBounds-v0"}, r"^env_id: wanted Discrete or bounded Box actions; ToyNoBounds-v0 has Box"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make_env(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "backend", "action"),
+    [
+        ("Pendulum-v1", "torch", torch.zeros(2)),
+        ("Pendulum-v1", "torch", torch.zeros(1, 1)),
+        ("Pendulum-v1", "gymnasium", torch.zeros(2)),
+        ("CartPole-v1", "torch", torch.zeros(2, 1, dtype=torch.int64)),
+        ("CartPole-v1", "gymnasium", torch.zeros(2, 1, dtype=torch.int64)),
+    ],
+)
+def test_a_wrong_action_shape_is_refused_not_broadcast(env_id, backend, action):
+    env = make_env(env_id, 2, backend=backend)
+    env.reset()
+    with pytest.raises(ValueError, match=r"^action: wanted shape \(2,.*; got"):
+        env.step(action)
+
+
+# Copies that start from a set state
+
+
+def branchable(name: str, num_envs: int):
+    if name == "tabular":
+        return TabularEnv(TabularMDP.chain(5, 0.9, slip=0.3), num_envs, max_steps=12, seed=0)
+    return make_env(name, num_envs, seed=0, dtype=F64)
+
+
+@pytest.mark.parametrize("name", ["Pendulum-v1", "CartPole-v1", "tabular"])
+def test_a_branch_starts_where_it_is_told_and_leaves_the_original_alone(name):
+    env = branchable(name, 3)
+    env.reset()
+    for _ in range(4):
+        env.step(actions_for(env))
+    kept = env.state.clone(), env.elapsed.clone(), env.generator.get_state()
+    rows = torch.tensor([2, 0, 0, 1, 2])
+    branch = env.branch(env.state[rows], env.elapsed[rows], 7)
+    assert branch.num_envs == 5 and branch.spec == env.spec and type(branch) is type(env)
+    step = branch.step(actions_for(branch))
+    # Equal states and actions, equal numbers for equal rows only where the world has no noise.
+    if name != "tabular":
+        assert torch.equal(step.next_obs[1], step.next_obs[2]) and torch.equal(step.next_obs[0], step.next_obs[4])
+        official = env.advance(kept[0][rows], actions_for(branch))
+        assert torch.equal(step.reward, official[1])
+    assert torch.equal(branch.elapsed, kept[1][rows] + 1)
+    for _ in range(20):
+        branch.step(actions_for(branch))
+    assert torch.equal(env.state, kept[0]) and torch.equal(env.elapsed, kept[1])
+    assert torch.equal(env.generator.get_state(), kept[2])
+    first, again, other = (lived(env.branch(kept[0], kept[1], seed)) for seed in (7, 7, 8))
+    assert torch.equal(first, again) and not torch.equal(first, other)
+
+
+def actions_for(env):
+    if env.spec.num_actions:
+        return torch.ones(env.num_envs, dtype=torch.int64)
+    return torch.full((env.num_envs, 1), 0.3, dtype=F64)
+
+
+def lived(env):
+    """200 steps: long enough for new episodes, whose first states are drawn."""
+    return torch.stack([env.step(actions_for(env)).obs for _ in range(200)])
+
+
+def test_a_branch_keeps_the_time_that_has_passed():
+    env = make_env("Pendulum-v1", 2, dtype=F64)
+    env.reset()
+    branch = env.branch(env.state, torch.tensor([198, 0]), 1)
+    assert branch.step(actions_for(branch)).truncated.tolist() == [False, False]
+    assert branch.step(actions_for(branch)).truncated.tolist() == [True, False]
+
+
+# Tabular worlds
+
+
+def test_a_tabular_environment_follows_its_world():
+    """Rewards are those of the table, successors have its frequencies, observations are one-hot states."""
+    world = TabularMDP.random(4, 3, 0.9, torch.Generator().manual_seed(5))
+    env = TabularEnv(world, 20_000, max_steps=10, seed=1)
+    obs = env.reset()
+    assert env.spec.obs_dim == 4 and env.spec.num_actions == 3 and obs.dtype == F64
+    assert obs.sum(-1).eq(1).all() and ((obs == 0) | (obs == 1)).all()
+    state = obs.argmax(-1)
+    assert chi_square(state, world.start) > 1e-4
+    action = torch.arange(20_000) % 3
+    step = env.step(action)
+    assert torch.equal(step.reward, world.reward[state, action])
+    for s in range(4):
+        for a in range(3):
+            chosen = step.next_obs.argmax(-1)[(state == s) & (action == a)]
+            assert chi_square(chosen, world.transition[s, a]) > 1e-5
+    assert not step.terminated.any()
+
+
+def chi_square(drawn, chance):
+    counts = torch.bincount(drawn, minlength=len(chance)).double().numpy()
+    return scipy.stats.chisquare(counts, counts.sum() * (chance / chance.sum()).numpy()).pvalue
+
+
+def test_a_tabular_episode_is_cut_by_its_limit_and_starts_again():
+    env = TabularEnv(TabularMDP.chain(3, 0.9, slip=0.0), 2, max_steps=4, seed=0)
+    env.reset()
+    right = torch.ones(2, dtype=torch.int64)
+    steps = [env.step(right) for _ in range(5)]
+    assert [s.truncated.tolist() for s in steps] == [[False, False]] * 3 + [[True, True], [False, False]]
+    assert [s.next_obs.argmax(-1).tolist() for s in steps] == [[1, 1], [2, 2], [2, 2], [2, 2], [1, 1]]
+    assert steps[3].obs.argmax(-1).tolist() == [0, 0], "the next episode's first state"
+    assert [s.reward.tolist() for s in steps] == [[0, 0], [0, 0], [1, 1], [1, 1], [0, 0]]
+
+
+def test_bad_tabular_environments_are_refused_by_name():
+    world = TabularMDP.two_state(0.9)
+    with pytest.raises(ValueError, match=r"^max_steps: wanted a whole number of at least 1; got 0"):
+        TabularEnv(world, 2, max_steps=0)
+    with pytest.raises(ValueError, match=r"^num_envs: .*; got 0"):
+        TabularEnv(world, 0, max_steps=3)
+    env = TabularEnv(world, 2, max_steps=3)
+    with pytest.raises(RuntimeError, match=r"^step: wanted reset\(\) first"):
+        env.step(torch.zeros(2, dtype=torch.int64))
+    env.reset()
+    with pytest.raises(ValueError, match=r"^action: wanted shape \(2,\); got \(2, 1\)"):
+        env.step(torch.zeros(2, 1, dtype=torch.int64))

@@ -1,0 +1,414 @@
+"""The exact worlds against power series, hand-worked chains and finite differences."""
+
+# ruff: noqa: E501 - a table keeps one row a line
+
+from __future__ import annotations
+
+import pytest
+import scipy.stats
+import torch
+
+from minerva_lite.formulas.returns import gae
+from minerva_lite.worlds.tabular import TabularMDP, inverse_cdf, random_policy, softmax_score
+
+F64 = torch.float64
+
+
+@pytest.fixture
+def world(generator):
+    return TabularMDP.random(5, 3, 0.8, generator)
+
+
+@pytest.fixture
+def policy(generator):
+    return torch.rand(5, 3, generator=torch.Generator().manual_seed(7), dtype=F64).softmax(-1)
+
+
+def chain(world, policy):
+    """P^pi and r^pi, entry by entry."""
+    states, actions = policy.shape
+    p = torch.zeros(states, states, dtype=F64)
+    r = torch.zeros(states, dtype=F64)
+    for s in range(states):
+        for a in range(actions):
+            p[s] += policy[s, a] * world.transition[s, a]
+            r[s] += policy[s, a] * world.reward[s, a]
+    return p, r
+
+
+def test_random_worlds_are_worlds(world):
+    assert world.transition.dtype == F64
+    torch.testing.assert_close(world.transition.sum(-1), torch.ones(5, 3, dtype=F64))
+    assert (world.transition >= 0).all() and world.start.sum().item() == pytest.approx(1)
+    again = TabularMDP.random(5, 3, 0.8, torch.Generator().manual_seed(0))
+    assert torch.equal(again.transition, world.transition) and torch.equal(again.reward, world.reward)
+
+
+def test_random_transitions_are_uniform_on_the_simplex(generator):
+    """With two successors, the first probability is uniform on [0, 1]."""
+    world = TabularMDP.random(2, 2000, 0.8, generator)
+    assert scipy.stats.kstest(world.transition[0, :, 0].numpy(), "uniform").pvalue > 0.001
+
+
+def test_values_and_visitation_are_their_power_series(world, policy):
+    p, r = chain(world, policy)
+    value, visitation, reach, weight = torch.zeros(5, dtype=F64), torch.zeros(5, dtype=F64), world.start.clone(), 1.0
+    power = torch.eye(5, dtype=F64)
+    for _ in range(300):
+        value += weight * power @ r
+        visitation += weight * reach
+        power, reach, weight = power @ p, reach @ p, weight * world.gamma
+    torch.testing.assert_close(world.value(policy), value, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(world.visitation(policy), visitation, rtol=1e-10, atol=1e-12)
+    assert world.visitation(policy).sum().item() == pytest.approx(1 / (1 - 0.8))
+    assert world.expected_return(policy).item() == pytest.approx((world.start @ value).item())
+    assert world.expected_return(policy).item() == pytest.approx((world.visitation(policy) @ r).item())
+
+
+def test_two_states_by_hand():
+    """State 0 pays 1 for action 0 and moves to state 1, which pays nothing for ever; gamma 1/2."""
+    transition = torch.tensor([[[0, 1], [1, 0]], [[0, 1], [0, 1]]], dtype=F64)
+    world = TabularMDP(transition, torch.tensor([[1, 0], [0, 0]], dtype=F64), torch.tensor([1, 0], dtype=F64), 0.5)
+    even = torch.full((2, 2), 0.5, dtype=F64)
+    # V(0) = 1/2 * 1 + 1/2 * (1/2) V(0), so V(0) = 2/3.
+    assert world.value(even).tolist() == pytest.approx([2 / 3, 0])
+    assert world.q_value(even).flatten().tolist() == pytest.approx([1, 1 / 3, 0, 0])
+    assert world.advantage(even).flatten().tolist() == pytest.approx([1 / 3, -1 / 3, 0, 0])
+    assert world.visitation(even).tolist() == pytest.approx([4 / 3, 2 / 3])
+
+
+def test_advantages_average_to_zero_and_bellman_holds(world, policy):
+    value, q_value = world.value(policy), world.q_value(policy)
+    torch.testing.assert_close((policy * q_value).sum(-1), value)
+    assert (policy * world.advantage(policy)).sum(-1).abs().max() < 1e-12
+    for s in range(5):
+        for a in range(3):
+            backup = world.reward[s, a] + 0.8 * world.transition[s, a] @ value
+            assert q_value[s, a].item() == pytest.approx(backup.item())
+
+
+def test_performance_difference(world, policy, generator):
+    """J(new) - J(old) is the new visitation times the new policy times the OLD advantage."""
+    new = torch.rand(5, 3, generator=generator, dtype=F64).softmax(-1)
+    difference = world.expected_return(new) - world.expected_return(policy)
+    terms = world.visitation(new).unsqueeze(-1) * new * world.advantage(policy)
+    assert difference.abs() > 1e-3
+    assert terms.sum().item() == pytest.approx(difference.item(), rel=1e-10)
+
+
+def test_policy_gradient_theorem_by_autograd(world, policy):
+    """dJ/dlogits = d(s) pi(a|s) A(s, a) for a softmax policy."""
+    logits = policy.log().requires_grad_()
+    grad = torch.autograd.grad(world.expected_return(logits.softmax(-1)), logits)[0]
+    wanted = world.visitation(policy).unsqueeze(-1) * policy * world.advantage(policy)
+    torch.testing.assert_close(grad, wanted, rtol=1e-9, atol=1e-12)
+
+
+def arguments(**changes):
+    even = torch.full((2, 2, 2), 0.5, dtype=F64)
+    return {"transition": even, "reward": torch.zeros(2, 2, dtype=F64), "start": even[0, 0], "gamma": 0.9} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"gamma": 1.0}, r"^gamma: wanted a number below 1.*; got 1.0"),
+        ({"gamma": -0.1}, r"^gamma: wanted a number in \[0, 1\]; got -0.1"),
+        ({"transition": torch.full((2, 2, 3), 1 / 3, dtype=F64)}, r"^transition: wanted shape \(2, 2, 2\); got \(2, 2, 3\)"),
+        ({"start": torch.ones(3, dtype=F64) / 3}, r"^start: wanted shape \(2,\); got \(3,\)"),
+        ({"start": torch.tensor([0.5, 0.4], dtype=F64)}, r"^start: wanted probabilities that sum to 1"),
+        ({"transition": torch.tensor([1.5, -0.5], dtype=F64).expand(2, 2, 2)}, r"^transition: wanted probabilities"),
+    ],
+)  # fmt: skip
+def test_what_is_no_world_is_refused_by_name(changes, message):
+    TabularMDP(**arguments())
+    with pytest.raises(ValueError, match=message):
+        TabularMDP(**arguments(**changes))
+
+
+def test_a_misshapen_policy_is_refused(world):
+    with pytest.raises(ValueError, match=r"^policy: wanted shape \(5, 3\); got \(3, 5\)"):
+        world.value(torch.full((3, 5), 0.2, dtype=F64))
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 0.95])
+def test_the_best_policy_is_the_best_of_all_in_every_state(gamma, generator):
+    """Against the brute force of all 2 ** 6 and 3 ** 4 policies that choose one action a state."""
+    for world in (TabularMDP.chain(6, gamma), TabularMDP.random(4, 3, gamma, generator)):
+        states, actions = world.reward.shape
+        every = torch.cartesian_prod(*[torch.arange(actions)] * states)
+        values = torch.stack([world.value(torch.eye(actions, dtype=F64)[choice]) for choice in every])
+        best = world.best_policy()
+        assert ((best == 0) | (best == 1)).all() and (best.sum(-1) == 1).all()
+        torch.testing.assert_close(world.value(best), values.max(0).values)
+
+
+def test_the_best_policy_of_a_world_full_of_ties_is_found():
+    world = TabularMDP.grid(5, 5, 0.9, slip=0.0)
+    assert world.advantage(world.best_policy()).max() < 1e-10
+
+
+# What is true of an estimator.
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.6, 0.95])
+def test_gae_moments_are_those_of_sampled_estimates(world, policy, lam, generator):
+    states, actions = policy.shape
+    critic = world.value(policy) + torch.randn(states, generator=generator, dtype=torch.float64)
+    every = torch.arange(states * actions).repeat(2000)
+    path = world.paths(policy, len(every), 80, generator, state=every // actions, action=every % actions)
+    never = torch.zeros_like(path.reward, dtype=torch.bool)
+    sampled = gae(path.reward, critic[path.state], critic[path.next_state], never, never, gamma=world.gamma, lam=lam)[0]
+    mean, variance = world.gae_moments(policy, critic, lam)
+    error = (sampled.reshape(2000, states, actions) - mean) / variance.sqrt()
+    assert (2000**0.5 * error.mean(0)).abs().max() < 4.5
+    squares = error.square()
+    assert ((squares.mean(0) - 1.0) / (squares.std(0) / 2000**0.5)).abs().max() < 4.5
+
+
+def test_gae_error_leaves_out_what_all_actions_of_a_state_share(world, policy):
+    value = world.value(policy)
+    for lam in (0.0, 0.7):
+        assert world.gae_error(policy, value, lam)[0] < 1e-20, "an exact critic has no bias"
+        assert world.gae_error(policy, value + 5.0, lam)[0] < 1e-20, "a constant error is a baseline"
+        assert world.gae_error(policy, value + torch.arange(5, dtype=F64), lam)[0] > 1e-6
+    wrong = value + torch.tensor([3.0, -1.0, 0.0, 2.0, -4.0], dtype=F64)
+    assert world.gae_error(policy, wrong, 1.0)[0] < 1e-20, "no bootstrap, no bias"
+
+
+def test_gae_error_at_lambda_zero_by_hand(world, policy):
+    """One-step TD: sums over s, a and s', entry by entry."""
+    critic, visits = torch.arange(5, dtype=F64).square(), (1 - world.gamma) * world.visitation(policy)
+    bias, variance = 0.0, 0.0
+    for s in range(5):
+        td_error = world.reward[s].unsqueeze(-1) + world.gamma * critic - critic[s]  # [A, S]
+        mean = (world.transition[s] * td_error).sum(-1)
+        off = mean - world.advantage(policy)[s]
+        bias += visits[s] * (policy[s] * (off - (policy[s] * off).sum()) ** 2).sum()
+        variance += visits[s] * (policy[s] * ((world.transition[s] * td_error**2).sum(-1) - mean**2)).sum()
+    torch.testing.assert_close(world.gae_error(policy, critic, 0.0), (bias, variance))
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [({"lam": 1.1}, "lam"), ({"value": torch.zeros(2)}, "value"), ({"policy": torch.ones(2, 2)}, "policy")],
+)
+def test_gae_moments_refuse_by_name(world, policy, change, name):
+    arguments = {"policy": policy, "value": world.value(policy), "lam": 0.5} | change
+    with pytest.raises(ValueError, match=f"^{name}: "):
+        world.gae_moments(**arguments)
+
+
+# Worlds with a shape
+
+
+def test_chain_by_hand():
+    """Three states, slip 1/10: right from the middle arrives right in 9 of 10; walls hold; the ends pay."""
+    world = TabularMDP.chain(3, 0.9, slip=0.1)
+    assert world.transition[1, 1].tolist() == pytest.approx([0.1, 0.0, 0.9])
+    assert world.transition[1, 0].tolist() == pytest.approx([0.9, 0.0, 0.1])
+    assert world.transition[0, 0].tolist() == pytest.approx([0.9, 0.1, 0.0])
+    assert world.transition[2, 1].tolist() == pytest.approx([0.0, 0.1, 0.9])
+    assert world.reward.tolist() == [[0.1, 0.0], [0.0, 0.0], [0.0, 1.0]]
+    assert world.start.tolist() == [1.0, 0.0, 0.0]
+    sure = TabularMDP.chain(3, 0.9, slip=0.0)
+    left, right = (torch.eye(2, dtype=F64)[a].expand(3, 2) for a in (0, 1))
+    # For ever 0.1 at the left end; two steps of nothing and then 1 for ever at the right end.
+    assert sure.value(left)[0].item() == pytest.approx(0.1 / 0.1)
+    assert sure.value(right).tolist() == pytest.approx([0.81 * 10, 0.9 * 10, 10])
+    single = TabularMDP.chain(1, 0.9)
+    assert single.transition.tolist() == [[[1.0], [1.0]]] and single.reward.tolist() == [[0.1, 1.0]]
+
+
+def test_grid_by_hand():
+    """Two rows, three columns: 0 1 2 / 3 4 5, goal 5. Actions up, right, down, left."""
+    world = TabularMDP.grid(2, 3, 0.9, slip=0.0)
+    wanted = [[0, 1, 3, 0], [1, 2, 4, 0], [2, 2, 5, 1], [0, 4, 3, 3], [1, 5, 4, 3], [0, 0, 0, 0]]
+    assert world.transition.argmax(-1).tolist() == wanted and world.transition.max(-1).values.eq(1.0).all()
+    assert world.reward[:5].eq(-0.04).all() and world.reward[5].eq(1.0).all()
+    assert world.start.tolist() == [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    slippery = TabularMDP.grid(2, 3, 0.9, slip=0.2)
+    # Right from 0: 8 of 10 at once, and of the 2 of 10 a quarter each way, up and left against the wall.
+    assert slippery.transition[0, 1].tolist() == pytest.approx([0.1, 0.85, 0.0, 0.05, 0.0, 0.0])
+    assert slippery.transition[5].tolist() == [[1.0, 0.0, 0.0, 0.0, 0.0, 0.0]] * 4
+
+
+def test_two_state_by_hand():
+    """Stay with 1/2 in state 0 and 3/4 in state 1, gamma 1/2: visitation (10, 4)/7, values (3, 9)/7."""
+    world = TabularMDP.two_state(0.5)
+    policy = torch.tensor([[0.5, 0.5], [0.75, 0.25]], dtype=F64)
+    assert world.visitation(policy).tolist() == pytest.approx([10 / 7, 4 / 7])
+    assert world.value(policy).tolist() == pytest.approx([3 / 7, 9 / 7])
+    assert world.q_value(policy).flatten().tolist() == pytest.approx([3 / 14, 9 / 14, 23 / 14, 3 / 14])
+    assert world.expected_return(policy).item() == pytest.approx(3 / 7)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: TabularMDP.chain(0, 0.9), r"^states: wanted a whole number of at least 1; got 0"),
+        (lambda: TabularMDP.chain(3, 0.9, slip=1.5), r"^slip: wanted a number in \[0, 1\]; got 1.5"),
+        (lambda: TabularMDP.grid(2, 0, 0.9), r"^width: .*; got 0"),
+        (lambda: TabularMDP.grid(2, 2, 0.9, slip=-0.1), r"^slip: .*; got -0.1"),
+        (lambda: TabularMDP.two_state(1.0), r"^gamma: wanted a number below 1"),
+        (lambda: TabularMDP.random(0, 2, 0.9, torch.Generator()), r"^states: .*; got 0"),
+        (lambda: random_policy(2, 0, torch.Generator()), r"^actions: .*; got 0"),
+    ],
+)
+def test_what_no_world_can_have_is_refused_by_name(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+# Gradients
+
+
+def test_softmax_score_is_its_autograd(policy):
+    logits = policy.log()
+    jacobian = torch.autograd.functional.jacobian(lambda x: x.log_softmax(-1), logits)
+    torch.testing.assert_close(softmax_score(policy), jacobian.reshape(5, 3, 15), rtol=0, atol=1e-14)
+    # The definition, entry by entry at one place: the logit of (2, 1).
+    assert softmax_score(policy)[2, 1, 7].item() == pytest.approx(1 - policy[2, 1].item())
+    assert softmax_score(policy)[2, 0, 7].item() == pytest.approx(-policy[2, 1].item())
+    assert softmax_score(policy)[1, 1, 7].item() == 0.0
+
+
+def shared(world, generator):
+    """A softmax policy whose four parameters are shared by all states, as a function of them, and its scores."""
+    features = torch.randn(5, 3, 4, generator=generator, dtype=F64)
+    theta = torch.randn(4, generator=generator, dtype=F64)
+
+    def policy_of(x):
+        return (features @ x).softmax(-1)
+
+    return policy_of, theta, torch.autograd.functional.jacobian(lambda x: policy_of(x).log(), theta)
+
+
+def test_policy_gradient_is_the_autograd_of_the_return(world, policy, generator):
+    logits = policy.log().requires_grad_()
+    (wanted,) = torch.autograd.grad(world.expected_return(logits.softmax(-1)), logits)
+    got = world.policy_gradient(policy, softmax_score(policy))
+    assert wanted.abs().max() > 0.01
+    assert (got - wanted.flatten()).abs().max() <= 1e-10
+    policy_of, theta, score = shared(world, generator)
+    theta.requires_grad_()
+    (wanted,) = torch.autograd.grad(world.expected_return(policy_of(theta)), theta)
+    assert (world.policy_gradient(policy_of(theta).detach(), score) - wanted).abs().max() <= 1e-10
+
+
+def test_fisher_is_its_definition_and_the_curvature_of_the_kl(world, policy, generator):
+    score, chance = softmax_score(policy), 0.2 * world.visitation(policy)
+    assert chance.sum().item() == pytest.approx(1)
+    wanted = torch.zeros(15, 15, dtype=F64)
+    for s in range(5):
+        for a in range(3):
+            wanted += chance[s] * policy[s, a] * torch.outer(score[s, a], score[s, a])
+    torch.testing.assert_close(world.fisher(policy, score), wanted, rtol=1e-12, atol=1e-15)
+    policy_of, theta, score = shared(world, generator)
+    old = policy_of(theta)
+    weight = 0.2 * world.visitation(old)
+    hessian = torch.autograd.functional.hessian(
+        lambda x: (weight.unsqueeze(-1) * old * (old / policy_of(x)).log()).sum(), theta
+    )
+    assert (world.fisher(old, score) - hessian).abs().max() <= 1e-12
+
+
+# Samples. A count of N independent trials of chance p has z = (count - N p) / sqrt(N p (1 - p)).
+
+
+def largest_z(counts, chance, number):
+    spread = (number * chance * (1 - chance)).sqrt()
+    exact = spread == 0
+    assert torch.equal(counts[exact], (number * chance)[exact])
+    return ((counts - number * chance)[~exact] / spread[~exact]).abs().max().item()
+
+
+def test_paths_follow_the_exact_distributions(world, policy):
+    episodes, steps = 20_000, 4
+    paths = world.paths(policy, episodes, steps, torch.Generator().manual_seed(3))
+    assert all(column.shape == (steps, episodes) for column in paths)
+    assert torch.equal(paths.state[1:], paths.next_state[:-1])
+    assert torch.equal(paths.reward, world.reward[paths.state, paths.action])
+    p, _ = chain(world, policy)
+    reach = world.start
+    for t in range(steps):
+        counts = torch.zeros(5, 3, 5, dtype=F64)
+        index = (paths.state[t], paths.action[t], paths.next_state[t])
+        counts.index_put_(index, torch.ones(episodes, dtype=F64), accumulate=True)
+        chance = reach[:, None, None] * policy[:, :, None] * world.transition
+        assert largest_z(counts, chance, episodes) < 5
+        reach = reach @ p
+    discount = 0.8 ** torch.arange(60, dtype=F64)
+    returns = discount @ world.paths(policy, 4000, 60, torch.Generator().manual_seed(4)).reward
+    error = returns.mean() - world.expected_return(policy)
+    assert error.abs() < 5 * returns.std() / 4000**0.5
+    assert returns.std() < 5, "or the test above could not fail"
+
+
+def test_visits_follow_the_normalized_visitation(world, policy):
+    number = 20_000
+    visits = world.visits(policy, number, torch.Generator().manual_seed(3))
+    chance = 0.2 * world.visitation(policy)
+    assert visits.shape == (number,)
+    assert largest_z(torch.bincount(visits, minlength=5).to(F64), chance, number) < 5
+    assert largest_z(torch.bincount(visits, minlength=5).to(F64), world.start, number) > 10, "the start is another"
+    assert TabularMDP.two_state(0.0).visits(torch.full((2, 2), 0.5, dtype=F64), 50, torch.Generator()).sum() == 0
+
+
+def test_first_states_and_actions_can_be_set(world, policy):
+    state, action = torch.tensor([4, 0, 2]), torch.tensor([2, 1, 0])
+    both = world.paths(policy, 3, 5, torch.Generator().manual_seed(1), state=state, action=action)
+    assert torch.equal(both.state[0], state) and torch.equal(both.action[0], action)
+    only = world.paths(policy, 3, 5, torch.Generator().manual_seed(1), state=state)
+    assert torch.equal(only.state[0], state)
+
+
+def test_equal_generators_mean_common_random_numbers(world, policy):
+    """Forcing what would have been drawn anyway changes nothing; another first action changes its own path alone."""
+
+    def paths(**first):
+        return world.paths(policy, 6, 8, torch.Generator().manual_seed(1), **first)
+
+    free = paths()
+    again = paths(state=free.state[0], action=free.action[0])
+    assert all(torch.equal(a, b) for a, b in zip(free, again, strict=True))
+    other = free.action[0].clone()
+    other[2] = (other[2] + 1) % 3
+    branched = paths(action=other)
+    kept = torch.arange(6) != 2
+    assert all(torch.equal(a[:, kept], b[:, kept]) for a, b in zip(free, branched, strict=True))
+    assert not torch.equal(free.action[:, 2], branched.action[:, 2])
+    # Two paths that meet in one state stay together: from there on they see the same numbers.
+    for t in range(1, 8):
+        if free.state[t, 2] == branched.state[t, 2]:
+            assert torch.equal(free.state[t:, 2], branched.state[t:, 2])
+
+
+def test_inverse_cdf_by_hand():
+    row = torch.tensor([0.25, 0.0, 0.5, 0.25], dtype=F64)
+    uniform = torch.tensor([0.0, 0.2499, 0.25, 0.7499, 0.75, 0.9999], dtype=F64)
+    assert inverse_cdf(row.expand(6, 4), uniform).tolist() == [0, 0, 2, 2, 3, 3]
+    assert inverse_cdf(torch.tensor([0.0, 1.0], dtype=F64), torch.tensor(0.0, dtype=F64)).item() == 1
+    short = torch.full((3,), 0.333, dtype=F64)  # sums to 0.999: the last index takes the rest
+    assert inverse_cdf(short, torch.tensor(0.9999, dtype=F64)).item() == 2
+
+
+def test_random_policies_are_policies(generator):
+    policy = random_policy(2000, 2, generator)
+    torch.testing.assert_close(policy.sum(-1), torch.ones(2000, dtype=F64))
+    assert scipy.stats.kstest(policy[:, 0].numpy(), "uniform").pvalue > 0.001
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda w, p, g: w.paths(p, 0, 3, g), r"^episodes: wanted a whole number of at least 1; got 0"),
+        (lambda w, p, g: w.paths(p, 3, 0, g), r"^steps: .*; got 0"),
+        (lambda w, p, g: w.paths(p, 3, 3, g, state=torch.zeros(2, dtype=torch.long)), r"^state: wanted shape \(3,\); got \(2,\)"),
+        (lambda w, p, g: w.paths(p, 3, 3, g, action=torch.zeros(3, 1, dtype=torch.long)), r"^action: wanted shape \(3,\); got \(3, 1\)"),
+        (lambda w, p, g: w.visits(p, 0, g), r"^count: .*; got 0"),
+    ],
+)  # fmt: skip
+def test_bad_samples_are_refused_by_name(call, message, world, policy, generator):
+    with pytest.raises(ValueError, match=message):
+        call(world, policy, generator)
