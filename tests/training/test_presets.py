@@ -11,6 +11,7 @@ import torch
 from minerva_lite import make_env, preset
 from minerva_lite.agents import AGENTS
 from minerva_lite.training.presets import PRESETS
+from minerva_lite.training.presets import TASKS as TABLE
 
 # What is promised: every algorithm on each of these. All but the first three share a family of settings.
 TASKS = [
@@ -33,6 +34,10 @@ def one(env_id: str):
 def test_the_promised_table_is_complete():
     algorithms = ("reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo")
     assert {(algorithm, env_id) for algorithm in algorithms for env_id in TASKS} - set(PRESETS) == set()
+
+
+def test_the_table_is_sorted_by_task_and_then_as_the_agents_are_listed():
+    assert list(PRESETS) == [(name, env_id) for env_id in TABLE for name in AGENTS if name in TABLE[env_id]]
 
 
 @pytest.mark.parametrize("key", sorted(PRESETS), ids="-".join)
