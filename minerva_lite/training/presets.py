@@ -248,7 +248,8 @@ BODY = {
         ),
         total_steps=1_000_000,
     ),
-    # RL Zoo's for PyBullet's HalfCheetah (8 steps, lam 0.9, a rate of 1e-3 falling to 0), by Adam, on 8 environments for 4.
+    # RL Zoo's for PyBullet's HalfCheetah (8 steps, lam 0.9, a rate of 1e-3 falling to 0), by Adam, on 8 environments
+    # where it has 4.
     "a2c": Preset(
         A2CConfig(
             num_envs=8,
@@ -292,9 +293,9 @@ BODY = {
         ),
         total_steps=1_001_472,
     ),
-    # Retrace along four steps, 32 sequences a batch. Without the penalty the means leave [-1, 1], where the clipped Q is
-    # flat, and dm_control, which charges nothing for torque, never calls them back (Acme turns it on too). One learner
-    # step for four of the environment: a laptop then needs some 15 minutes, 40 for a humanoid.
+    # Retrace along four steps, 32 sequences a batch. Without the penalty the means leave [-1, 1], where the clipped Q
+    # is flat, and dm_control, which charges nothing for torque, never calls them back (Acme turns it on too). One
+    # learner step for four of the environment: a laptop then needs some 15 minutes, 40 for a humanoid.
     "mpo": Preset(
         MPOConfig(
             num_envs=8,
@@ -369,7 +370,7 @@ TASKS = {
     "dm_control/humanoid/walk": HUMANOID,
     "dm_control/humanoid/run": HUMANOID,
 }
-# What `preset` looks up: settings of one's own are another line of it.
+# `preset` looks here; settings of your own are one more entry: PRESETS["ppo", "MyEnv-v0"] = Preset(…).
 PRESETS: dict[tuple[str, str], Preset] = {
     (algorithm, env_id): settings for env_id, kept in TASKS.items() for algorithm, settings in kept.items()
 }
