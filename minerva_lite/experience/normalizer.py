@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -14,6 +16,10 @@ class Normalizer(nn.Module):
     `normalize` only reads; only `absorb` moves the statistics, and never in eval mode (`normalizer.eval()`).
     Until the first `absorb` it leaves data as they are but for the clipping.
     """
+
+    mean: Tensor  # [*shape]
+    var: Tensor  # [*shape]
+    count: Tensor  # [] rows absorbed so far
 
     def __init__(self, shape: tuple[int, ...] = (), clip: float = 10.0, eps: float = 1e-8):
         super().__init__()
@@ -52,6 +58,8 @@ class RewardScaler(nn.Module):
     The running return starts afresh with each episode and uses the agent's own gamma.
     """
 
+    running: Tensor  # [B] discounted return of the episode in progress, one an environment
+
     def __init__(self, gamma: float, clip: float = 10.0):
         super().__init__()
         require_unit_interval(gamma=gamma)
@@ -83,7 +91,7 @@ class RewardScaler(nn.Module):
         self.running.copy_(running)
         self.stats.absorb(returns if real is None else returns[real])
 
-    def _load_from_state_dict(self, state_dict, prefix, *args):
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         # The number of environments is a property of the run, so the buffer takes the saved length.
         saved = state_dict.get(prefix + "running")
         if saved is not None:

@@ -10,7 +10,8 @@ import torch
 from torch import Generator, Tensor
 
 from ..checks import require_count
-from ..worlds.spec import Step
+from ..worlds.spec import Step, VectorEnv
+from ..worlds.torch_native import TorchEnv
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,9 @@ class Rollout:
     next_obs: Tensor  # [T, B, O]  s_{t+1}, raw
     terminated: Tensor  # [T, B] bool
     truncated: Tensor  # [T, B] bool
-    restart_weight: Tensor | None = None  # [T, B] 1, or 0 for a row that is no real transition; None: all are real
+    # [T, B] 1, or 0 for a phantom row: no transition but the reset that next-step autoreset puts after an end. Its
+    # action was ignored, its reward is 0, its next_obs the first of the new episode. None: all rows are real.
+    restart_weight: Tensor | None = None
 
     @property
     def ended(self) -> Tensor:
@@ -43,7 +46,7 @@ class Rollout:
 
     @property
     def num_steps(self) -> int:
-        """Environment steps that were taken for these data."""
+        """Environment steps that were taken for these data, phantom rows among them."""
         return self.reward.numel()
 
     @property
@@ -62,17 +65,19 @@ class Rollout:
         return self.ended.cumsum(0) - self.ended.long() == 0
 
 
-def collect(agent: Any, env: Any, obs: Tensor, steps: int) -> tuple[Rollout, Tensor]:
+def collect(
+    agent: Any, env: VectorEnv, obs: Tensor, steps: int, watch: Callable[[], None] | None = None
+) -> tuple[Rollout, Tensor]:
     """Let `agent` act `steps` times in every environment, from `obs` [B, O]; the rollout, and the next obs.
 
     One batched policy call a step; log-probabilities are computed once, for the whole rollout, from the
-    parameters that were acted on. Raises ValueError: fewer than one step.
+    parameters that were acted on. watch: called before every step. Raises ValueError: fewer than one step.
     """
     require_count(steps=steps)
-    return _walk(agent, env, obs, steps, lambda alive: False)
+    return _walk(agent, env, obs, steps, lambda alive: False, watch)
 
 
-def collect_episodes(agent: Any, env: Any, max_steps: int) -> tuple[Rollout, Tensor]:
+def collect_episodes(agent: Any, env: VectorEnv, max_steps: int) -> tuple[Rollout, Tensor]:
     """Reset every environment and act until each has finished an episode, `max_steps` times at most.
 
     The rows of second episodes are in the rollout too; `Rollout.first_episode` tells them apart. Keeping only first
@@ -84,16 +89,30 @@ def collect_episodes(agent: Any, env: Any, max_steps: int) -> tuple[Rollout, Ten
 
 
 @torch.no_grad()
-def _walk(agent: Any, env: Any, obs: Tensor, steps: int, enough: Callable[[Tensor], bool]) -> tuple[Rollout, Tensor]:
+def _walk(
+    agent: Any,
+    env: VectorEnv,
+    obs: Tensor,
+    steps: int,
+    enough: Callable[[Tensor], bool],
+    watch: Callable[[], None] | None = None,
+) -> tuple[Rollout, Tensor]:
     """Act at most `steps` times, and until `enough(environments still in their first episode)`."""
     columns: list[tuple[Tensor, ...]] = []
     params_at: list[tuple[Tensor, ...]] = []
+    phantoms: list[Tensor] = []
     alive = torch.ones(len(obs), dtype=torch.bool, device=obs.device)
-    move = _compiled_move if getattr(agent, "compiles", False) and hasattr(env, "arrive") else _move
     for _ in range(steps):
-        action, params, step = move(agent, env, obs)
+        if watch:
+            watch()
+        if isinstance(env, TorchEnv) and getattr(agent, "compiles", False):
+            action, params, step = _compiled_move(agent, env, obs)
+        else:
+            action, params, step = _move(agent, env, obs)
         columns.append((obs, action, step.reward, step.next_obs, step.terminated, step.truncated))
         params_at.append(params)
+        if step.phantom is not None:
+            phantoms.append(step.phantom)
         obs = step.obs
         alive = alive & ~(step.terminated | step.truncated)
         if enough(alive):
@@ -110,18 +129,19 @@ def _walk(agent: Any, env: Any, obs: Tensor, steps: int, enough: Callable[[Tenso
             next_obs=next_obs,
             terminated=terminated,
             truncated=truncated,
+            restart_weight=(~torch.stack(phantoms)).to(reward.dtype) if phantoms else None,
         ),
         obs,
     )
 
 
-def _move(agent: Any, env: Any, obs: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Step]:
+def _move(agent: Any, env: VectorEnv, obs: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Step]:
     """One step of every environment: action, the parameters it was drawn from, and what came of it."""
     action, params = agent.act(obs)
     return action, params, env.step(agent.policy.to_env(action))
 
 
-def _compiled_move(agent: Any, env: Any, obs: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Step]:
+def _compiled_move(agent: Any, env: TorchEnv, obs: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Step]:
     """The same by one compiled function, all that is random drawn before it and in the same order."""
     noise = agent.policy.noise(len(obs), agent.generator)
     action, params, step, env.state, env.elapsed = agent.act_and_step(

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..checks import require_count, require_one_of
 from ..formulas.returns import discounted_returns
+from ..worlds.spec import BranchingEnv, VectorEnv
 from .rollout import Rollout, collect
 
 
@@ -46,7 +47,7 @@ class Vine:
 @torch.no_grad()
 def collect_vine(
     agent: Any,
-    env: Any,
+    env: VectorEnv,
     obs: Tensor,
     *,
     trunk_steps: int,
@@ -68,13 +69,14 @@ def collect_vine(
     """
     require_count(trunk_steps=trunk_steps, states=states, actions=actions, branch_steps=branch_steps)
     require_one_of(("policy", "uniform"), proposal=proposal)
-    if not hasattr(env, "branch"):
+    if not isinstance(env, BranchingEnv):
         raise ValueError(
             f"env: wanted an environment whose state can be set, for vine sampling; {type(env).__name__} has none"
         )
     memory: list[tuple[Tensor, Tensor]] = []
-    env = _Remembering(env, memory)
-    trunk, next_obs = collect(agent, env, obs, trunk_steps)
+    trunk, next_obs = collect(
+        agent, env, obs, trunk_steps, watch=lambda: memory.append((env.state.clone(), env.elapsed.clone()))
+    )
     visited, elapsed = (torch.stack(column).flatten(0, 1) for column in zip(*memory, strict=True))
     if states > len(visited):
         raise ValueError(f"states: wanted at most the {len(visited)} states of the trunk; got {states}")
@@ -101,17 +103,6 @@ def collect_vine(
     return vine, next_obs
 
 
-class _Remembering:
-    """An environment that notes its state before every step."""
-
-    def __init__(self, env: Any, memory: list[tuple[Tensor, Tensor]]):
-        self.env, self.branch, self.memory = env, env.branch, memory
-
-    def step(self, action: Tensor) -> Any:
-        self.memory.append((self.env.state.clone(), self.env.elapsed.clone()))
-        return self.env.step(action)
-
-
 def _propose(agent: Any, params: tuple[Tensor, ...], actions: int, proposal: str) -> tuple[Tensor, Tensor]:
     """First actions [N, K, ...] and their log-probabilities [N, K] under the proposal."""
     policy, count = agent.policy, agent.spec.num_actions
@@ -132,7 +123,7 @@ def _propose(agent: Any, params: tuple[Tensor, ...], actions: int, proposal: str
     return policy.from_env(2.0 * unit - 1.0), torch.full_like(flat[..., 0], -flat.shape[-1] * math.log(2.0))
 
 
-def _branch_return(agent: Any, world: Any, action: Tensor, steps: int) -> Tensor:
+def _branch_return(agent: Any, world: VectorEnv, action: Tensor, steps: int) -> Tensor:
     """Discounted return [N] of each environment's episode from its first action on, bootstrapped where cut."""
     columns = []
     for _ in range(steps):

@@ -20,13 +20,14 @@ from tqdm.auto import tqdm
 
 from ..agents.guard import floats, give_up
 from ..checks import require_count
+from ..worlds.spec import VectorEnv
 from .checkpoints import fitting, read, require_place, save
 from .evaluation import History, evaluate
 
 
 def train(
     agent: Any,
-    env: Any,
+    env: VectorEnv,
     total_steps: int,
     *,
     eval_every: int | None = None,
@@ -94,7 +95,7 @@ def train(
     return history
 
 
-def _require_fit(agent: Any, env: Any, total_steps: int) -> None:
+def _require_fit(agent: Any, env: VectorEnv, total_steps: int) -> None:
     """Raise ValueError unless the budget holds a rollout and the environment is the one the agent was made for."""
     config = agent.config
     if total_steps < config.batch_size:
@@ -153,7 +154,7 @@ def _passed(before: int, after: int, every: int) -> bool:
 class _Run:
     """Where a training stands, and its files."""
 
-    def __init__(self, path: str | Path | None, agent: Any, env: Any, total_steps: int):
+    def __init__(self, path: str | Path | None, agent: Any, env: VectorEnv, total_steps: int):
         self.path, self.agent, self.env, self.total_steps = Path(path) if path else None, agent, env, total_steps
         self.history, self.steps, self.seconds, self.stopped, self.refused = History(), 0, 0.0, False, 0.0
         self.best = self.path and self.path.with_name(f"{self.path.stem}.best{self.path.suffix}")
@@ -213,7 +214,7 @@ class _Run:
             return self.env.reset()
         try:
             self.env.load_state_dict(told["env"])
-        except (AttributeError, KeyError) as error:
+        except (NotImplementedError, KeyError) as error:
             raise ValueError(
                 f"checkpoint: wanted the state of a {type(self.env).__name__}; {self.path.name} holds that of another "
                 "back end: name the one it was saved with"

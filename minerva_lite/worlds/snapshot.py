@@ -110,8 +110,8 @@ def _load(value: Any, saved: Saved, seen: set[int]) -> Any:
             told = saved[name].numpy()
             if told.shape == array.shape and not np.array_equal(told, array, equal_nan=told.dtype.kind == "f"):
                 array[...] = told
-    elif _physics(value):
-        for part, told in zip(_physics(value), saved["physics"], strict=True):
+    elif physics := _physics(value):
+        for part, told in zip(physics, saved["physics"], strict=True):
             _load(part, told, seen)
     elif _nested(value):
         if id(value) not in seen:
@@ -124,9 +124,9 @@ def _load(value: Any, saved: Saved, seen: set[int]) -> Any:
         old = value if isinstance(value, (list, tuple)) and len(value) == len(saved) else [None] * len(saved)
         return type(saved)(_load(o, x, seen) for o, x in zip(old, saved, strict=True))
     elif isinstance(saved, dict):
-        old = value if isinstance(value, dict) else {}
-        kept = {name: x for name, x in old.items() if _static(x)}
-        return kept | {name: _load(old.get(name), x, seen) for name, x in saved.items()}
+        there = value if isinstance(value, dict) else {}
+        kept = {name: x for name, x in there.items() if _static(x)}
+        return kept | {name: _load(there.get(name), x, seen) for name, x in saved.items()}
     else:
         return saved
     return value

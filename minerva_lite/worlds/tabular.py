@@ -115,7 +115,8 @@ class TabularMDP:
     def value(self, policy: Tensor) -> Tensor:
         """V^pi(s), [S]: the solution of Bellman's equation. Differentiable in the policy."""
         chain, reward = self.averaged(policy)
-        return torch.linalg.solve(torch.eye(len(reward), dtype=reward.dtype) - self.gamma * chain, reward)
+        value: Tensor = torch.linalg.solve(torch.eye(len(reward), dtype=reward.dtype) - self.gamma * chain, reward)
+        return value
 
     def q_value(self, policy: Tensor) -> Tensor:
         """Q^pi(s, a), [S, A]."""
@@ -128,7 +129,9 @@ class TabularMDP:
     def visitation(self, policy: Tensor) -> Tensor:
         """Discounted visitation sum_t gamma^t P(s_t = s), [S]: not normalized, it sums to 1 / (1 - gamma)."""
         chain, _ = self.averaged(policy)
-        return torch.linalg.solve(torch.eye(len(chain), dtype=chain.dtype) - self.gamma * chain.T, self.start)
+        identity = torch.eye(len(chain), dtype=chain.dtype)
+        visits: Tensor = torch.linalg.solve(identity - self.gamma * chain.T, self.start)
+        return visits
 
     def expected_return(self, policy: Tensor) -> Tensor:
         """J(pi), scalar: the mean of V^pi over the start. Differentiable in the policy."""

@@ -38,6 +38,19 @@ class TorchEnv:
         self.num_envs, self.device, self.dtype, self.stagger = num_envs, torch.device(device), dtype, stagger
         self.generator = Generator(device=self.device).manual_seed(seed)
         self._bounds: dict[tuple[float, ...], Tensor] = {}
+        self.state = self.elapsed = torch.empty(0, device=self.device)  # none before the first reset
+
+    def initial(self) -> Tensor:
+        """First states of new episodes, one for each environment: [B, S]."""
+        raise NotImplementedError
+
+    def observe(self, state: Tensor) -> Tensor:
+        """What is seen of `state` [B, S]: [B, O]."""
+        raise NotImplementedError
+
+    def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Successors [B, S], rewards [B] and who is in a terminal state [B] bool. Pure: it changes nothing."""
+        raise NotImplementedError
 
     def reset(self) -> Tensor:
         """Start new episodes everywhere: the first observations [B, O].
@@ -62,7 +75,7 @@ class TorchEnv:
                 raise ValueError(
                     f"action: wanted whole numbers from 0 to {self.spec.num_actions - 1}; got {low} to {high}"
                 )
-        if not hasattr(self, "state"):
+        if len(self.state) != self.num_envs:
             raise RuntimeError("step: wanted reset() first; there is no state yet")
         successor, reward, terminated = self.advance(self.state, action)
         # Fresh states are drawn at every step, used or not: asking whether one is needed would wait for the device.
@@ -89,6 +102,9 @@ class TorchEnv:
         """Go on from a state that an environment of the same making saved."""
         self.state, self.elapsed = (state[name].to(self.device, copy=True) for name in ("state", "elapsed"))
         self.generator.set_state(state["generator"].cpu())
+
+    def close(self) -> None:
+        """Nothing is held that would have to be let go."""
 
     def branch(self, state: Tensor, elapsed: Tensor, seed: int) -> TorchEnv:
         """A copy with one environment a row of `state` [N, S] and `elapsed` [N], its random numbers from `seed`."""
@@ -162,7 +178,15 @@ class TabularEnv(TorchEnv):
 
     state_dim = 1
 
-    def __init__(self, mdp: TabularMDP, num_envs: int, *, max_steps: int, seed: int = 0, dtype=torch.float64):
+    def __init__(
+        self,
+        mdp: TabularMDP,
+        num_envs: int,
+        *,
+        max_steps: int,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float64,
+    ):
         require_count(max_steps=max_steps)
         super().__init__(num_envs, seed=seed, dtype=dtype)
         self.mdp, self.max_steps = mdp, max_steps
@@ -186,4 +210,4 @@ class TabularEnv(TorchEnv):
         return inverse_cdf(probability, uniform).unsqueeze(-1)
 
 
-TORCH_ENVS = {env.spec.env_id: env for env in (TorchPendulum, TorchCartPole)}
+TORCH_ENVS: dict[str, type[TorchEnv]] = {env.spec.env_id: env for env in (TorchPendulum, TorchCartPole)}
