@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ..checks import require_count, require_one_of
 from ..formulas.returns import discounted_returns
-from ..worlds.spec import BranchingEnv, VectorEnv
-from .rollout import Rollout, collect
+from ..worlds.spec import BranchingEnv, Step, VectorEnv
+from .rollout import Actor, Rollout, _move, collect
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,12 @@ def collect_vine(
             f"env: wanted an environment whose state can be set, for vine sampling; {type(env).__name__} has none"
         )
     memory: list[tuple[Tensor, Tensor]] = []
-    trunk, next_obs = collect(
-        agent, env, obs, trunk_steps, watch=lambda: memory.append((env.state.clone(), env.elapsed.clone()))
-    )
+
+    def remembered(agent: Actor, env: BranchingEnv, obs: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Step]:
+        memory.append((env.state.clone(), env.elapsed.clone()))
+        return _move(agent, env, obs)
+
+    trunk, next_obs = collect(agent, env, obs, trunk_steps, remembered)
     visited, elapsed = (torch.stack(column).flatten(0, 1) for column in zip(*memory, strict=True))
     if states > len(visited):
         raise ValueError(f"states: wanted at most the {len(visited)} states of the trunk; got {states}")

@@ -15,7 +15,7 @@ import gymnasium as gym
 import torch
 
 from ..agents import AGENTS
-from ..agents.optimizers import pick_device
+from ..agents.base import pick_device
 from ..worlds.spec import EnvSpec
 
 FORMAT = 3  # 1 had no training; 1 and 2 are of version 0.1, whose settings and networks differ from these

@@ -1,4 +1,4 @@
-"""The loop and the evaluation."""
+"""The loop: collect, update, evaluate, save."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ import torch
 from tqdm.asyncio import tqdm_asyncio
 from tqdm.auto import tqdm
 
-from ..agents.guard import floats, give_up
+from ..agents.base import give_up
 from ..checks import require_count
 from ..worlds.spec import VectorEnv
 from .checkpoints import fitting, read, require_place, save
 from .evaluation import History, evaluate
+from .gpu import Plain, accelerate, floats
 
 
 def train(
@@ -61,13 +62,14 @@ def train(
     _require_fit(agent, env, total_steps)
     eval_every = eval_every or max(1, total_steps // 20)
     require_place(checkpoint=checkpoint)
-    run = _Run(checkpoint, agent, env, total_steps)
+    runner = accelerate(agent)
+    run = _Run(checkpoint, runner, env, total_steps)
     obs, history = run.begin(resume), run.history
-    with _bar(run, progress) as bar, _memory_hint(agent), _finish_the_update() as interrupted:
+    with runner, _bar(run, progress) as bar, _memory_hint(agent), _finish_the_update() as interrupted:
         while run.steps < total_steps and not run.stopped:
             start = time.perf_counter()
-            rollout, obs = agent.collect(env, obs)
-            figures = agent.update(rollout, progress=min(1.0, run.steps / total_steps))
+            rollout, obs = runner.collect(env, obs)
+            figures = runner.update(rollout, progress=min(1.0, run.steps / total_steps))
             told = floats(figures | {"train/reward_mean": rollout.reward.mean()})
             run.seconds += time.perf_counter() - start
             before, run.steps = run.steps, run.steps + rollout.num_steps
@@ -154,8 +156,9 @@ def _passed(before: int, after: int, every: int) -> bool:
 class _Run:
     """Where a training stands, and its files."""
 
-    def __init__(self, path: str | Path | None, agent: Any, env: VectorEnv, total_steps: int):
-        self.path, self.agent, self.env, self.total_steps = Path(path) if path else None, agent, env, total_steps
+    def __init__(self, path: str | Path | None, runner: Plain, env: VectorEnv, total_steps: int):
+        self.path, self.runner, self.agent = Path(path) if path else None, runner, runner.agent
+        self.env, self.total_steps = env, total_steps
         self.history, self.steps, self.seconds, self.stopped, self.refused = History(), 0, 0.0, False, 0.0
         self.best = self.path and self.path.with_name(f"{self.path.stem}.best{self.path.suffix}")
         self.saved: int | None = None  # steps of the checkpoint that stands in the file
@@ -176,7 +179,7 @@ class _Run:
     def write(self, path: Path, training: dict[str, Any] | None = None) -> None:
         """Save the agent. Raises FloatingPointError: it has diverged; the message says what is left of the run."""
         try:
-            save(self.agent, path, training)
+            save(self.runner, path, training)
         except FloatingPointError as error:
             kept = f"{self.path} holds the last good checkpoint, of {self.saved} steps"
             left = ["no good checkpoint was written" if self.saved is None else kept]
@@ -201,7 +204,7 @@ class _Run:
         self.require_same(saved)
         told = saved["training"]
         with fitting(self.path, self.agent.name):
-            self.agent.load_state_dict(saved["state"])
+            self.runner.load_state_dict(saved["state"])
         for leftover in self.path.parent.glob(f"{self.path.name}*.part"):  # of a process killed while it wrote
             leftover.unlink()
         self.steps, self.seconds, self.stopped = told["steps"], told["seconds"], told["stopped"]
