@@ -20,13 +20,14 @@ from minerva_lite.training.evaluation import evaluate
 from minerva_lite.training.loop import train
 from minerva_lite.worlds.envs import make_env
 
+OTHERS = {"num_envs": 3, "rollout_steps": 16}
 SMALL = {
     "reinforce": {"num_envs": 3, "rollout_steps": 20, "whole_episodes": False},
     "a2c": {"num_envs": 3, "rollout_steps": 8},
-    "trpo": {"num_envs": 3, "rollout_steps": 16, "normalize_obs": True},
-    "ppo": {"num_envs": 3, "rollout_steps": 16, "minibatch_size": 16, "epochs": 2, "normalize_obs": True, "normalize_reward": True},
+    "trpo": OTHERS | {"normalize_obs": True},
+    "ppo": OTHERS | {"minibatch_size": 16, "epochs": 2, "normalize_obs": True, "normalize_reward": True},
     "mpo": {"num_envs": 3, "rollout_steps": 4, "warmup_steps": 24, "minibatch_size": 8, "learner_steps": 3, "replay_steps": 120, "normalize_obs": True},
-    "vmpo": {"num_envs": 3, "rollout_steps": 16, "inner_steps": 3, "target_period": 2, "normalize_reward": True},
+    "vmpo": OTHERS | {"inner_steps": 3, "target_period": 2, "normalize_reward": True},
 }  # fmt: skip
 STEPS = 600
 
@@ -34,8 +35,9 @@ STEPS = 600
 def new(name: str, env_id: str = "Pendulum-v1", backend: str = "auto"):
     """An agent and its environments, as a fresh process would make them."""
     kind, settings = AGENTS[name]
-    env = make_env(env_id, SMALL[name]["num_envs"], backend=backend, seed=1)
-    return kind(settings(hidden=(8,), **SMALL[name]), env.spec, seed=2, device="cpu"), env
+    small = SMALL.get(name, OTHERS)
+    env = make_env(env_id, small["num_envs"], backend=backend, seed=1)
+    return kind(settings(hidden=(8,), **small), env.spec, seed=2, device="cpu"), env
 
 
 def leaves(thing, path=""):

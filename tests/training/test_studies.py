@@ -211,7 +211,7 @@ def test_a_study_that_was_killed_ends_like_one_that_was_not(unbroken, tiny, tmp_
 def test_bad_studies_are_refused_before_anything_is_written(tmp_path):
     path = tmp_path / "study.csv"
     for wanted, bad in (
-        ("algorithm: wanted one of reinforce, a2c, trpo, ppo, mpo, vmpo; got 'dqn'", {"algorithms": ["ppo", "dqn"]}),
+        (f"algorithm: wanted one of {', '.join(AGENTS)}; got 'dqn'", {"algorithms": ["ppo", "dqn"]}),
         ("jobs: wanted a whole number of at least 1; got 0", {"jobs": 0}),
         ("preset: wanted one of", {"env_ids": ["Walker-v0"]}),
         (r"variants\[1\]: wanted one of preset, ", {"variants": ["preset", "magic"]}),
