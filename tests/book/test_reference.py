@@ -70,7 +70,7 @@ def test_every_public_module_stands_on_one_api_page():
     assert sorted(listed) == sorted(set(listed)) and public <= set(listed)
 
 
-def test_the_law_of_the_formula_checks_is_the_notations():
+def test_symbols_of_the_formula_checks_have_the_names_of_the_notation():
     rows = [line for line in (BOOK / "notation.md").read_text("utf8").splitlines() if line.startswith("| $")]
     squeezed = [(re.sub(r"[\s{}]", "", row), row) for row in rows]
     for symbol, spec in DATA.items():

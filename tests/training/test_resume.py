@@ -111,7 +111,7 @@ def test_environments_go_on_where_they_stood(env_id, backend, tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["parallel", "envpool"])
-def test_where_no_state_can_be_saved_fresh_episodes_are_started_and_named(backend, tmp_path):
+def test_a_run_resumed_without_environment_state_starts_fresh_episodes_and_warns(backend, tmp_path):
     where = {"env_id": "CartPole-v1", "backend": backend}
     with pytest.raises(Killed):
         run("a2c", tmp_path / "run.pt", 300, **where)
@@ -121,7 +121,7 @@ def test_where_no_state_can_be_saved_fresh_episodes_are_started_and_named(backen
     assert history.updates[-1]["steps"] == STEPS
 
 
-def test_what_cannot_be_saved_is_not_saved_by_half():
+def test_an_environment_with_an_unknown_attribute_saves_no_state_at_all():
     env = make_env("CartPole-v1", 2, backend="gymnasium")
     env.reset()
     assert env.state_dict() is not None

@@ -182,7 +182,7 @@ def test_a_gif_keeps_the_time_of_an_environment_faster_than_a_gif(tmp_path):
         ("GrayBreaksWhenFilmed-v0", {}, RuntimeError, "^broken$"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_filmed_is_named_and_an_older_film_stays(env_id, arguments, kind, message, tmp_path):
+def test_a_film_that_fails_names_the_cause_and_keeps_the_older_file(env_id, arguments, kind, message, tmp_path):
     (tmp_path / "film.mp4").write_bytes(b"older")
     path = tmp_path / arguments.pop("path", "film.mp4")
     with pytest.raises(kind, match=message):
@@ -199,7 +199,7 @@ def test_a_failure_of_ffmpeg_names_the_film_and_leaves_no_half_of_it(tmp_path, m
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is a display")
-def test_drawing_without_a_display_is_chosen_where_nothing_else_is_and_taken_back(monkeypatch):
+def test_without_a_display_drawing_variables_are_set_and_then_restored(monkeypatch):
     names = ("MUJOCO_GL", "SDL_VIDEODRIVER", "DISPLAY", "WAYLAND_DISPLAY")
 
     def seen(**variables):

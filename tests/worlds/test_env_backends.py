@@ -80,7 +80,7 @@ def test_an_episode_of_dm_control_is_cut_never_terminated():
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "HalfCheetah-v5"])
-def test_processes_of_their_own_change_no_number(env_id):
+def test_the_parallel_back_end_gives_the_same_numbers(env_id):
     one, many = (make_env(env_id, 3, backend=name, seed=2, dtype=F64) for name in ("gymnasium", "parallel"))
     assert torch.equal(one.reset(), many.reset()) and one.spec == many.spec
     ends = 0

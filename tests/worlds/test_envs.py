@@ -340,7 +340,7 @@ def branchable(name: str, num_envs: int):
 
 
 @pytest.mark.parametrize("name", [*TORCH_ENVS, "tabular"])
-def test_a_branch_starts_where_it_is_told_and_leaves_the_original_alone(name):
+def test_a_branch_starts_in_the_given_states_and_leaves_the_original_unchanged(name):
     env = branchable(name, 3)
     env.reset()
     for _ in range(4):
