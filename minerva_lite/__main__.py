@@ -14,7 +14,7 @@ import torch
 import tyro
 
 from .agents import AGENTS
-from .agents.optimizers import pick_device
+from .agents.base import pick_device
 from .training.checkpoints import load, require_place
 from .training.evaluation import evaluate
 from .training.loop import train

@@ -1,41 +1,44 @@
-"""Advantage actor-critic, synchronous (Mnih et al. 2016, arXiv:1602.01783), readable top to bottom."""
+"""Advantage actor-critic, synchronous (Mnih et al. 2016, arXiv:1602.01783)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 
+from ..experience.rollout import Batch
 from ..formulas.objectives import normalize_advantage, policy_gradient_loss, value_loss
-from .on_policy import GradientConfig, OnPolicyAgent
+from .on_policy import GradientAgent, GradientConfig
+from .settings import count
 
 
 @dataclass(frozen=True)
 class A2CConfig(GradientConfig):
-    """Settings of A2C: those of every on-policy agent, with short rollouts."""
+    """Settings of A2C: those of every agent with one loss, and short rollouts."""
 
-    rollout_steps: int = 16  # steps of each environment between two updates, T
+    rollout_steps: int = count(16)  # steps of each environment between two updates, T
     normalize_advantage: bool = False  # shift and scale the advantages of each rollout
 
 
-class A2CAgent(OnPolicyAgent):
-    """A policy and a critic, one gradient step of `loss` a rollout. `act`, `update`, `state_dict`; see `A2CConfig`."""
+class A2CAgent(GradientAgent[Batch]):
+    """A policy and a critic that take one gradient step of `loss` per rollout."""
 
     name = "a2c"
+    config: A2CConfig
 
-    def loss(self, batch: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-        """The scalar to descend, and its parts."""
-        params = self.policy(batch["obs"])
-        policy_loss = self.policy_loss(self.policy.log_prob(params, batch["action"]), batch["advantage"])
-        critic_loss = value_loss(self.critic(batch["obs"]), batch["value_target"])
-        entropy = self.policy.entropy(params, self.generator) if self.config.entropy_coef else None
-        parts = {"loss/policy": policy_loss.detach(), "loss/value": critic_loss.detach()}
-        return self.total_loss(policy_loss, critic_loss, entropy), parts
-
-    def policy_loss(self, log_prob: Tensor, advantage: Tensor) -> Tensor:
-        if self.config.normalize_advantage:  # else A' is A
-            # LaTeX: A_t' = \frac{A_t - \operatorname{mean}_t A_t}{\operatorname{std}_t A_t + 10^{-8}}
-            advantage = normalize_advantage(advantage)
+    def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The scalar to descend on N rows, and its parts."""
+        c = self.config
+        params = self.policy(batch.obs)
+        log_prob = self.policy.log_prob(params, batch.action)
+        advantage = normalize_advantage(batch.advantage) if c.normalize_advantage else batch.advantage
         # LaTeX: L^\pi = -\operatorname{mean}_t \left[ \mathrm{sg}(A_t') \log \pi_\theta(a_t \mid s_t) \right]
-        return policy_gradient_loss(log_prob, advantage)
+        policy_loss = policy_gradient_loss(log_prob, advantage)
+        critic_loss = value_loss(self.critic(batch.obs), batch.value_target)
+        # LaTeX: L = L^\pi + c_V L^V
+        loss = policy_loss + c.vf_coef * critic_loss
+        if c.entropy_coef:
+            entropy = self.policy.entropy(params, self.generator)
+            # LaTeX: L' = L - c_H \operatorname{mean}_t H_t
+            loss = loss - c.entropy_coef * entropy.mean()
+        return loss, {"loss/policy": policy_loss.detach(), "loss/value": critic_loss.detach()}

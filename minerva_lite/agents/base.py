@@ -1,6 +1,6 @@
-"""What every agent shares: acting, the door for a batch, saving.
+"""What every agent shares: acting, the check of a rollout before anything learns from it, saving.
 
-An algorithm builds its networks, says by `check` what data it takes, and learns in `improve`.
+An algorithm builds its networks in `make_modules`, what learns them in `setup`, and learns from a rollout in `improve`.
 """
 
 from __future__ import annotations
@@ -13,20 +13,84 @@ from torch import Generator, Tensor, nn
 
 from ..checks import require_bool, require_dtype, require_shape, require_unit_interval
 from ..experience.normalizer import Normalizer
-from ..experience.rollout import Rollout
-from ..worlds.spec import EnvSpec, Step
-from .guard import MaskedGuard, NonFiniteGuard
-from .networks import CategoricalPolicy, GaussianPolicy, Params, SquashedGaussianPolicy
-from .on_device import DeviceLoop
-from .optimizers import pick_device
+from ..worlds.spec import EnvSpec, VectorEnv
+from .networks import CategoricalPolicy, GaussianPolicy, Params, Policy, SquashedGaussianPolicy
+from .settings import CollectSettings
+
+MAX_SKIPS = 3
+
+
+class NonFiniteGuard:
+    """Refuses a batch with a NaN or an infinity before any parameter moves, and counts the refusals by name."""
+
+    def __init__(self) -> None:
+        self.skipped: dict[str, int] = {}
+        self.in_a_row = 0
+
+    def refuses(self, **tensors: Tensor) -> str | None:
+        """The name of the first tensor that is not finite, or None.
+
+        Raises FloatingPointError: three batches in a row were refused.
+        """
+        # One question for all of them: on a GPU each would wait for the device.
+        finite = torch.stack([torch.isfinite(tensor).all() for tensor in tensors.values()]).tolist()
+        bad = [name for name, is_finite in zip(tensors, finite, strict=True) if not is_finite]
+        if not bad:
+            self.in_a_row = 0
+            return None
+        self.skipped[bad[0]] = self.skipped.get(bad[0], 0) + 1
+        self.in_a_row += 1
+        give_up(self.in_a_row, self.skipped, bad[0])
+        return bad[0]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"skipped": dict(self.skipped), "skipped_in_a_row": self.in_a_row}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.skipped, self.in_a_row = dict(state["skipped"]), state["skipped_in_a_row"]
+
+
+def give_up(in_a_row: int, skipped: dict[str, int], name: str) -> None:
+    """Raise FloatingPointError if so many refusals in a row say that the training is over."""
+    if in_a_row >= MAX_SKIPS:
+        raise FloatingPointError(f"{name}: not finite in {MAX_SKIPS} batches in a row; refused so far: {skipped}")
+
+
+def pick_device(device: str | torch.device = "auto") -> torch.device:
+    """`auto` takes CUDA, then MPS, then the CPU.
+
+    Raises ValueError: the device named is none, or is not here.
+    """
+    if device != "auto":
+        try:
+            named = torch.device(device)
+            torch.empty(0, device=named)  # a name of torch's says nothing about what is here
+        except (AssertionError, ImportError, RuntimeError) as error:  # torch tells it in all three ways
+            here = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+            here += ["mps"] if torch.backends.mps.is_available() else []
+            why = str(error).splitlines()[0].split(". ")[0]
+            raise ValueError(
+                f"device: wanted auto or one that is here, {', '.join(here)}; got {str(device)!r} ({why})"
+            ) from error
+        return named
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    if torch.backends.mps.is_available():
+        return torch.device("mps")
+    return torch.device("cpu")
 
 
 class Agent:
-    """A policy with its data's guard; an algorithm gives `name`, `make_modules` and `improve`."""
+    """A policy that collects rollouts and learns from them.
+
+    config: the algorithm's settings. spec: what to know of the environment. seed: of the first weights and of all that
+    the agent draws. device: `auto`, or one of torch's names. dtype: of networks and data. compile: let `train` trace
+    and fuse this agent's functions (`training.gpu`); by itself an agent always runs plainly.
+    """
 
     name: str
-    policy: nn.Module
-    counted: tuple[str, ...] = ()  # attributes in which an update keeps plain numbers, dotted
+    config: CollectSettings
+    policy: Policy
 
     def __init__(
         self,
@@ -38,7 +102,7 @@ class Agent:
         dtype: torch.dtype = torch.float32,
         compile: bool = False,
     ):
-        self.config, self.spec, self.dtype, self.compiles = config, spec, dtype, compile
+        self.config, self.spec, self.dtype, self.compile = config, spec, dtype, compile
         self.device = pick_device(device)
         self.obs_normalizer = Normalizer((spec.obs_dim,))
         # Weights are drawn on the CPU, so that every device starts from the same ones.
@@ -47,35 +111,17 @@ class Agent:
             setattr(self, name, module)
         self.modules = nn.ModuleDict(modules).to(self.device, dtype)
         self.generator = Generator(device=self.device).manual_seed(seed)
-        self.guard: NonFiniteGuard | MaskedGuard = NonFiniteGuard()
-        self.loop: DeviceLoop | None = None
-        if self.device.type == "cuda" and not self.asks:
-            self.guard, self.loop = MaskedGuard(self.device), DeviceLoop(self, record=compile and self.recordable)
-        if compile:
-            self.compile_parts()
+        self.guard = NonFiniteGuard()
+        self.setup()
 
     def make_modules(self, weights: Generator) -> dict[str, nn.Module]:
         """Everything that holds parameters or statistics, under the attribute's name; "policy" among it."""
         raise NotImplementedError
 
-    @property
-    def asks(self) -> bool:
-        """Whether an update must know a number before it can go on; on a GPU it then waits for the device."""
-        return True
+    def setup(self) -> None:
+        """Make what needs the networks on their device: optimizers, a replay, counters."""
 
-    @property
-    def recordable(self) -> bool:
-        """Whether every update does the same operations, so that one recording stands for all."""
-        return not self.asks
-
-    def compile_parts(self) -> None:
-        """What `compile` stands for: functions of tensors are traced, their operations fused; noise comes from outside.
-
-        On a GPU an update that is `recordable` is recorded besides, and so is the walk through an environment there.
-        """
-        self.act_and_step = torch.compile(self.act_and_step)
-
-    def make_policy(self, weights: Generator, *, torso: str, squash: bool) -> nn.Module:
+    def make_policy(self, weights: Generator, *, torso: str, squash: bool) -> Policy:
         """A policy for this environment's actions.
 
         Raises ValueError: squash with a finite action set.
@@ -96,60 +142,52 @@ class Agent:
         action = self.policy.mode(params) if deterministic else self.policy.sample(params, self.generator)
         return action, params
 
-    def act_and_step(
-        self, env: Any, obs: Tensor, noise: Tensor, state: Tensor, elapsed: Tensor, fresh: Tensor
-    ) -> tuple[Tensor, Params, Step, Tensor, Tensor]:
-        """`act` and the step of a torch-native environment as one function of tensors: what `compile` makes fast."""
-        params = self.acting_policy(self.normalized(obs))
-        action = self.policy.sample(params, noise=noise)
-        successor, reward, terminated = env.advance(state, self.policy.to_env(action))
-        return action, params, *env.arrive(successor, reward, terminated, elapsed, fresh)
-
     @property
-    def acting_policy(self) -> nn.Module:
-        """Who acts while data are collected."""
+    def acting_policy(self) -> Policy:
+        """The policy that acts while data are collected."""
         return self.policy
 
     def normalized(self, obs: Tensor) -> Tensor:
-        """Observations as the networks see them."""
+        """Observations [..., O] as the networks see them, of the same shape."""
         return self.obs_normalizer.normalize(obs) if self.config.normalize_obs else obs
+
+    def collect(self, env: VectorEnv, obs: Tensor) -> tuple[Any, Tensor]:
+        """The data of one update, acting in `env` from obs [B, O]; and what to act on next, [B, O]."""
+        raise NotImplementedError
 
     def update(self, rollout: Any, progress: float = 0.0) -> dict[str, Tensor]:
         """Improve on one rollout; `progress` in [0, 1] is the share of training done, by which a rate or a bound falls.
 
         Returns diagnostics as 0-d tensors. A rollout with a non-finite number changes nothing and is counted.
         Raises ValueError: a tensor of the rollout has the wrong shape or dtype, or progress lies outside [0, 1].
-        FloatingPointError: the third refused rollout in a row; where a GPU is not waited for, `train` raises it.
+        FloatingPointError: the third refused rollout in a row.
         """
         self.check(rollout)
         require_unit_interval(progress=progress)
-        if self.loop:
-            return self.loop.update(rollout, progress)
-        if self.guard.refuses(**rollout.tensors()):
-            return {"train/skipped_batches": self.skipped_batches()}
-        return self.digest(rollout, progress) | {"train/skipped_batches": self.skipped_batches()}
+        refused = self.guard.refuses(**rollout.tensors())
+        figures = {} if refused else self.learn_from(rollout, progress)
+        return figures | {"train/skipped_batches": torch.tensor(float(sum(self.guard.skipped.values())))}
 
-    def digest(self, rollout: Any, progress: float) -> dict[str, Tensor]:
-        """Learn from a rollout, then let it into the observation statistics; diagnostics."""
+    def learn_from(self, rollout: Any, progress: float) -> dict[str, Tensor]:
+        """Improve on a rollout that was checked. Running statistics move here and nowhere else.
+
+        Those of the rewards move before the rollout is used, because its own rewards set their scale; those of the
+        observations after its last use, so that acting and learning see the same normalized observation.
+        """
+        self.absorb_rewards(rollout)
         figures = self.improve(rollout, progress)
-        # The one moment at which observation statistics move: after the last use of this rollout, before the next.
         if self.config.normalize_obs:
             self.obs_normalizer.absorb(rollout.visited)
         return figures
 
-    def learned_state(self) -> dict[str, Tensor]:
-        """Every tensor that an update changes, by name; the tensors themselves."""
-        return self.modules.state_dict()
+    def absorb_rewards(self, rollout: Any) -> None:
+        """Let the rewards of a rollout into their running statistics; nothing for an agent that keeps none."""
 
     def improve(self, rollout: Any, progress: float) -> dict[str, Tensor]:
-        """Learn from a checked rollout and return diagnostics."""
+        """Learn from a checked rollout and return diagnostics, 0-d: the algorithm."""
         raise NotImplementedError
 
-    def skipped_batches(self) -> Tensor:
-        """How many batches were refused so far because a number was not finite, 0-d."""
-        return torch.tensor(float(sum(self.guard.skipped.values())))
-
-    def check(self, rollout: Rollout) -> None:
+    def check(self, rollout: Any) -> None:
         """Raise ValueError unless every tensor of the rollout has the shape and dtype that this agent learns from."""
         spec = self.spec
         rows = self.rollout_shape()
@@ -178,8 +216,6 @@ class Agent:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that training changes, and the settings it was made with."""
-        if self.loop:
-            self.loop.settle()
         return {
             "config": asdict(self.config),
             "spec": asdict(self.spec),
@@ -195,5 +231,3 @@ class Agent:
         self.modules.load_state_dict(state["modules"])
         self.generator.set_state(state["generator"])
         self.guard.load_state_dict(state)
-        if self.loop:  # what was recorded refers to tensors that are gone
-            self.loop = DeviceLoop(self, record=self.loop.record)

@@ -1,10 +1,4 @@
-"""Torsos, policies and critics. A policy returns distribution parameters, never samples.
-
-Every policy has the same questions asked of it, each answered by a plain function of `distributions`:
-`log_prob(params, action)`, `entropy(params, generator)`, `kl(old, new)`, `kl_parts(old, new)`,
-`sample(params, generator)`, `mode(params)`, and `to_env(action)`, which turns the stored action into the one the
-environment gets.
-"""
+"""Torsos, policies and critics. A policy's `forward` returns distribution parameters, never samples."""
 
 from __future__ import annotations
 
@@ -107,7 +101,62 @@ def _small(head: nn.Linear, generator: Generator) -> None:
         head.weight.copy_(0.003 * (2.0 * unit - 1.0))
 
 
-class GaussianPolicy(nn.Module):
+class Policy(nn.Module):
+    """A network from obs [..., O] to the parameters of a distribution over actions, and what to ask of the latter.
+
+    Each method but `forward` is a plain function of the parameters, from `formulas.distributions`. An action [...] is
+    int64 where the set is finite, else [..., D].
+    """
+
+    discrete: bool
+
+    def log_prob(self, params: Params, action: Tensor) -> Tensor:
+        """log pi(a | s): [...], nats."""
+        raise NotImplementedError
+
+    def entropy(self, params: Params, generator: Generator | None = None) -> Tensor:
+        """The entropy [...], nats; by one draw from the generator where it has no closed form."""
+        raise NotImplementedError
+
+    def kl(self, old: Params, new: Params) -> Tensor:
+        """KL(old || new): [...], nats."""
+        raise NotImplementedError
+
+    def kl_parts(self, old: Params, new: Params) -> tuple[Tensor, ...]:
+        """The parts of KL(old || new) that MPO bounds one by one, each [..., D]; one of [..., 1] if discrete."""
+        raise NotImplementedError
+
+    def noise(self, rows: int, generator: Generator) -> Tensor:
+        """The random numbers that `sample` needs for so many states, [rows, D] or [rows, K]."""
+        raise NotImplementedError
+
+    def sample(self, params: Params, generator: Generator | None = None, noise: Tensor | None = None) -> Tensor:
+        """An action per state; from the noise where it is given."""
+        raise NotImplementedError
+
+    def mode(self, params: Params) -> Tensor:
+        """The most likely action per state."""
+        raise NotImplementedError
+
+    def to_env(self, action: Tensor) -> Tensor:
+        """The action that the environment gets, from the one that is stored."""
+        return action
+
+    def from_env(self, action: Tensor) -> Tensor:
+        """The stored action whose `to_env` is `action`, in [-1, 1]."""
+        return action
+
+    def small_head(self, generator: Generator) -> None:
+        """Redraw the last layer's weights uniformly from +-0.003."""
+        raise NotImplementedError
+
+    @property
+    def encoder(self) -> nn.Module:
+        """All but the last layer: [..., O] to [..., hidden[-1]]; a critic may share it."""
+        raise NotImplementedError
+
+
+class GaussianPolicy(Policy):
     """Diagonal Gaussian. Parameters: mean, std [..., D], log-std clamped to [-20, 2].
 
     torso "tanh": an `MLP` gives the mean, the log-std does not depend on the state. "layernorm": a `LayerNormMLP`
@@ -137,7 +186,6 @@ class GaussianPolicy(nn.Module):
 
     @property
     def encoder(self) -> nn.Module:
-        """All but the last layer: [..., obs_dim] to [..., hidden[-1]]; a critic may share it."""
         return nn.Sequential(*list(self.mean)[:-1])
 
     def small_head(self, generator: Generator) -> None:
@@ -162,7 +210,6 @@ class GaussianPolicy(nn.Module):
         return gaussian_kl_mean_std(*old, *new)
 
     def noise(self, rows: int, generator: Generator) -> Tensor:
-        """What `sample` takes from chance for so many states, [rows, D]."""
         like = self.log_std
         return torch.randn(rows, len(like), generator=generator, dtype=like.dtype, device=like.device)
 
@@ -174,10 +221,6 @@ class GaussianPolicy(nn.Module):
 
     def to_env(self, action: Tensor) -> Tensor:
         return action  # the environment clips it to [-1, 1]
-
-    def from_env(self, action: Tensor) -> Tensor:
-        """The stored action whose `to_env` is `action`, in [-1, 1]."""
-        return action
 
 
 class SquashedGaussianPolicy(GaussianPolicy):
@@ -203,7 +246,7 @@ class SquashedGaussianPolicy(GaussianPolicy):
         return action.clamp(-0.999999, 0.999999).atanh()  # the ends lie infinitely far out
 
 
-class CategoricalPolicy(nn.Module):
+class CategoricalPolicy(Policy):
     """Softmax over K actions, on an `MLP` (torso "tanh") or a `LayerNormMLP`. Parameters: logits [..., K]."""
 
     discrete = True
@@ -217,7 +260,6 @@ class CategoricalPolicy(nn.Module):
 
     @property
     def encoder(self) -> nn.Module:
-        """All but the last layer: [..., obs_dim] to [..., hidden[-1]]; a critic may share it."""
         return nn.Sequential(*list(self.logits)[:-1])
 
     def small_head(self, generator: Generator) -> None:
@@ -240,7 +282,6 @@ class CategoricalPolicy(nn.Module):
         return (self.kl(old, new).unsqueeze(-1),)
 
     def noise(self, rows: int, generator: Generator) -> Tensor:
-        """What `sample` takes from chance for so many states, [rows, K]."""
         like = self.logits[-1].bias
         return torch.rand(rows, len(like), generator=generator, dtype=like.dtype, device=like.device)
 
@@ -249,9 +290,6 @@ class CategoricalPolicy(nn.Module):
 
     def mode(self, params: Params) -> Tensor:
         return params[0].argmax(-1)
-
-    def to_env(self, action: Tensor) -> Tensor:
-        return action
 
 
 def _body(torso: str, sizes: Sequence[int], generator: Generator) -> nn.Sequential:

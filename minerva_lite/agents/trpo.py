@@ -1,23 +1,22 @@
-"""Trust region policy optimization (Schulman et al. 2015, arXiv:1502.05477), readable top to bottom."""
+"""Trust region policy optimization (Schulman et al. 2015, arXiv:1502.05477).
+
+`improve` and `policy_step` are the algorithm of chapter 4b, `surrogate` and `mean_kl` its formulas.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..checks import (
-    require_count,
     require_dtype,
-    require_non_negative,
-    require_one_of,
-    require_positive,
     require_shape,
-    require_unit_interval,
 )
-from ..experience.rollout import Rollout
+from ..experience.rollout import Batch, Rollout
 from ..experience.vine import Vine, collect_vine
 from ..formulas.objectives import importance_surrogate, normalize_advantage, value_loss, vine_surrogate
 from ..formulas.trust_region import (
@@ -33,52 +32,36 @@ from ..formulas.trust_region import (
 from .critic_fit import fit_adam, fit_lbfgs
 from .on_policy import OnPolicyAgent, OnPolicyConfig
 from .optimizers import flatten
+from .settings import count, non_negative, one_of, positive, unit_interval
 
 
 @dataclass(frozen=True)
 class TRPOConfig(OnPolicyConfig):
     """Settings of TRPO, beyond those of every on-policy agent; contradictions are refused when it is made."""
 
-    kl_bound: float = 0.01  # delta, nats: mean KL(old || new) that no step of "trpo" exceeds; "natural" is scaled to it
+    kl_bound: float = positive(0.01)  # delta, nats: no step of "trpo" exceeds this mean KL(old || new)
     anneal_kl: bool = False  # let that bound fall linearly to 0 over training
-    damping: float = 0.1  # added to the diagonal of the Fisher matrix, omega
-    cg_iterations: int = 10  # Fisher-vector products spent on a direction
-    cg_tolerance: float = 1e-10  # stop earlier once the squared residual has fallen to this share
-    step_rule: str = "trpo"  # "trpo", "natural" (scaled to the bound, no line search) or "fixed" (a set multiple)
-    natural_step: float = 0.1  # 1 / lambda_KL of "fixed": the multiple of F^-1 g
+    damping: float = non_negative(0.1)  # added to the diagonal of the Fisher matrix, omega
+    cg_iterations: int = count(10)  # Fisher-vector products spent on a direction
+    cg_tolerance: float = non_negative(1e-10)  # stop earlier once the squared residual has fallen to this share
+    step_rule: str = one_of("trpo", "natural", "fixed")  # "natural": scaled to the bound; "fixed": a multiple
+    natural_step: float = positive(0.1)  # 1 / lambda_KL of "fixed": the multiple of F^-1 g
     backtrack: float = 0.5  # factor between two trials of the line search, beta
-    max_trials: int = 10  # trials before the line search gives up
-    accept_ratio: float = 0.1  # share of the predicted gain that a trial must realize
-    sampling: str = "single_path"  # "single_path", or "vine" where the state can be set
-    vine_states: int = 64  # states of the trunk from which "vine" branches
-    vine_actions: int = 4  # branches of each state
-    vine_steps: int = 64  # steps of each branch
-    vine_proposal: str = "policy"  # who proposes first actions: "policy" or "uniform"
-    value_fit: str = "lbfgs"  # "lbfgs" or "adam"
-    value_iterations: int = 25  # iterations of L-BFGS, or passes of Adam, at each update
-    value_l2: float = 1e-3  # penalty on the critic's squared weights
-    value_learning_rate: float = 1e-3  # of "adam"
-    value_minibatch: int = 256  # rows of one step of "adam"
+    max_trials: int = count(10)  # trials before the line search gives up
+    accept_ratio: float = unit_interval(0.1)  # share of the predicted gain that a trial must realize
+    sampling: str = one_of("single_path", "vine")  # "single_path", or "vine" where the state can be set
+    vine_states: int = count(64)  # states of the trunk from which "vine" branches
+    vine_actions: int = count(4)  # branches of each state
+    vine_steps: int = count(64)  # steps of each branch
+    vine_proposal: str = one_of("policy", "uniform")  # who proposes first actions: "policy" or "uniform"
+    value_fit: str = one_of("lbfgs", "adam")  # "lbfgs" or "adam"
+    value_iterations: int = count(25)  # iterations of L-BFGS, or passes of Adam, at each update
+    value_l2: float = non_negative(1e-3)  # penalty on the critic's squared weights
+    value_learning_rate: float = positive(1e-3)  # of "adam"
+    value_minibatch: int = count(256)  # rows of one step of "adam"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive(kl_bound=self.kl_bound, natural_step=self.natural_step)
-        require_positive(value_learning_rate=self.value_learning_rate)
-        require_non_negative(damping=self.damping, cg_tolerance=self.cg_tolerance, value_l2=self.value_l2)
-        require_one_of(("trpo", "natural", "fixed"), step_rule=self.step_rule)
-        require_one_of(("single_path", "vine"), sampling=self.sampling)
-        require_one_of(("policy", "uniform"), vine_proposal=self.vine_proposal)
-        require_one_of(("lbfgs", "adam"), value_fit=self.value_fit)
-        require_unit_interval(accept_ratio=self.accept_ratio)
-        require_count(
-            cg_iterations=self.cg_iterations,
-            max_trials=self.max_trials,
-            vine_states=self.vine_states,
-            vine_actions=self.vine_actions,
-            vine_steps=self.vine_steps,
-            value_iterations=self.value_iterations,
-            value_minibatch=self.value_minibatch,
-        )
         if not 0.0 < self.backtrack < 1.0:
             raise ValueError(f"backtrack: wanted a factor between 0 and 1, both excluded; got {self.backtrack}")
         if self.sampling == "vine" and (self.whole_episodes or self.vine_states > self.batch_size):
@@ -95,24 +78,24 @@ class TRPOConfig(OnPolicyConfig):
             )
 
 
+@dataclass(frozen=True)
+class VineBatch:
+    """K branches from each of N states, as TRPO's surrogate reads them."""
+
+    obs: Tensor  # [N, O]  as the networks see it
+    action: Tensor  # [N, K, D] float or [N, K] int64
+    proposal_log_prob: Tensor  # [N, K]  log q(a_nk | s_n), nats
+    behavior_params: tuple[Tensor, ...]  # each [N, ...]: the parameters of pi_b(. | s_n)
+    advantage: Tensor  # [N, K]  each branch's return less the mean over the branches of its state
+
+
 class TRPOAgent(OnPolicyAgent):
-    """A policy moved by TRPO's step and a critic fitted after it. `act`, `update`, `state_dict`; see `TRPOConfig`."""
+    """A policy moved by TRPO's step, and a critic fitted after it."""
 
     name = "trpo"
+    config: TRPOConfig
 
-    def make_optimizer(self) -> torch.optim.Optimizer | None:
-        """None: the policy takes TRPO's own step, and the critic is fitted anew at every update."""
-        return None
-
-    @property
-    def asks(self) -> bool:
-        return True  # the line search goes by the numbers it sees
-
-    def compile_parts(self) -> None:
-        super().compile_parts()
-        self.critic.compile()  # not the policy, whose KL is differentiated twice
-
-    def collect(self, env: Any, obs: Tensor) -> tuple[Rollout | Vine, Tensor]:
+    def collect(self, env: Any, obs: Tensor) -> tuple[Any, Tensor]:
         c = self.config
         if c.sampling == "single_path":
             return super().collect(env, obs)
@@ -129,22 +112,22 @@ class TRPOAgent(OnPolicyAgent):
 
     def improve(self, rollout: Rollout | Vine, progress: float) -> dict[str, Tensor]:
         """One step of the policy by `step_rule`, then the critic: advantages never see the new critic."""
-        vine = isinstance(rollout, Vine)
-        trunk = self.prepare(rollout.trunk if vine else rollout)
-        batch = self.prepare_vine(rollout) if vine else trunk
+        trunk = self.prepare(rollout.trunk if isinstance(rollout, Vine) else rollout)
+        batch = self.prepare_vine(rollout) if isinstance(rollout, Vine) else trunk
         share = max(1.0 - progress, 1e-6) if self.config.anneal_kl else 1.0  # a bound of 0 has no step
         figures = self.policy_step(batch, self.config.kl_bound * share)
         fitted = self.fit_value(trunk)
         return self.diagnose(trunk) | figures | fitted
 
-    def policy_step(self, batch: dict[str, Any], kl_bound: float) -> dict[str, Tensor]:
+    def policy_step(self, batch: Batch | VineBatch, kl_bound: float) -> dict[str, Tensor]:
         """Move the policy, or leave it as it was to the bit and say why (`train/skip_…` is then 1)."""
         c, parameters = self.config, list(self.policy.parameters())
         skipped = {f"train/skip_{reason}": torch.zeros(()) for reason in SKIPS}
         figures = {"train/step_fraction": torch.zeros(()), "train/trials": torch.zeros(()), **skipped}
-        if not self.informative(batch["advantage"]):
+        if not self.informative(batch.advantage):
             return figures | {"train/skip_equal_advantages": torch.ones(())}
-        batch = batch | {"advantage": self.scaled(batch["advantage"])}
+        if c.normalize_advantage:
+            batch = replace(batch, advantage=normalize_advantage(batch.advantage))
         surrogate = self.surrogate(batch)
         gradient = flatten(torch.autograd.grad(surrogate, parameters, materialize_grads=True)).detach()
         norm = gradient.norm()
@@ -159,7 +142,7 @@ class TRPOAgent(OnPolicyAgent):
             scaled = full_step(gradient, direction, kl_bound)
         except CurvatureError:
             return figures | {"train/skip_curvature": torch.ones(())}
-        if at_rounding_level(predicted_gain(gradient, scaled), batch["advantage"], kl_bound):
+        if at_rounding_level(predicted_gain(gradient, scaled), batch.advantage, kl_bound):
             return figures | {"train/skip_rounding": torch.ones(())}
         step = c.natural_step * direction if c.step_rule == "fixed" else scaled
         gain = predicted_gain(gradient, step)
@@ -180,38 +163,29 @@ class TRPOAgent(OnPolicyAgent):
         spread = (advantage - advantage.mean()).abs().max()
         return bool(spread > 64.0 * torch.finfo(advantage.dtype).eps * advantage.abs().max())
 
-    def scaled(self, advantage: Tensor) -> Tensor:
-        return normalize_advantage(advantage) if self.config.normalize_advantage else advantage
+    def surrogate(self, batch: Batch | VineBatch) -> Tensor:
+        """The scalar to climb, 0-d, as a function of the policy's present parameters."""
+        params = self.policy(batch.obs)
+        if isinstance(batch, VineBatch):
+            # The branches of a state share its distribution, [N, ...] repeated along K.
+            shared = tuple(p.unsqueeze(1).expand(-1, batch.action.shape[1], *p.shape[1:]) for p in params)
+            branch_log_prob = self.policy.log_prob(shared, batch.action)
+            # LaTeX: \log w_{nk} = \log \pi_\theta(a_{nk} \mid s_n) - \log q(a_{nk} \mid s_n)
+            log_weight = branch_log_prob - batch.proposal_log_prob
+            return vine_surrogate(log_weight, batch.advantage)
+        log_prob = self.policy.log_prob(params, batch.action)
+        # LaTeX: \log \rho_t = \log \pi_\theta(a_t \mid s_t) - \log \pi_b(a_t \mid s_t)
+        log_ratio = log_prob - batch.behavior_log_prob
+        return importance_surrogate(log_ratio, batch.advantage)
 
-    def surrogate(self, batch: dict[str, Any]) -> Tensor:
-        """The scalar to climb, as a function of the policy's present parameters."""
-        params, action, advantage = self.policy(batch["obs"]), batch["action"], batch["advantage"]
-        if "proposal_log_prob" not in batch:
-            return self.path_surrogate(self.policy.log_prob(params, action), batch["behavior_log_prob"], advantage)
-        log_prob = self.policy.log_prob(tuple(spread(p, action, 1) for p in params), action)
-        return self.branch_surrogate(log_prob, batch["proposal_log_prob"], advantage)
-
-    def path_surrogate(self, log_prob: Tensor, behavior_log_prob: Tensor, advantage: Tensor) -> Tensor:
-        """Along a path: every ratio counts by itself."""
-        log_ratio = self.log_ratio(log_prob, behavior_log_prob)
-        # LaTeX: L = \operatorname{mean}_t \left[ \rho_t\, \mathrm{sg}(A_t) \right]
-        return importance_surrogate(log_ratio, advantage)
-
-    def branch_surrogate(self, log_prob: Tensor, proposal_log_prob: Tensor, advantage: Tensor) -> Tensor:
-        """From the branches of a vine: the ratios of one state share a weight of 1."""
-        # LaTeX: \log w_{nk} = \log \pi_\theta(a_{nk} \mid s_n) - \log q(a_{nk} \mid s_n)
-        log_weight = log_prob - proposal_log_prob
-        # LaTeX: L = \operatorname{mean}_n \frac{\sum_k w_{nk}\, \mathrm{sg}(A_{nk})}{\sum_k w_{nk}}
-        return vine_surrogate(log_weight, advantage)
-
-    def mean_kl(self, batch: dict[str, Any]) -> Tensor:
-        """KL(old || new) averaged over the states of the batch, nats; analytic, old first."""
-        kl = self.policy.kl(batch["behavior_params"], self.policy(batch["obs"]))
+    def mean_kl(self, batch: Batch | VineBatch) -> Tensor:
+        """KL(old || new) averaged over the states of the batch, 0-d, nats; analytic, old first."""
+        kl = self.policy.kl(batch.behavior_params, self.policy(batch.obs))
         # LaTeX: \overline{\mathrm{KL}} = \operatorname{mean}_t \mathrm{KL}_t
         return kl.mean()
 
-    def fisher_product(self, batch: dict[str, Any], parameters: list[nn.Parameter]) -> Any:
-        """The map v -> (F + omega I) v on the states of the batch, by differentiating the KL twice."""
+    def fisher_product(self, batch: Batch | VineBatch, parameters: list[nn.Parameter]) -> Callable[[Tensor], Tensor]:
+        """The map v -> (F + omega I) v of [n] to [n] on the states of the batch, by differentiating the KL twice."""
         gradient = flatten(
             torch.autograd.grad(self.mean_kl(batch), parameters, create_graph=True, materialize_grads=True)
         )
@@ -220,7 +194,7 @@ class TRPOAgent(OnPolicyAgent):
     @torch.no_grad()
     def search(
         self,
-        batch: dict[str, Any],
+        batch: Batch | VineBatch,
         parameters: list[nn.Parameter],
         step: Tensor,
         start: Tensor,
@@ -258,9 +232,9 @@ class TRPOAgent(OnPolicyAgent):
                 parameter.copy_(old)
         return found
 
-    def fit_value(self, batch: dict[str, Any]) -> dict[str, Tensor]:
+    def fit_value(self, batch: Batch) -> dict[str, Tensor]:
         """Regress the critic on the value targets; a fit that fails or worsens its loss keeps the old critic."""
-        c, critic, obs, target = self.config, self.critic, batch["obs"], batch["value_target"]
+        c, critic, obs, target = self.config, self.critic, batch.obs, batch.value_target
         if c.value_fit == "lbfgs":
             kept = fit_lbfgs(critic, obs, target, iterations=c.value_iterations, l2=c.value_l2)
         else:
@@ -281,15 +255,15 @@ class TRPOAgent(OnPolicyAgent):
             }
 
     @torch.no_grad()
-    def prepare_vine(self, vine: Vine) -> dict[str, Any]:
+    def prepare_vine(self, vine: Vine) -> VineBatch:
         """The states and branches of a vine; a state's mean return is taken off, which moves no gradient."""
-        return {
-            "obs": self.normalized(vine.obs),
-            "action": vine.action,
-            "proposal_log_prob": vine.proposal_log_prob,
-            "behavior_params": vine.behavior_params,
-            "advantage": vine.q_value - vine.q_value.mean(1, keepdim=True),
-        }
+        return VineBatch(
+            obs=self.normalized(vine.obs),
+            action=vine.action,
+            proposal_log_prob=vine.proposal_log_prob,
+            behavior_params=vine.behavior_params,
+            advantage=vine.q_value - vine.q_value.mean(1, keepdim=True),
+        )
 
     def check(self, rollout: Rollout | Vine) -> None:
         if not isinstance(rollout, Vine):
@@ -303,11 +277,6 @@ class TRPOAgent(OnPolicyAgent):
         require_shape(shape if self.policy.discrete else (*shape, self.spec.action_dim), action=rollout.action)
         require_shape((shape[0], self.spec.obs_dim), obs=rollout.obs)
         require_dtype(self.dtype, q_value=rollout.q_value, proposal_log_prob=rollout.proposal_log_prob)
-
-
-def spread(params: Tensor, action: Tensor, axis: int) -> Tensor:
-    """Distribution parameters [N, ...] repeated along a new axis of branches, to go with action [N, K, ...]."""
-    return params.unsqueeze(axis).expand(params.shape[0], action.shape[axis], *params.shape[1:])
 
 
 # Why a step may be left out, by name.

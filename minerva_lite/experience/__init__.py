@@ -2,10 +2,11 @@
 
 from .normalizer import Normalizer, RewardScaler
 from .replay import SequenceReplay
-from .rollout import Rollout, collect, collect_episodes, minibatches
+from .rollout import Batch, Rollout, collect, collect_episodes
 from .vine import Vine, collect_vine
 
 __all__ = [
+    "Batch",
     "Normalizer",
     "RewardScaler",
     "Rollout",
@@ -14,5 +15,4 @@ __all__ = [
     "collect",
     "collect_episodes",
     "collect_vine",
-    "minibatches",
 ]

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Generator, Tensor
 
 from ..checks import require_count
-from ..worlds.spec import Step
+from ..worlds.spec import Step, VectorEnv
+
+
+class Actor(Protocol):
+    """Whatever acts: an agent, as far as collecting goes."""
+
+    @property
+    def policy(self) -> Any:
+        """A policy: `log_prob(params, action)`, `to_env(action)` and what else `agents.networks` says."""
+
+    def act(self, obs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Actions for obs [B, O], and the parameters of the distributions that they were drawn from."""
+
+
+Move = Callable[[Any, Any, Tensor], tuple[Tensor, tuple[Tensor, ...], Step]]  # (agent, env, obs): as `_move`
 
 
 @dataclass(frozen=True)
@@ -62,17 +76,50 @@ class Rollout:
         return self.ended.cumsum(0) - self.ended.long() == 0
 
 
-def collect(agent: Any, env: Any, obs: Tensor, steps: int) -> tuple[Rollout, Tensor]:
+@dataclass(frozen=True)
+class Batch:
+    """N rows of a rollout as a loss reads them; `batch[index]` takes some of them, by a mask, a slice or numbers."""
+
+    obs: Tensor  # [N, O]  s_t as the networks see it
+    action: Tensor  # [N, D] float or [N] int64
+    behavior_log_prob: Tensor  # [N]  log pi_b(a_t | s_t), nats
+    behavior_params: tuple[Tensor, ...]  # each [N, ...]: the parameters of pi_b(. | s_t)
+    advantage: Tensor  # [N]  A_t
+    value_old: Tensor  # [N]  V(s_t) before the update
+    value_target: Tensor  # [N]  R_t
+
+    def __len__(self) -> int:
+        return len(self.obs)
+
+    def __getitem__(self, index: Any) -> Self:
+        taken = {
+            name: tuple(t[index] for t in column) if isinstance(column, tuple) else column[index]
+            for name, column in vars(self).items()
+        }
+        return type(self)(**taken)
+
+    def minibatches(self, size: int, generator: Generator) -> Iterator[Self]:
+        """One pass over all rows in a fresh random order, `size` at a time; the last minibatch may be shorter.
+
+        The rows are shuffled once and then cut, so that a minibatch is a view, not a gather.
+        """
+        shuffled = self[torch.randperm(len(self), generator=generator, device=generator.device)]
+        for start in range(0, len(self), size):
+            yield shuffled[start : start + size]
+
+
+def collect(agent: Actor, env: VectorEnv, obs: Tensor, steps: int, move: Move | None = None) -> tuple[Rollout, Tensor]:
     """Let `agent` act `steps` times in every environment, from `obs` [B, O]; the rollout, and the next obs.
 
-    One batched policy call a step; log-probabilities are computed once, for the whole rollout, from the
-    parameters that were acted on. Raises ValueError: fewer than one step.
+    One batched policy call per step; log-probabilities are computed once, for the whole rollout, from the
+    parameters that were acted on. move: another function for one step than `act` followed by `env.step`, with the same
+    results. Raises ValueError: fewer than one step.
     """
     require_count(steps=steps)
-    return _walk(agent, env, obs, steps, lambda alive: False)
+    return _walk(agent, env, obs, steps, lambda alive: False, move or _move)
 
 
-def collect_episodes(agent: Any, env: Any, max_steps: int) -> tuple[Rollout, Tensor]:
+def collect_episodes(agent: Actor, env: VectorEnv, max_steps: int) -> tuple[Rollout, Tensor]:
     """Reset every environment and act until each has finished an episode, `max_steps` times at most.
 
     The rows of second episodes are in the rollout too; `Rollout.first_episode` tells them apart. Keeping only first
@@ -80,16 +127,17 @@ def collect_episodes(agent: Any, env: Any, max_steps: int) -> tuple[Rollout, Ten
     Raises ValueError: fewer than one step.
     """
     require_count(max_steps=max_steps)
-    return _walk(agent, env, env.reset(), max_steps, lambda alive: not alive.any())
+    return _walk(agent, env, env.reset(), max_steps, lambda alive: not alive.any(), _move)
 
 
 @torch.no_grad()
-def _walk(agent: Any, env: Any, obs: Tensor, steps: int, enough: Callable[[Tensor], bool]) -> tuple[Rollout, Tensor]:
+def _walk(
+    agent: Actor, env: VectorEnv, obs: Tensor, steps: int, enough: Callable[[Tensor], bool], move: Move
+) -> tuple[Rollout, Tensor]:
     """Act at most `steps` times, and until `enough(environments still in their first episode)`."""
     columns: list[tuple[Tensor, ...]] = []
     params_at: list[tuple[Tensor, ...]] = []
     alive = torch.ones(len(obs), dtype=torch.bool, device=obs.device)
-    move = _compiled_move if getattr(agent, "compiles", False) and hasattr(env, "arrive") else _move
     for _ in range(steps):
         action, params, step = move(agent, env, obs)
         columns.append((obs, action, step.reward, step.next_obs, step.terminated, step.truncated))
@@ -115,34 +163,7 @@ def _walk(agent: Any, env: Any, obs: Tensor, steps: int, enough: Callable[[Tenso
     )
 
 
-def _move(agent: Any, env: Any, obs: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Step]:
+def _move(agent: Actor, env: VectorEnv, obs: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Step]:
     """One step of every environment: action, the parameters it was drawn from, and what came of it."""
     action, params = agent.act(obs)
     return action, params, env.step(agent.policy.to_env(action))
-
-
-def _compiled_move(agent: Any, env: Any, obs: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Step]:
-    """The same by one compiled function, all that is random drawn before it and in the same order."""
-    noise = agent.policy.noise(len(obs), agent.generator)
-    action, params, step, env.state, env.elapsed = agent.act_and_step(
-        env, obs, noise, env.state, env.elapsed, env.initial()
-    )
-    return action, params, step
-
-
-def _rows(tensors: Any, index: Any) -> Any:
-    """tensors[index], for a tensor or each of a tuple of them."""
-    return tuple(t[index] for t in tensors) if isinstance(tensors, tuple) else tensors[index]
-
-
-def minibatches(rows: dict[str, Any], size: int, generator: Generator) -> Iterator[dict[str, Any]]:
-    """One pass over all rows ([N, ...], or tuples of such) in a fresh random order, `size` at a time.
-
-    The last minibatch may be shorter. The rows are shuffled once and then cut, so that a minibatch is a view,
-    not a gather.
-    """
-    n = len(next(t for t in rows.values() if isinstance(t, Tensor)))
-    order = torch.randperm(n, generator=generator, device=generator.device)
-    shuffled = {name: _rows(tensor, order) for name, tensor in rows.items()}
-    for start in range(0, n, size):
-        yield {name: _rows(tensor, slice(start, start + size)) for name, tensor in shuffled.items()}

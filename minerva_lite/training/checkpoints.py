@@ -14,7 +14,7 @@ import gymnasium as gym
 import torch
 
 from ..agents import AGENTS
-from ..agents.optimizers import pick_device
+from ..agents.base import pick_device
 from ..worlds.spec import EnvSpec
 
 FORMAT = 2  # 1 had no training

@@ -1,4 +1,4 @@
-"""The loop and the evaluation."""
+"""The loop: collect, update, evaluate, save."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ import torch
 from tqdm.asyncio import tqdm_asyncio
 from tqdm.auto import tqdm
 
-from ..agents.guard import floats, give_up
+from ..agents.base import give_up
 from ..checks import require_count
 from .checkpoints import fitting, read, require_place, save
 from .evaluation import History, evaluate
+from .gpu import Plain, accelerate, floats
 
 
 def train(
@@ -59,13 +60,14 @@ def train(
     _require_fit(agent, env, total_steps)
     eval_every = eval_every or max(1, total_steps // 20)
     require_place(checkpoint=checkpoint)
-    run = _Run(checkpoint, agent, env, total_steps)
+    runner = accelerate(agent)
+    run = _Run(checkpoint, runner, env, total_steps)
     obs, history = run.begin(resume), run.history
-    with _bar(run, progress) as bar, _memory_hint(agent), _finish_the_update() as interrupted:
+    with runner, _bar(run, progress) as bar, _memory_hint(agent), _finish_the_update() as interrupted:
         while run.steps < total_steps and not run.stopped:
             start = time.perf_counter()
-            rollout, obs = agent.collect(env, obs)
-            figures = agent.update(rollout, progress=min(1.0, run.steps / total_steps))
+            rollout, obs = runner.collect(env, obs)
+            figures = runner.update(rollout, progress=min(1.0, run.steps / total_steps))
             told = floats(figures | {"train/reward_mean": rollout.reward.mean()})
             run.seconds += time.perf_counter() - start
             before, run.steps = run.steps, run.steps + rollout.num_steps
@@ -152,20 +154,21 @@ def _passed(before: int, after: int, every: int) -> bool:
 class _Run:
     """Where a training stands, and its files."""
 
-    def __init__(self, path: str | Path | None, agent: Any, env: Any, total_steps: int):
-        self.path, self.agent, self.env, self.total_steps = Path(path) if path else None, agent, env, total_steps
+    def __init__(self, path: str | Path | None, runner: Plain, env: Any, total_steps: int):
+        self.path, self.runner, self.agent = Path(path) if path else None, runner, runner.agent
+        self.env, self.total_steps = env, total_steps
         self.history, self.steps, self.seconds, self.stopped, self.refused = History(), 0, 0.0, False, 0.0
 
     def save(self, obs: torch.Tensor) -> None:
         if self.path:
             told = {name: getattr(self, name) for name in ("total_steps", "steps", "seconds", "stopped")}
             told |= {"updates": self.history.updates, "evaluations": self.history.evaluations}
-            save(self.agent, self.path, told | {"obs": obs, "env": self.env.state_dict()})
+            save(self.runner, self.path, told | {"obs": obs, "env": self.env.state_dict()})
 
     def keep_best(self, row: dict[str, float]) -> None:
         """Save the agent by itself if no evaluation so far was as good."""
         if self.path and all(row["eval/mean"] > other["eval/mean"] for other in self.history.evaluations):
-            save(self.agent, self.path.with_name(f"{self.path.stem}.best{self.path.suffix}"))
+            save(self.runner, self.path.with_name(f"{self.path.stem}.best{self.path.suffix}"))
 
     def notice_refusals(self, row: dict[str, float]) -> None:
         """Raise FloatingPointError after three refusals in a row, which a guard on a GPU counts but cannot raise."""
@@ -185,7 +188,7 @@ class _Run:
         self.require_same(saved)
         told = saved["training"]
         with fitting(self.path, self.agent.name):
-            self.agent.load_state_dict(saved["state"])
+            self.runner.load_state_dict(saved["state"])
         for leftover in self.path.parent.glob(f"{self.path.name}*.part"):  # of a process killed while it wrote
             leftover.unlink()
         self.steps, self.seconds, self.stopped = told["steps"], told["seconds"], told["stopped"]

@@ -47,9 +47,9 @@ def test_one_step_down_the_whole_loss_for_each_rollout(env_id, options):
     agent, env, obs = make(env_id, dtype=F64, optimizer="sgd", learning_rate=1.0, max_grad_norm=1e9, vf_coef=0.3, entropy_coef=0.2, **options)  # fmt: skip
     rollout, _ = agent.collect(env, obs)
     batch = agent.prepare(rollout)
-    params = agent.policy(batch["obs"])
-    policy = -(batch["advantage"] * agent.policy.log_prob(params, batch["action"])).mean()
-    critic = 0.5 * (agent.critic(batch["obs"]) - batch["value_target"]).square().mean()
+    params = agent.policy(batch.obs)
+    policy = -(batch.advantage * agent.policy.log_prob(params, batch.action)).mean()
+    critic = 0.5 * (agent.critic(batch.obs) - batch.value_target).square().mean()
     loss = policy + 0.3 * critic - 0.2 * agent.policy.entropy(params).mean()
     gradient = torch.autograd.grad(loss, agent.parameters)
     before = learned(agent)

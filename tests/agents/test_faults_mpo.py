@@ -178,7 +178,7 @@ def test_every_step_that_was_lived_is_learned_from():
     rollout, _ = agent.collect(env, obs)
     assert rollout.ended.any() and (rollout.restart_weight is None or bool((rollout.restart_weight == 1).all()))
     batch = agent.prepare(rollout)
-    assert torch.equal(batch["obs"], rollout.obs.flatten(0, 1))
+    assert torch.equal(batch.obs, rollout.obs.flatten(0, 1))
     assert int(agent.estep(batch)["kept"].sum()) == 32  # half of 4 * 16
 
 
@@ -188,7 +188,7 @@ def test_a_row_that_nobody_lived_is_not():
     weight = torch.ones_like(rollout.reward)
     weight[3::4] = 0.0
     batch = agent.prepare(dataclasses.replace(rollout, restart_weight=weight))
-    assert torch.equal(batch["obs"], rollout.obs[weight == 1])
+    assert torch.equal(batch.obs, rollout.obs[weight == 1])
     assert int(agent.estep(batch)["kept"].sum()) == 24
 
 
@@ -223,15 +223,15 @@ def test_the_temperature_feels_the_kept_samples_alone():
     agent, env, obs = make("vmpo", eps_eta=0.1, eta_init=0.7, kl_over="kept")
     rollout, _ = agent.collect(env, obs)
     batch = agent.prepare(rollout)
-    batch |= agent.estep(batch)
+    batch = agent.estep(batch)
 
     def slope(scaled: torch.Tensor) -> float:
         agent.optimizer.zero_grad()
         agent.loss(batch | {"scaled": scaled})[0].backward()
         return float(agent.duals["raw_eta"].grad)
 
-    advantage, kept = batch["scaled"], batch["kept"]
-    psi = batch["psi"][kept]
+    advantage, kept = batch.scaled_advantage, batch.kept
+    psi = batch.psi[kept]
     kl = float(torch.xlogy(psi, psi).sum() + math.log(len(psi)))
     wanted = (0.1 - kl) * float(agent.duals["raw_eta"].detach().sigmoid())
     assert slope(advantage) == pytest.approx(wanted)
@@ -261,7 +261,7 @@ def test_ties_keep_exactly_k():
     """All advantages alike: the first half of the batch, not all of it."""
     agent, env, obs = make("vmpo", top_k_frac=0.5)
     batch = agent.prepare(agent.collect(env, obs)[0])
-    kept = agent.estep(batch | {"advantage": torch.full_like(batch["advantage"], 3.0)})["kept"]
+    kept = agent.estep(batch | {"advantage": torch.full_like(batch.advantage, 3.0)})["kept"]
     assert kept.tolist() == [True] * 32 + [False] * 32
     three_of_six = top_k_mask(torch.tensor([1.0, 2.0, 1.0, 1.0, 2.0, 1.0]), torch.ones(6, dtype=torch.bool), 0.5)
     assert three_of_six.tolist() == [True, True, False, False, True, False]
@@ -296,14 +296,14 @@ def test_importance_weights_tilt_the_weights_and_their_dual_alike():
     agent, env, obs = make("vmpo", **options)
     shake(agent.policy, agent.generator, 0.2)
     batch = agent.prepare(agent.collect(env, obs)[0])
-    batch |= agent.estep(batch)
+    batch = agent.estep(batch)
     with torch.no_grad():
-        ratio = agent.policy.log_prob(agent.target_policy(batch["obs"]), batch["action"]) - batch["behavior_log_prob"]
-    kept, weight = batch["kept"], ratio.exp().clamp(max=1.2)
+        ratio = agent.policy.log_prob(agent.target_policy(batch.obs), batch.action) - batch.behavior_log_prob
+    kept, weight = batch.kept, ratio.exp().clamp(max=1.2)
     assert (weight < 1.2).any() and (weight == 1.2).any()
-    tilted = (weight * ((batch["advantage"] - batch["advantage"].max()) / 0.7).exp())[kept]
+    tilted = (weight * ((batch.advantage - batch.advantage.max()) / 0.7).exp())[kept]
     psi, prior = tilted / tilted.sum(), weight[kept] / weight[kept].sum()
-    torch.testing.assert_close(batch["psi"][kept], psi)
+    torch.testing.assert_close(batch.psi[kept], psi)
     agent.loss(batch)[0].backward()
     slope = (0.1 - (psi * (psi / prior).log()).sum()) * agent.duals["raw_eta"].detach().sigmoid()
     torch.testing.assert_close(agent.duals["raw_eta"].grad, slope)
@@ -342,7 +342,7 @@ def moved_policy(name: str, env_id: str, **options):
     with torch.no_grad():
         if name == "vmpo":
             batch = agent.prepare(rollout)
-            return agent, batch | agent.estep(batch)
+            return agent, agent.estep(batch)
         states = rollout.obs.flatten(0, 1)
         old = agent.target_policy(states)
         action, log_prior, _ = agent.candidates(states, old)
@@ -392,9 +392,9 @@ def test_the_temperature_steps_at_the_multipliers_rate(name):
     rollout, _ = agent.collect(env, obs)
     if name == "vmpo":
         batch = agent.prepare(rollout)
-        batch |= agent.estep(batch)
+        batch = agent.estep(batch)
         agent.gradient_step(agent.loss(batch)[0])
-        psi = batch["psi"][batch["kept"]]
+        psi = batch.psi[batch.kept]
         kl = (torch.xlogy(psi, psi)).sum() + math.log(len(psi))
     else:
         shake(agent.target_critic, agent.generator, 1.0)
@@ -631,7 +631,7 @@ def test_a_multiplier_starts_at_its_value(name):
     agent, _, _ = make(name, **options)
     for key, value in options.items():
         if key.endswith("_init"):
-            first = agent.multiplier(key.removesuffix("_init")).detach()
+            first = agent.duals.value(key.removesuffix("_init")).detach()
             torch.testing.assert_close(first, torch.full_like(first, value), rtol=1e-6, atol=0.0)
 
 
@@ -723,6 +723,6 @@ def test_an_option_is_used(name, option, one, other):
         for _ in range(3):
             rollout, obs = agent.collect(env, obs)
             agent.update(rollout, progress=0.25)
-        ends.append(clone(agent.policy) + [agent.multiplier("eta").detach()])
+        ends.append(clone(agent.policy) + [agent.duals.value("eta").detach()])
     assert differ(ends[0], ends[1])
     assert not differ(ends[0], ends[2])

@@ -238,7 +238,7 @@ def test_a_finite_set_is_weighed_exactly(eps_eta):
     agent = alone(discrete=True, eps_eta=eps_eta, dual_learning_rate=0.05)
     for _ in range(1500):
         _, _, _, log_prior, q_value, weights, figures = estep_of(agent)
-    eta = agent.multiplier("eta").item()
+    eta = agent.duals.value("eta").item()
     for b in range(BATCH):
         odds = [math.exp(log_prior[i, b]) * math.exp(q_value[i, b] / eta) for i in range(3)]
         assert weights[:, b].tolist() == pytest.approx([x / sum(odds) for x in odds], abs=1e-12)
@@ -263,7 +263,7 @@ def test_figures_of_the_estep():
     assert figures["train/effective_samples"].item() == pytest.approx(
         (1 / weights.square().sum(0)).mean().item(), rel=1e-10
     )
-    assert figures["dual/eta"].item() == agent.multiplier("eta").item()
+    assert figures["dual/eta"].item() == agent.duals.value("eta").item()
 
 
 def test_the_action_penalty_adds_a_second_set_of_weights():
@@ -274,10 +274,10 @@ def test_the_action_penalty_adds_a_second_set_of_weights():
     weights, figures = agent.estep(action, log_prior, q_value)
     assert weights.sum(0).tolist() == pytest.approx([2.0] * BATCH, abs=1e-12)
     outside = (action - action.clamp(-1, 1)).norm(dim=-1)
-    pull = (-outside / agent.multiplier("eta_penalty").detach()).softmax(0)
-    by_q = (q_value / agent.multiplier("eta").detach()).softmax(0)
+    pull = (-outside / agent.duals.value("eta_penalty").detach()).softmax(0)
+    by_q = (q_value / agent.duals.value("eta").detach()).softmax(0)
     torch.testing.assert_close(weights, by_q + pull, rtol=1e-9, atol=1e-12)
-    assert figures["dual/eta_penalty"].item() == agent.multiplier("eta_penalty").item()
+    assert figures["dual/eta_penalty"].item() == agent.duals.value("eta_penalty").item()
     assert "eta_penalty" not in "".join(alone().duals.keys())
 
 
@@ -342,14 +342,14 @@ def test_multipliers_start_at_their_values(env_id):
     agent, _, _ = make(env_id, **settings, action_penalty=env_id == "Pendulum-v1")
     assert {name.removeprefix("raw_") for name in agent.duals} == set(wanted)
     for name, value in wanted.items():
-        assert agent.multiplier(name).flatten().tolist() == pytest.approx([value], rel=1e-6)
+        assert agent.duals.value(name).flatten().tolist() == pytest.approx([value], rel=1e-6)
 
 
 @pytest.mark.parametrize("per_dimension", [True, False])
 def test_one_multiplier_each_dimension_or_one_for_all(per_dimension):
     agent = alone(per_dimension=per_dimension)
     shape = (ACTIONS,) if per_dimension else (1,)
-    assert agent.multiplier("alpha_mean").shape == agent.multiplier("alpha_std").shape == shape
+    assert agent.duals.value("alpha_mean").shape == agent.duals.value("alpha_std").shape == shape
     assert alone(discrete=True, per_dimension=per_dimension).multiplier("alpha_mean").shape == (1,)
 
 
@@ -357,7 +357,7 @@ def test_raw_multipliers_are_projected_after_their_step():
     agent = alone(optimizer="sgd", dual_learning_rate=1e4, eta_init=1e-3, eps_eta=50.0)
     estep_of(agent)
     assert agent.duals["raw_eta"].item() == -18.0
-    assert agent.multiplier("eta").item() == pytest.approx(math.exp(-18) + 1e-8, rel=1e-6)
+    assert agent.duals.value("eta").item() == pytest.approx(math.exp(-18) + 1e-8, rel=1e-6)
 
 
 def test_targets_are_copies_and_move_only_when_they_are_due():

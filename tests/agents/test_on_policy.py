@@ -261,8 +261,8 @@ def test_rewards_are_scaled_before_they_become_targets(name):
     stats = agent.reward_scaler.stats
     scaled = (rollout.reward / (stats.var + stats.eps).sqrt()).clamp(-10, 10)
     assert (scaled - rollout.reward).abs().max() > 0.1
-    torch.testing.assert_close(batch["value_target"], (scaled + 0.9 * next_value).flatten().detach())
-    torch.testing.assert_close(batch["advantage"], (scaled + 0.9 * next_value - value).flatten().detach())
+    torch.testing.assert_close(batch.value_target, (scaled + 0.9 * next_value).flatten().detach())
+    torch.testing.assert_close(batch.advantage, (scaled + 0.9 * next_value - value).flatten().detach())
 
 
 # Targets
@@ -281,13 +281,13 @@ def test_what_prepare_flattens_stays_together():
     batch = agent.prepare(rollout)
     t, b = 7, 2
     row = t * 4 + b
-    assert torch.equal(batch["obs"][row], rollout.obs[t, b]) and torch.equal(batch["action"][row], rollout.action[t, b])
-    assert batch["behavior_log_prob"][row] == rollout.behavior_log_prob[t, b]
+    assert torch.equal(batch.obs[row], rollout.obs[t, b]) and torch.equal(batch.action[row], rollout.action[t, b])
+    assert batch.behavior_log_prob[row] == rollout.behavior_log_prob[t, b]
     assert all(
-        torch.equal(k[row], p[t, b]) for k, p in zip(batch["behavior_params"], rollout.behavior_params, strict=True)
+        torch.equal(k[row], p[t, b]) for k, p in zip(batch.behavior_params, rollout.behavior_params, strict=True)
     )
-    torch.testing.assert_close(batch["value_old"][row], agent.critic(rollout.obs[t, b]).detach())
-    torch.testing.assert_close(batch["value_target"], batch["advantage"] + batch["value_old"])
+    torch.testing.assert_close(batch.value_old[row], agent.critic(rollout.obs[t, b]).detach())
+    torch.testing.assert_close(batch.value_target, batch.advantage + batch.value_old)
     assert not any(v.requires_grad for v in batch.values() if torch.is_tensor(v))
 
 
@@ -332,12 +332,12 @@ def test_figures_every_agent_gives(name, env_id):
         agent.policy.kl(rollout.behavior_params, params).mean().item(), rel=1e-6
     )
     assert figures["train/entropy"] == pytest.approx(agent.policy.entropy(params).mean().item(), rel=1e-9)
-    advantage, target = batch["advantage"], batch["value_target"]
-    error = target - batch["value_old"]
+    advantage, target = batch.advantage, batch.value_target
+    error = target - batch.value_old
     explained = 1 - error.var(correction=0) / target.var(correction=0)
     wanted = {
         "value/explained_variance": explained,
-        "value/mean": batch["value_old"].mean(),
+        "value/mean": batch.value_old.mean(),
         "value/target_mean": target.mean(),
         "value/target_std": target.std(correction=0),
         "adv/raw_mean": advantage.mean(),

@@ -371,11 +371,11 @@ def test_prepare_gives_gae_targets_of_the_estimator():
             running = td_error + 0.9 * lam * torch.where(rollout.ended[t], 0.0, running)
             rows.insert(0, running)
         advantage = torch.stack(rows).detach()
-        torch.testing.assert_close(batch["advantage"], advantage.flatten(), rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(batch.advantage, advantage.flatten(), rtol=1e-10, atol=1e-12)
         torch.testing.assert_close(
-            batch["value_target"], (advantage + value.detach()).flatten(), rtol=1e-10, atol=1e-12
+            batch.value_target, (advantage + value.detach()).flatten(), rtol=1e-10, atol=1e-12
         )
-        assert torch.equal(batch["action"], rollout.action.flatten())
+        assert torch.equal(batch.action, rollout.action.flatten())
 
 
 def test_loss_adds_its_parts_with_their_weights(generator):
@@ -385,12 +385,12 @@ def test_loss_adds_its_parts_with_their_weights(generator):
     live(agent, env, obs, 1)
     rows = agent.prepare(rollout)
     total, log_ratio = agent.loss(rows)
-    logits = agent.policy(rows["obs"])[0].log_softmax(-1)
-    wanted_ratio = logits.gather(-1, rows["action"].unsqueeze(-1)).squeeze(-1) - rows["behavior_log_prob"]
+    logits = agent.policy(rows.obs)[0].log_softmax(-1)
+    wanted_ratio = logits.gather(-1, rows.action.unsqueeze(-1)).squeeze(-1) - rows.behavior_log_prob
     torch.testing.assert_close(log_ratio, wanted_ratio.detach())
-    a, rho = normalize_advantage(rows["advantage"]), wanted_ratio.exp()
+    a, rho = normalize_advantage(rows.advantage), wanted_ratio.exp()
     clip = torch.minimum(rho * a, rho.clamp(0.8, 1.2) * a).mean()
-    critic = 0.5 * (agent.critic(rows["obs"]) - rows["value_target"]).square().mean()
+    critic = 0.5 * (agent.critic(rows.obs) - rows.value_target).square().mean()
     entropy = -(logits.exp() * logits).sum(-1).mean()
     torch.testing.assert_close(total, -clip + 0.3 * critic - 0.2 * entropy, rtol=1e-10, atol=1e-12)
     assert (rho - 1).abs().max() > 1e-3 and not log_ratio.requires_grad
@@ -400,7 +400,7 @@ def test_advantages_are_normalized_per_minibatch():
     agent, env, obs = make(dtype=torch.float64)
     rollout, _ = collect(agent, env, obs, 32)
     batch = agent.prepare(rollout)
-    advantage, log_ratio = batch["advantage"][:20], torch.zeros(20, dtype=torch.float64)
+    advantage, log_ratio = batch.advantage[:20], torch.zeros(20, dtype=torch.float64)
     log_ratio[0] = 0.05
     centered = advantage - advantage.mean()
     normalized = centered / centered.square().mean().sqrt()
@@ -427,7 +427,7 @@ def test_figures_over_the_rollout():
     batch = agent.prepare(rollout)
     seen_obs = agent.normalized(rollout.obs)
     figures = {k: v.item() for k, v in agent.update(rollout).items()}
-    advantage = batch["advantage"]
+    advantage = batch.advantage
     assert figures["adv/raw_mean"] == pytest.approx(advantage.mean().item(), rel=1e-5)
     assert figures["adv/raw_std"] == pytest.approx(advantage.std(correction=0).item(), rel=1e-5)
     assert abs(figures["adv/raw_std"] - 1) > 0.1, "not the normalized ones"
@@ -438,8 +438,8 @@ def test_figures_over_the_rollout():
     assert figures["kl/exact"] == pytest.approx(kl, rel=1e-3) and kl > 0
     outside = ((log_ratio.exp() - 1).abs() > 0.2).float().mean().item()
     assert figures["train/clip_fraction"] == pytest.approx(outside, abs=1e-6) and outside > 0
-    error = batch["value_target"] - batch["value_old"]
-    explained = 1 - error.var(correction=0) / batch["value_target"].var(correction=0)
+    error = batch.value_target - batch.value_old
+    explained = 1 - error.var(correction=0) / batch.value_target.var(correction=0)
     assert figures["value/explained_variance"] == pytest.approx(explained.item(), abs=1e-5)
     assert figures["train/abs_action"] == pytest.approx(rollout.action.abs().mean().item(), rel=1e-6)
     assert all(math.isfinite(v) for v in figures.values())

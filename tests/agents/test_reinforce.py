@@ -41,12 +41,12 @@ def test_the_whole_loss_adds_value_and_entropy_with_their_weights():
         live(agent, env, obs, 1)
         batch = agent.prepare(agent.collect(env, obs)[0])
         loss, parts = agent.loss(batch)
-        logits = agent.policy(batch["obs"])[0].log_softmax(-1)
-        log_prob = logits.gather(-1, batch["action"].unsqueeze(-1)).squeeze(-1)
+        logits = agent.policy(batch.obs)[0].log_softmax(-1)
+        log_prob = logits.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
         entropy = -(logits.exp() * logits).sum(-1).mean()
-        critic = 0.5 * (agent.critic(batch["obs"]) - batch["value_target"]).square().mean()
+        critic = 0.5 * (agent.critic(batch.obs) - batch.value_target).square().mean()
         critic = critic if baseline == "value" else 0.0 * critic
-        policy = agent.policy_loss(log_prob, batch["advantage"], batch["weight"])
+        policy = agent.policy_loss(log_prob, batch.advantage, batch.weight)
         torch.testing.assert_close(loss, policy + 0.3 * critic - 0.2 * entropy, rtol=1e-10, atol=1e-12)
         assert parts["loss/policy"].item() == pytest.approx(policy.item(), rel=1e-12)
         assert parts["loss/value"].item() == pytest.approx(critic.item(), rel=1e-12)
@@ -82,8 +82,8 @@ def test_credit_without_baseline_is_the_return_to_go():
     for env, length in enumerate(range(1, 7)):
         wanted = [halves(length - t) if t < length else 0.0 for t in range(6)]
         assert grid[:, env].tolist() == pytest.approx(wanted)
-    assert torch.equal(batch["value_old"], torch.zeros(21, dtype=F64))
-    assert torch.equal(batch["value_target"], batch["advantage"])
+    assert torch.equal(batch.value_old, torch.zeros(21, dtype=F64))
+    assert torch.equal(batch.value_target, batch.advantage)
 
 
 def test_credit_without_reward_to_go_is_the_whole_return():
@@ -115,7 +115,7 @@ def test_credit_against_the_critic_is_gae(estimator, lam):
             successor = agent.critic(rollout.next_obs[t, env]).item() if t < length - 1 else 0.0
             running = 1.0 + 0.5 * successor - value[t, env].item() + 0.5 * lam * running
             assert grid[t, env].item() == pytest.approx(running)
-    torch.testing.assert_close(batch["value_target"], batch["advantage"] + batch["value_old"])
+    torch.testing.assert_close(batch.value_target, batch.advantage + batch.value_old)
 
 
 def test_a_time_limit_pays_nothing_more_without_a_critic_and_the_critics_guess_with_one():
@@ -128,7 +128,7 @@ def test_a_time_limit_pays_nothing_more_without_a_critic_and_the_critics_guess_w
         rollout, _ = agent.collect(env, obs)
         assert rollout.truncated[-1].all()
         batch = agent.prepare(rollout)
-        last = batch["value_target"].reshape(200, 4)[-1]
+        last = batch.value_target.reshape(200, 4)[-1]
         torch.testing.assert_close(last, rollout.reward[-1] + 0.9 * 7.0 * bootstrapped)
 
 
@@ -174,8 +174,8 @@ def test_the_gradient_is_that_of_the_return_where_it_should_be(unbiased, options
     found = []
     for _ in range(20):
         batch = agent.prepare(agent.collect(env, None)[0])
-        log_prob = agent.policy.log_prob(agent.policy(batch["obs"]), batch["action"])
-        loss = agent.policy_loss(log_prob, batch["advantage"], batch["weight"])
+        log_prob = agent.policy.log_prob(agent.policy(batch.obs), batch.action)
+        loss = agent.policy_loss(log_prob, batch.advantage, batch.weight)
         # The loss is a mean over the 50 steps of an episode, J a sum.
         found.append(-50.0 * torch.cat([g.flatten() for g in torch.autograd.grad(loss, parameters)]))
     directions = torch.cat([exact[:, None], torch.randn(len(exact), 4, generator=generator, dtype=F64)], 1)

@@ -241,7 +241,7 @@ def agent_batch(agent, env_id, options):
     """The agent before its update, the batch that it learned from, and its policy's parameters."""
     twin, env, obs = make(env_id, dtype=torch.float64, **dataclasses.asdict(agent.config))
     batch = twin.prepare(twin.collect(env, obs)[0])
-    return twin, batch | {"advantage": twin.scaled(batch["advantage"])}, list(twin.policy.parameters())
+    return twin, batch | {"advantage": twin.scaled(batch.advantage)}, list(twin.policy.parameters())
 
 
 def test_figures_of_a_step():
@@ -249,7 +249,7 @@ def test_figures_of_a_step():
     _, obs = live(agent, env, obs, 2)
     rollout, _ = agent.collect(env, obs)
     batch = agent.prepare(rollout)
-    batch["advantage"] = agent.scaled(batch["advantage"])
+    batch.advantage = agent.scaled(batch.advantage)
     start = agent.surrogate(batch).item()
     figures = {k: v.item() for k, v in agent.update(rollout).items()}
     assert figures["loss/surrogate"] == pytest.approx(start, abs=1e-12)
@@ -257,7 +257,7 @@ def test_figures_of_a_step():
     assert figures["kl/exact"] == pytest.approx(agent.mean_kl(batch).item(), rel=1e-9)
     assert 0 < figures["kl/exact"] <= 0.01
     assert 0.1 * figures["loss/expected_gain"] * figures["train/step_fraction"] <= figures["loss/gain"]
-    wanted = 0.5 * (agent.critic(batch["obs"]) - batch["value_target"]).square().mean().item()
+    wanted = 0.5 * (agent.critic(batch.obs) - batch.value_target).square().mean().item()
     assert figures["loss/value"] == pytest.approx(wanted, rel=1e-9)
     assert figures["value/fit_failed"] == 0
 
@@ -270,7 +270,7 @@ def test_the_fit_is_on_this_rollouts_targets_and_helps(how):
     agent, env, obs = make("CartPole-v1", value_fit=how, value_iterations=20, value_learning_rate=1e-2)
     rollout, _ = agent.collect(env, obs)
     batch = agent.prepare(rollout)
-    before = 0.5 * (agent.critic(batch["obs"]) - batch["value_target"]).square().mean()
+    before = 0.5 * (agent.critic(batch.obs) - batch.value_target).square().mean()
     figures = agent.update(rollout)
     assert figures["loss/value"] < 0.9 * before and figures["value/fit_failed"] == 0
 

@@ -151,8 +151,8 @@ def test_the_product_is_that_of_the_fisher_matrix(env_id):
     # The matrix by its definition, the mean of score times score: over all actions of a finite set, and for a
     # Gaussian from the known matrix of its mean and log-std.
     agent, _, batch, parameters = prepared(env_id, damping=0.3)
-    params, fisher = agent.policy(batch["obs"]), 0.0
-    n = len(batch["obs"])
+    params, fisher = agent.policy(batch.obs), 0.0
+    n = len(batch.obs)
     if agent.policy.discrete:
         log_prob = params[0].log_softmax(-1)
         for row in log_prob:
@@ -255,7 +255,7 @@ def test_whole_episodes_keep_first_episodes_alone(agent_class, config_class):
     batch = agent.prepare(rollout)
     assert rollout.reward.shape == (6, 6)  # until the longest is over
     # The observation is the step within the episode: 6 episodes reach step 0, 5 reach step 1, …
-    assert batch["obs"].flatten().sort().values.tolist() == sorted(t for n in range(1, 7) for t in range(n))
+    assert batch.obs.flatten().sort().values.tolist() == sorted(t for n in range(1, 7) for t in range(n))
     assert all(len(rows) == 21 for rows in batch.values() if torch.is_tensor(rows))
 
 
@@ -265,7 +265,7 @@ def test_gamma_to_the_t_weighs_a_state_where_asked_and_nowhere_else(discount_sta
     agent, rollout = lottery(REINFORCEAgent, config)
     batch = agent.prepare(rollout)
     for t, weight in enumerate(weights):
-        assert (batch["weight"][batch["obs"][:, 0] == t] == weight).all()
+        assert (batch.weight[batch.obs[:, 0] == t] == weight).all()
     agent, rollout = lottery(TRPOAgent, TRPOConfig(num_envs=6, rollout_steps=50, whole_episodes=True, gamma=0.5))
     assert "weight" not in agent.prepare(rollout)
 

@@ -102,17 +102,17 @@ def test_loss_by_hand(discrete):
         eta_init=0.5,
     )
     batch = rows(agent)
-    batch |= agent.estep(batch)
+    batch = agent.estep(batch)
     loss, figures = agent.loss(batch)
-    params = agent.policy(batch["obs"])
-    psi = batch["psi"]
-    fit = -(psi * distribution(agent, params).log_prob(batch["action"])).sum()
-    critic = 0.5 * (agent.critic(batch["obs"]) - batch["value_target"]).square().mean()
+    params = agent.policy(batch.obs)
+    psi = batch.psi
+    fit = -(psi * distribution(agent, params).log_prob(batch.action)).sum()
+    critic = 0.5 * (agent.critic(batch.obs) - batch.value_target).square().mean()
     eta = torch.nn.functional.softplus(agent.duals["raw_eta"]) + 1e-8
-    kept = batch["advantage"][batch["kept"]]
+    kept = batch.advantage[batch.kept]
     temperature = eta * (0.07 + (kept / eta).exp().mean().log())
     wanted = fit + 0.7 * critic + temperature
-    parts = kl_by_torch(agent, batch["old"], params)
+    parts = kl_by_torch(agent, batch.old, params)
     for name, bound, part in zip(("mean", "std"), (0.02, 0.01), parts, strict=False):
         alpha = torch.nn.functional.softplus(agent.duals[f"raw_alpha_{name}"]) + 1e-8
         wanted = wanted + alpha.detach() * part.mean() + alpha * (bound - part.mean().detach())
@@ -133,11 +133,11 @@ def test_kl_parts_by_hand(discrete):
     for kl_over in ("all", "kept"):
         agent = alone(discrete, kl_over=kl_over, eps_mean=0.02, eps_std=0.01)
         batch = rows(agent)
-        batch |= agent.estep(batch)
-        params = agent.policy(batch["obs"])
-        mean_over = batch["kept"] if kl_over == "kept" else torch.ones(ROWS, dtype=torch.bool)
+        batch = agent.estep(batch)
+        params = agent.policy(batch.obs)
+        mean_over = batch.kept if kl_over == "kept" else torch.ones(ROWS, dtype=torch.bool)
         found = agent.kl_parts(batch, params)
-        wanted = [part[mean_over].mean().item() for part in kl_by_torch(agent, batch["old"], params)]
+        wanted = [part[mean_over].mean().item() for part in kl_by_torch(agent, batch.old, params)]
         assert [(name, bound) for name, bound, _ in found] == [("mean", 0.02), ("std", 0.01)][: len(wanted)]
         assert [kl.item() for *_, kl in found] == pytest.approx(wanted, rel=1e-10)
 
@@ -146,16 +146,16 @@ def test_estep_by_hand():
     """The best half by advantage, weighed by min(ratio, clip) times exp(A / eta), the ratio that of the TARGET."""
     agent = alone(importance_clip=1.5, act_by="online", eta_init=0.5)
     batch = rows(agent)
-    log_prob = distribution(agent, agent.target_policy(batch["obs"])).log_prob(batch["action"])
-    batch["behavior_log_prob"] = (log_prob - vector(-2.0, -1.0, -0.1, 0.0, 0.1, 0.3, 0.5, 3.0)).detach()
+    log_prob = distribution(agent, agent.target_policy(batch.obs)).log_prob(batch.action)
+    batch.behavior_log_prob = (log_prob - vector(-2.0, -1.0, -0.1, 0.0, 0.1, 0.3, 0.5, 3.0)).detach()
     got = agent.estep(batch)
     w = vector(-2.0, -1.0, -0.1, 0.0, 0.1, 0.3, math.log(1.5), math.log(1.5)).exp()
     torch.testing.assert_close(got["log_importance"].exp(), w, rtol=1e-10, atol=0)
-    best = batch["advantage"].argsort(descending=True)[: ROWS // 2]
+    best = batch.advantage.argsort(descending=True)[: ROWS // 2]
     assert got["kept"].nonzero().flatten().tolist() == sorted(best.tolist())
-    odds = torch.where(got["kept"], w * (batch["advantage"] / 0.5).exp(), 0.0)
+    odds = torch.where(got["kept"], w * (batch.advantage / 0.5).exp(), 0.0)
     torch.testing.assert_close(got["psi"], odds / odds.sum(), rtol=1e-7, atol=1e-12)
-    for mine, theirs in zip(got["old"], agent.target_policy(batch["obs"]), strict=True):
+    for mine, theirs in zip(got["old"], agent.target_policy(batch.obs), strict=True):
         assert torch.equal(mine, theirs)
     plain = alone().estep(batch)
     assert not plain["log_importance"].any()
@@ -171,8 +171,8 @@ def test_who_is_kept_and_how_it_is_weighed(fraction):
     batch = rows(agent, 20)
     got = agent.estep(batch)
     k = math.floor(fraction * 20 + 1e-9)
-    order = sorted(range(20), key=lambda i: -batch["advantage"][i].item())
-    odds = {i: math.exp(batch["advantage"][i].item() / agent.multiplier("eta").item()) for i in order[:k]}
+    order = sorted(range(20), key=lambda i: -batch.advantage[i].item())
+    odds = {i: math.exp(batch.advantage[i].item() / agent.duals.value("eta").item()) for i in order[:k]}
     wanted = [odds.get(i, 0.0) / sum(odds.values()) for i in range(20)]
     assert got["psi"].tolist() == pytest.approx(wanted, abs=1e-12)
     assert got["kept"].nonzero().flatten().tolist() == sorted(order[:k])
@@ -185,12 +185,12 @@ def test_the_estep_beats_every_rival_at_its_temperature(discrete):
     agent = alone(discrete, eps_eta=0.05, dual_learning_rate=0.05)
     batch = rows(agent, 20)
     for _ in range(1500):
-        batch |= agent.estep(batch)
+        batch = agent.estep(batch)
         agent.gradient_step(agent.loss(batch)[0])
-    batch |= agent.estep(batch)
-    psi, advantage = (batch[name][batch["kept"]] for name in ("psi", "advantage"))
+    batch = agent.estep(batch)
+    psi, advantage = (batch[name][batch.kept] for name in ("psi", "advantage"))
     assert (psi * (psi * 10).log()).sum().item() == pytest.approx(0.05, rel=1e-2)
-    eta, g = agent.multiplier("eta").item(), torch.Generator().manual_seed(0)
+    eta, g = agent.duals.value("eta").item(), torch.Generator().manual_seed(0)
 
     def worth(p):
         return ((p * advantage).sum() - eta * (p * (10 * p).log()).sum()).item()
@@ -229,13 +229,13 @@ def test_multipliers_start_at_their_values(env_id):
     agent, _, _ = make(env_id, **{f"{name}_init": value for name, value in wanted.items()})
     assert {name.removeprefix("raw_") for name in agent.duals} == set(wanted)
     for name, value in wanted.items():
-        assert agent.multiplier(name).item() == pytest.approx(value, rel=1e-6)
+        assert agent.duals.value(name).item() == pytest.approx(value, rel=1e-6)
 
 
 def test_raw_multipliers_are_projected_after_their_step():
     agent = alone(optimizer="sgd", dual_learning_rate=1e4, eta_init=1e-3, eps_eta=50.0)
     batch = rows(agent)
-    agent.gradient_step(agent.loss(batch | agent.estep(batch))[0])
+    agent.gradient_step(agent.loss(agent.estep(batch))[0])
     assert agent.duals["raw_eta"].item() == -18.0
 
 
@@ -280,7 +280,7 @@ def test_importance_weights_are_one_where_the_target_acts_and_not_where_it_lags(
 def test_normalized_advantages_are_weighed_and_figured():
     agent = alone(normalize_advantage=True)
     batch = rows(agent)
-    got = agent.estep(batch | {"advantage": 50.0 + 9.0 * batch["advantage"]})
+    got = agent.estep(batch | {"advantage": 50.0 + 9.0 * batch.advantage})
     assert got["scaled"].mean().item() == pytest.approx(0.0, abs=1e-9)
     assert got["scaled"].std(correction=0).item() == pytest.approx(1.0, abs=1e-6)
     torch.testing.assert_close(got["psi"], agent.estep(batch)["psi"], rtol=1e-6, atol=1e-9)
@@ -298,11 +298,11 @@ def test_a_shared_encoder_is_the_policys_and_moves_with_both_losses():
     rollout, _ = agent.collect(env, obs)
     batch = agent.prepare(rollout)
     first = agent.policy.mean[0].weight
-    (slope,) = torch.autograd.grad(agent.critic(batch["obs"]).sum(), first)
+    (slope,) = torch.autograd.grad(agent.critic(batch.obs).sum(), first)
     assert slope.abs().sum() > 0
-    value = agent.critic(batch["obs"]).detach()
+    value = agent.critic(batch.obs).detach()
     live(agent, env, obs, 1)
-    assert differ([value], [agent.critic(batch["obs"]).detach()])
+    assert differ([value], [agent.critic(batch.obs).detach()])
 
 
 def test_a_layernorm_torso_gives_a_std_that_depends_on_the_state():
@@ -321,7 +321,7 @@ def test_gradient_norms_are_clipped_over_policy_and_critic_together():
     )
     batch = rows(agent)
     before = learned(agent.policy) + learned(agent.critic)
-    norm = agent.gradient_step(agent.loss(batch | agent.estep(batch))[0])
+    norm = agent.gradient_step(agent.loss(agent.estep(batch))[0])
     after = learned(agent.policy) + learned(agent.critic)
     moved = math.sqrt(sum((a - b).square().sum().item() for a, b in zip(before, after, strict=True)))
     assert norm > 0.01 and moved == pytest.approx(0.01, rel=1e-3)
@@ -404,10 +404,10 @@ def test_figures_of_an_update():
     _, obs = live(agent, env, obs, 2)
     rollout, _ = agent.collect(env, obs)
     batch = agent.prepare(rollout)
-    batch |= agent.estep(batch)
+    batch = agent.estep(batch)
     figures = {name: value.item() for name, value in agent.update(rollout).items()}
-    psi, kept, advantage = batch["psi"], batch["kept"], batch["advantage"]
-    w = batch["log_importance"][kept].exp()
+    psi, kept, advantage = batch.psi, batch.kept, batch.advantage
+    w = batch.log_importance[kept].exp()
     assert figures["kl/psi_kept"] == pytest.approx(
         (psi[kept] * (psi[kept] / (w / w.sum())).log()).sum().item(), rel=1e-8
     )
@@ -417,9 +417,9 @@ def test_figures_of_an_update():
     assert figures["train/selected_fraction"] == 0.5
     assert figures["adv/threshold"] == advantage[kept].min().item() >= advantage[~kept].max().item()
     spread = advantage.std(correction=0).item()
-    assert figures["adv/std_over_eta"] == pytest.approx(spread / agent.multiplier("eta").item(), rel=1e-8)
+    assert figures["adv/std_over_eta"] == pytest.approx(spread / agent.duals.value("eta").item(), rel=1e-8)
     assert figures["adv/raw_std"] == pytest.approx(spread, rel=1e-8)
-    assert figures["dual/eta"] == agent.multiplier("eta").item()
+    assert figures["dual/eta"] == agent.duals.value("eta").item()
 
 
 @pytest.mark.parametrize(("env_id", "options"), FAMILIES, ids=FAMILY_NAMES)
@@ -462,7 +462,7 @@ def test_a_rollout_improves_the_fit_to_its_best_half(env_id, options):
     agent, env, obs = make(env_id, inner_steps=20, **options)
     rollout, _ = agent.collect(env, obs)
     batch = agent.prepare(rollout)
-    batch |= agent.estep(batch)
+    batch = agent.estep(batch)
     before = agent.loss(batch)[1]["loss/policy"]
     agent.update(rollout)
     assert agent.loss(batch)[1]["loss/policy"] < before

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, is_dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -154,7 +154,8 @@ class Function:
             elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
                 pairs = [(node.target, node)]
             bindings += [value for target, value in pairs if name in _names(target)]
-        return bool(bindings) and all(_is_outside_call(v, checked, self.holder()[0]) for v in bindings)
+        owner = self.holder()[0]
+        return bool(bindings) and all(_is_outside_call(v, checked, owner) or _is_view_of(v, name) for v in bindings)
 
     def run(self) -> list[Call]:
         """Every call of the function in its cases, traced. The cases are the same each time."""
@@ -173,12 +174,15 @@ class Function:
             return case
         holder, name = self.holder()
         if any(side.stops_gradients() for equation in self.equations for side in equation.sides):
-            case = {k: v.requires_grad_() if _is_float(v) else v for k, v in case.items()}
+            for tensor in leaves_of(case.values()):
+                tensor.requires_grad_()
         return lambda: getattr(holder, name)(**case)
 
 
-def _is_float(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.is_floating_point()
+def leaves_of(arguments: Iterable[Any]) -> list[Tensor]:
+    """The tensors of numbers among arguments of a function, and among the fields of a batch, if they are leaves."""
+    found = [v for a in arguments for v in (vars(a).values() if is_dataclass(a) else (a,))]
+    return [v for v in found if isinstance(v, Tensor) and v.is_floating_point() and v.is_leaf]
 
 
 def _names(target: ast.AST) -> set[str]:
@@ -192,11 +196,19 @@ def _looped_over(loop: ast.For) -> list[tuple[ast.AST, ast.AST]]:
     return [(loop.target, loop.iter)]
 
 
+def _is_view_of(value: ast.AST, name: str) -> bool:
+    """`x[:1].expand_as(x)`: the same numbers under the same name, in another shape."""
+    return isinstance(value, ast.Call) and ast.unparse(value) == f"{name}[:1].expand_as({name})"
+
+
 def _is_outside_call(value: ast.AST, checked: set[str], owner: Any) -> bool:
     """torch.rand(...), gae(...), self.critic(...), self.policy.log_prob(...), but no unchecked method of the class.
 
-    A sum of such calls is one too.
+    A sum of such calls is one too, and so is a choice between one and a part of an argument.
     """
+    if isinstance(value, ast.IfExp):
+        branches = (value.body, value.orelse)
+        return all(isinstance(b, ast.Attribute | ast.Name) or _is_outside_call(b, checked, owner) for b in branches)
     if not isinstance(value, ast.Call):
         return False
     path = ast.unparse(value.func).split(".")

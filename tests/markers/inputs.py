@@ -7,6 +7,7 @@ each other, so that a swapped axis shows; they are 2 or more, so that a mean ove
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -393,7 +394,7 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"gain": normal(g).abs(), "advantage": normal(g, N), "kl_bound": kl_bound}
 
 
-def agent(name: str, **config: Any) -> Any:
+def agent_of(name: str, **config: Any) -> Any:
     """A small agent in float64, whose options are not the values that hide a mistake."""
     from minerva_lite.agents import AGENTS
     from minerva_lite.worlds.envs import EnvSpec
@@ -405,117 +406,91 @@ def agent(name: str, **config: Any) -> Any:
 
 
 def ppo(**config: Any) -> Any:
-    made = agent("ppo", **{"minibatch_size": T, "clip_eps": 0.3} | config)
+    made = agent_of("ppo", **{"minibatch_size": T, "clip_eps": 0.3} | config)
     made.kl_penalty = 0.7
     return made
 
 
-@cases("agents.on_policy.OnPolicyAgent.value_target")
+def stepped(agent: Any, g: Generator, discrete: bool = False) -> Any:
+    """A rollout of T steps by B environments, as if `agent` had collected it."""
+    from minerva_lite.experience.rollout import Rollout
+
+    data = trajectory(g)
+    obs, action = normal(g, T, B, S), torch.randint(K, (T, B), generator=g) if discrete else normal(g, T, B, D)
+    with torch.no_grad():
+        params = tuple(p.detach() for p in agent.policy(obs))
+    ends = (data["terminated"], data["truncated"])
+    return Rollout(obs, action, normal(g, T, B), params, data["reward"], normal(g, T, B, S), *ends)
+
+
+def rows(agent: Any, g: Generator) -> Any:
+    """A batch of N rows whose policy has moved since: its advantages are not centered, its old values are others."""
+    batch = agent.prepare(stepped(agent, g))
+    params = (normal(g, N, D), positive(g, N, D))
+    moved = {"advantage": batch.advantage + 0.5, "value_old": normal(g, N), "behavior_params": params}
+    return replace(batch, behavior_log_prob=agent.policy.log_prob(params, batch.action), **moved)
+
+
+@cases("agents.on_policy.OnPolicyAgent.prepare")
 def _(g: Generator) -> Iterator[Any]:
     for _ in range(2):
-        yield {"self": ppo(), "advantage": normal(g, T, B), "value": normal(g, T, B)}
+        yield {"self": ppo(), "rollout": stepped(ppo(), g)}
 
 
-@cases("agents.on_policy.OnPolicyAgent.log_ratio")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"self": ppo(), "log_prob": normal(g, N), "behavior_log_prob": normal(g, N)}
-
-
-@cases("agents.ppo.PPOAgent.policy_loss")
+@cases("agents.ppo.PPOAgent.loss")
 def _(g: Generator) -> Iterator[Any]:
     for objective in ("clip", "kl_penalty"):
-        for normalize in (True, False):
-            yield {
-                "self": ppo(objective=objective, normalize_advantage=normalize),
-                "log_ratio": log_ratio(g).flatten(),
-                "advantage": 0.5 + advantage(g).flatten(),
-                "kl": positive(g, N),
-            }
+        for flag in (True, False):
+            agent = ppo(objective=objective, normalize_advantage=flag, clip_value=flag, entropy_coef=0.3 * flag)
+            yield {"self": agent, "batch": rows(stirred(agent), g)}
 
 
-@cases("agents.ppo.PPOAgent.critic_loss")
-def _(g: Generator) -> Iterator[Any]:
-    for clip_value in (False, True):
-        yield {
-            "self": ppo(clip_value=clip_value),
-            "value": normal(g, N),
-            "value_old": normal(g, N),
-            "value_target": normal(g, N),
-        }
-
-
-@cases("agents.a2c.A2CAgent.policy_loss")
+@cases("agents.a2c.A2CAgent.loss")
 def _(g: Generator) -> Iterator[Any]:
     for normalize in (True, False):
-        yield {
-            "self": agent("a2c", normalize_advantage=normalize),
-            "log_prob": normal(g, N),
-            "advantage": 0.5 + advantage(g).flatten(),
-        }
+        agent = agent_of("a2c", normalize_advantage=normalize, entropy_coef=0.3 * normalize)
+        yield {"self": agent, "batch": rows(stirred(agent), g)}
 
 
-@cases("agents.reinforce.REINFORCEAgent.centered")
+@cases("agents.reinforce.REINFORCEAgent.estimate")
 def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"self": agent("reinforce"), "returns": normal(g, T, B), "baseline": normal(g, T, B)}
+    for baseline in ("others", "none"):
+        agent = agent_of("reinforce", baseline=baseline)
+        rollout = stepped(agent, g)
+        yield {"self": agent, "rollout": rollout, "reward": rollout.reward, "obs": rollout.obs}
 
 
 @cases("agents.reinforce.REINFORCEAgent.state_weight")
 def _(g: Generator) -> Iterator[Any]:
     for gamma in (0.9, 0.5):
-        yield {"self": agent("reinforce", discount_states=True, gamma=gamma), "reward": normal(g, T, B)}
+        yield {"self": agent_of("reinforce", discount_states=True, gamma=gamma), "reward": normal(g, T, B)}
 
 
-@cases("agents.reinforce.REINFORCEAgent.policy_loss")
+@cases("agents.reinforce.REINFORCEAgent.loss")
 def _(g: Generator) -> Iterator[Any]:
-    for normalize in (True, False):
-        yield {
-            "self": agent("reinforce", normalize_advantage=normalize),
-            "log_prob": normal(g, N),
-            "advantage": 0.5 + advantage(g).flatten(),
-            "weight": positive(g, N),
-        }
+    for normalize, baseline in ((True, "value"), (False, "others")):
+        agent = agent_of("reinforce", normalize_advantage=normalize, baseline=baseline, entropy_coef=0.3)
+        batch = agent.prepare(stepped(stirred(agent), g))
+        weight = positive(g, len(batch))
+        yield {"self": agent, "batch": replace(batch, advantage=batch.advantage + 0.5, weight=weight)}
 
 
-@cases("agents.trpo.TRPOAgent.path_surrogate")
+@cases("agents.trpo.TRPOAgent.surrogate")
 def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {
-            "self": agent("trpo"),
-            "log_prob": normal(g, N),
-            "behavior_log_prob": normal(g, N),
-            "advantage": advantage(g).flatten(),
-        }
+    from minerva_lite.agents.trpo import VineBatch
 
-
-@cases("agents.trpo.TRPOAgent.branch_surrogate")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {
-            "self": agent("trpo"),
-            "log_prob": normal(g, T, K),
-            "proposal_log_prob": normal(g, T, K),
-            "advantage": normal(g, T, K),
-        }
+    agent = stirred(agent_of("trpo"))
+    yield {"self": agent, "batch": rows(agent, g)}
+    params = (normal(g, T, D), positive(g, T, D))
+    vine = VineBatch(normal(g, T, S), normal(g, T, K, D), normal(g, T, K), params, normal(g, T, K))
+    yield {"self": agent, "batch": vine}
 
 
 @cases("agents.trpo.TRPOAgent.mean_kl")
 def _(g: Generator) -> Iterator[Any]:
     for _ in range(2):
-        params = (normal(g, N, D), positive(g, N, D))
-        yield {"self": agent("trpo"), "batch": {"obs": normal(g, N, S), "behavior_params": params}}
-
-
-@cases("agents.on_policy.OnPolicyAgent.total_loss")
-def _(g: Generator) -> Iterator[Any]:
-    for entropy in (None, normal(g, N)):
-        yield {
-            "self": ppo(vf_coef=0.4, entropy_coef=0.3),
-            "policy_loss": normal(g),
-            "critic_loss": normal(g).abs(),
-            "entropy": entropy,
-        }
+        agent = stirred(agent_of("trpo"))
+        yield {"self": agent, "batch": rows(agent, g)}
 
 
 @cases("formulas.returns.retrace_targets")
@@ -646,7 +621,8 @@ def stirred(agent: Any) -> Any:
     """The agent with all its networks moved away from where they start, and from one another."""
     g = Generator().manual_seed(5)
     with torch.no_grad():
-        for module in (agent.policy, agent.target_policy, agent.critic, getattr(agent, "target_critic", None)):
+        for name in ("policy", "target_policy", "critic", "target_critic"):
+            module = getattr(agent, name, None)
             for p in module.parameters() if module else ():
                 p.add_(0.5 * normal(g, *p.shape))
     return agent
@@ -704,63 +680,38 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"self": agent, "action": 2.0 * action, "log_prior": log_prior, "q_value": q_value}
 
 
-@cases("agents.mpo.MPOAgent.overshoot")
-def _(g: Generator) -> Iterator[Any]:
-    for scale in (1.0, 3.0):
-        yield {"self": mpo(), "action": scale * normal(g, K, B, D)}
-
-
-@cases("agents.mpo.MPOAgent.mstep")
+@cases("agents.mpo.MPOAgent.loss")
 def _(g: Generator) -> Iterator[Any]:
     for discrete in (False, True):
-        agent = mpo(discrete, policy_steps=2, alpha_mean_init=3.0)
+        agent = mpo(discrete, alpha_mean_init=3.0)
         states, old, action, log_prior, q_value = candidates(agent, g)
-        weights = (log_prior + q_value).softmax(0)
-        yield {"self": agent, "states": states, "old": old, "action": action, "weights": weights}
+        weights, params = (log_prior + q_value).softmax(0), agent.policy(states)
+        kl = agent.mean_kl(old, params)
+        yield {"self": agent, "action": action, "weights": weights, "old": old, "params": params, "kl": kl}
 
 
-@cases("agents.mpo.MPOAgent.fit_loss")
-def _(g: Generator) -> Iterator[Any]:
-    for discrete in (False, True):
-        agent = mpo(discrete)
-        states, old, action, log_prior, q_value = candidates(agent, g)
-        weights = (log_prior + q_value).softmax(0)
-        yield {"self": agent, "action": action, "weights": weights, "old": old, "params": agent.policy(states)}
-
-
-def vmpo(g: Generator, discrete: bool = False, **config: Any) -> tuple[Any, dict[str, Any]]:
-    """A small V-MPO agent in float64 whose policy has left its target, and a batch of it before the E-step."""
+def vmpo(discrete: bool = False, **config: Any) -> Any:
+    """A small V-MPO agent in float64 whose policy has left its target."""
     from minerva_lite.agents import VMPOAgent, VMPOConfig
     from minerva_lite.worlds.envs import EnvSpec
 
     shared = {"num_envs": B, "rollout_steps": T, "hidden": (4,), "act_by": "online", "vf_coef": 0.4}
     spec = EnvSpec("test", obs_dim=S, num_actions=K) if discrete else EnvSpec("test", obs_dim=S, action_dim=D)
-    agent = stirred(VMPOAgent(VMPOConfig(**shared | config), spec, seed=0, device="cpu", dtype=torch.float64))
-    action = torch.randint(K, (N,), generator=g) if discrete else normal(g, N, D)
-    names = ("advantage", "value_target", "behavior_log_prob")
-    return agent, {"obs": normal(g, N, S), "action": action} | {name: normal(g, N) for name in names}
+    return stirred(VMPOAgent(VMPOConfig(**shared | config), spec, seed=0, device="cpu", dtype=torch.float64))
 
 
 @cases("agents.vmpo.VMPOAgent.estep")
 def _(g: Generator) -> Iterator[Any]:
     for clip in (1.5, 0.2):
-        agent, batch = vmpo(g, importance_clip=clip)
-        log_prob = agent.policy.log_prob(agent.target_policy(batch["obs"]), batch["action"])
-        yield {"self": agent, "batch": batch | {"behavior_log_prob": (log_prob + normal(g, N)).detach()}}
+        agent = vmpo(importance_clip=clip)
+        yield {"self": agent, "batch": rows(agent, g)}
 
 
 @cases("agents.vmpo.VMPOAgent.loss")
 def _(g: Generator) -> Iterator[Any]:
     for discrete in (False, True):
-        agent, batch = vmpo(g, discrete, alpha_mean_init=3.0)
-        yield {"self": agent, "batch": batch | agent.estep(batch)}
-
-
-@cases("agents.vmpo.VMPOAgent.kl_parts")
-def _(g: Generator) -> Iterator[Any]:
-    for discrete in (False, True):
         for kl_over in ("all", "kept"):
-            agent, batch = vmpo(g, discrete, kl_over=kl_over)
-            batch["advantage"][0] = 9.0  # the first row is kept
-            batch |= agent.estep(batch)
-            yield {"self": agent, "batch": batch, "params": agent.policy(batch["obs"])}
+            agent = vmpo(discrete, kl_over=kl_over, alpha_mean_init=3.0)
+            batch = agent.prepare(stepped(agent, g, discrete))
+            batch.advantage[0] = 9.0  # the first row is kept
+            yield {"self": agent, "batch": agent.estep(batch)}

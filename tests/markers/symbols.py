@@ -268,73 +268,61 @@ TABLES: dict[str, Table] = {
     "formulas.trust_region.at_rounding_level": Table(
         {r"\delta_{\mathrm{KL}}": "kl_bound", "A_t": "advantage [t]", r"g_{\mathrm{max}}": "[]"}
     ),
-    "agents.a2c.A2CAgent.policy_loss": Table(
+    "agents.a2c.A2CAgent.loss": Table(
         {
             r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
-            "A_t": "advantage [t]",
             "A_t'": "advantage [t]",  # where normalization is off, A' is A
             r"L^\pi": "[]",
+            "L^V": "critic_loss",
+            "H_t": "entropy [t]",
+            "c_V": "self.config.vf_coef",
+            "c_H": "self.config.entropy_coef",
+            "L": "[]",
+            "L'": "[]",
         }
     ),
-    "agents.reinforce.REINFORCEAgent.centered": Table(
+    "agents.reinforce.REINFORCEAgent.estimate": Table(
         {"G_t": "returns [t b]", "b_t": "baseline [t b]", "A_t": "[t b]"}
     ),
     "agents.reinforce.REINFORCEAgent.state_weight": Table(
         {r"\gamma": "self.config.gamma", "r_t": "reward [t b]", "w_t": "[t b]"}
     ),
-    "agents.reinforce.REINFORCEAgent.policy_loss": Table(
+    "agents.reinforce.REINFORCEAgent.loss": Table(
         {
             r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
-            "A_t": "advantage [t]",
             "A_t'": "advantage [t]",  # where normalization is off, A' is A
-            "w_t": "weight [t]",
-            r"L^\pi": "[]",
-        }
-    ),
-    "agents.trpo.TRPOAgent.path_surrogate": Table({r"\log \rho_t": "log_ratio [t]", "A_t": "advantage [t]", "L": "[]"}),
-    "agents.trpo.TRPOAgent.branch_surrogate": Table(
-        {
-            r"\log \pi_\theta(a_{nk} \mid s_n)": "log_prob [n k]",
-            r"\log q(a_{nk} \mid s_n)": "proposal_log_prob [n k]",
-            "A_{nk}": "advantage [n k]",
-            r"\log w_{nk}": "[n k]",
+            "w_t": "batch.weight [t]",
+            "L^V": "critic_loss",
+            "H_t": "entropy [t]",
+            "c_V": "self.config.vf_coef",
+            "c_H": "self.config.entropy_coef",
             "L": "[]",
         }
     ),
-    "agents.trpo.TRPOAgent.mean_kl": Table({r"\mathrm{KL}_t": "kl [t]", r"\overline{\mathrm{KL}}": "[]"}),
-    "agents.on_policy.OnPolicyAgent.value_target": Table(
-        {"A_t": "advantage [t b]", "V(s_t)": "value [t b]", "R_t": "[t b]"}
-    ),
-    "agents.on_policy.OnPolicyAgent.log_ratio": Table(
+    "agents.trpo.TRPOAgent.surrogate": Table(
         {
-            r"\log \rho_t": "[t]",
             r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
-            r"\log \pi_b(a_t \mid s_t)": "behavior_log_prob [t]",
+            r"\log \pi_b(a_t \mid s_t)": "batch.behavior_log_prob [t]",
+            r"\log \rho_t": "[t]",
+            r"\log \pi_\theta(a_{nk} \mid s_n)": "branch_log_prob [n k]",
+            r"\log q(a_{nk} \mid s_n)": "batch.proposal_log_prob [n k]",
+            r"\log w_{nk}": "[n k]",
         }
     ),
-    "agents.ppo.PPOAgent.policy_loss": Table(
+    "agents.trpo.TRPOAgent.mean_kl": Table({r"\mathrm{KL}_t": "kl [t]", r"\overline{\mathrm{KL}}": "[]"}),
+    "agents.on_policy.OnPolicyAgent.prepare": Table(
+        {"A_t": "advantage [t b]", "V(s_t)": "value [t b]", "R_t": "[t b]"}
+    ),
+    "agents.ppo.PPOAgent.loss": Table(
         {
-            r"\log \rho_t": "log_ratio [t]",
-            "A_t": "advantage [t]",
+            r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
+            r"\log \pi_b(a_t \mid s_t)": "batch.behavior_log_prob [t]",
+            r"\log \rho_t": "[t]",
             "A_t'": "advantage [t]",  # where normalization is off, A' is A
             r"\mathrm{KL}_t": "kl [t]",
             r"\beta_{\mathrm{KL}}": "self.kl_penalty",
             r"\varepsilon_{\mathrm{clip}}": "self.config.clip_eps",
             r"L^\pi": "[]",
-        }
-    ),
-    "agents.ppo.PPOAgent.critic_loss": Table(
-        {
-            "V(s_t)": "value [t]",
-            r"V_{\mathrm{old}}(s_t)": "value_old [t]",
-            "R_t": "value_target [t]",
-            r"\varepsilon_{\mathrm{clip}}": "self.config.clip_eps",
-            "L^V": "[]",
-        }
-    ),
-    "agents.on_policy.OnPolicyAgent.total_loss": Table(
-        {
-            r"L^\pi": "policy_loss",
             "L^V": "critic_loss",
             "H_t": "entropy [t]",
             "c_V": "self.config.vf_coef",
@@ -447,17 +435,18 @@ TABLES |= {
     ),
     "agents.mpo.MPOAgent.estep": Table(
         {
+            "a_{ib}": "action[:,:,:] [i b d]",  # the actions of a finite set have no third axis, and no penalty
+            "x_{ib}": "[i b]",
             "g^Q": "by_value",
             "g^x": "by_penalty",
             "q^Q_{ib}": "weights [i b]",
             "q^x_{ib}": "pull [i b]",
             "g": "[]",
             "q_{ib}": "[i b]",
-        }
+        },
+        inner="d",
     ),
-    "agents.mpo.MPOAgent.overshoot": Table({"a_{ib}": "action [i b d]", "x_{ib}": "[i b]"}, inner="d"),
-    "agents.mpo.MPOAgent.mstep": Table({r"L^\pi": "fit", "P": "price", "L": "[]"}),
-    "agents.mpo.MPOAgent.fit_loss": Table(
+    "agents.mpo.MPOAgent.loss": Table(
         {
             "q_{ib}": "weights [i b]",
             r"\log \pi_\theta(a_i \mid s_b)": "log_prob [i b]",
@@ -469,28 +458,34 @@ TABLES |= {
             r"L^\mu": "[]",
             r"L^\sigma": "[]",
             r"L^\pi": "[]",
+            "P": "price",
+            "L": "[]",
         },
         inner="d",
     ),
     "agents.vmpo.VMPOAgent.estep": Table(
-        {r"\log \rho_t": "log_ratio [t]", r"w_{\max}": "self.config.importance_clip", r"\log w_t": "[t]"}
+        {
+            r"\log \pi_{\mathrm{old}}(a_t \mid s_t)": "log_prob [t]",
+            r"\log \pi_b(a_t \mid s_t)": "batch.behavior_log_prob [t]",
+            r"\log \rho_t": "[t]",
+            r"w_{\max}": "self.config.importance_clip",
+            r"\log w_t": "[t]",
+        }
     ),
     "agents.vmpo.VMPOAgent.loss": Table(
         {
-            r"\psi_t": "batch['psi'] [t]",
+            r"\psi_t": "batch.psi [t]",
             r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
-            "V(s_t)": "value [t]",
-            "R_t": "batch['value_target'] [t]",
+            "L^V": "critic_loss",
             "c_V": "self.config.vf_coef",
             "g": "temperature",
+            r"\mathrm{KL}_{ti}": "part [t i]",
+            "m_t": "batch.kept [t]",
+            r"\mathrm{KL}": "[]",
             "P": "price",
             r"L^\alpha": "slack",
             r"L^\pi": "[]",
-            "L^V": "[]",
             "L": "[]",
         }
-    ),
-    "agents.vmpo.VMPOAgent.kl_parts": Table(
-        {r"\mathrm{KL}_{ti}": "part [t i]", "m_t": "batch['kept'] [t]", r"\mathrm{KL}": "[]"}
     ),
 }

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterable
 
 import pytest
 
 from .check import Function, all_functions, check_function, compare, package_root
 from .inputs import CASES
+from .markers import Marker, find_markers
 from .mutate import REQUIRED, Tally, listed_survivors, mutants_of, sampled, try_mutants
 from .mutate_code import installed, same_value
+from .parse import split_equation
 from .symbols import TABLES
 
 FUNCTIONS = all_functions()
@@ -49,24 +53,49 @@ def test_every_function_in_the_room_of_formulas_has_a_formula():
     assert missing == [] and len(files) >= 7
 
 
-def test_every_loss_line_of_an_agent_has_a_formula():
-    """A method `..._loss` returns a loss: the returned value is marked, or is the name a marked line assigns."""
+LOSS = re.compile(r"loss|fit|price|by_(mean|std|value|penalty)")
+
+
+def bare_losses(tree: ast.AST, marked: set[int], formulas: set[str]) -> list[str]:
+    """Lines of a method `loss` that assign a loss, with no formula above and no call of a function that has one."""
     bare = []
+    methods = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "loss")
+    for line in (node for method in methods for node in ast.walk(method) if isinstance(node, ast.Assign)):
+        named = [t.id for t in line.targets if isinstance(t, ast.Name) and LOSS.search(t.id)]
+        called = {n.func.id for n in ast.walk(line.value) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+        if named and line.lineno not in marked and not called & formulas:
+            bare.append(ast.unparse(line))
+    return bare
+
+
+def test_every_loss_line_of_an_agent_has_a_formula():
+    formulas = {f.qualname for f in FUNCTIONS}
     for path in sorted((package_root() / "agents").glob("*.py")):
-        marked = {id_ for f in FUNCTIONS if f.module.__file__ == str(path) for m in f.markers for id_ in _lines(m)}
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and node.name.endswith("_loss"):
-                names = {n for n, _ in marked if n}
-                for line in ast.walk(node):
-                    if not isinstance(line, ast.Return) or line.lineno in {k for _, k in marked}:
-                        continue
-                    if not (isinstance(line.value, ast.Name) and line.value.id in names):
-                        bare.append(f"{path.name}:{line.lineno} {ast.unparse(line)}")
-    assert bare == []
+        marked = {m.statement.lineno for f in FUNCTIONS if f.module.__file__ == str(path) for m in f.markers}
+        assert bare_losses(ast.parse(path.read_text(encoding="utf-8")), marked, formulas) == [], path.name
+    source = "def loss(x):\n    fit = value_loss(x)\n    loss = fit + x\n    loss = loss + 1"
+    assert bare_losses(ast.parse(source), {3}, {"value_loss"}) == ["loss = loss + 1"]
 
 
-def _lines(marker):
-    yield (ast.unparse(marker.target) if marker.target else None, marker.statement.lineno)
+def repeated(markers: Iterable[Marker], said: dict[str, str]) -> list[str]:
+    """Markers above a bare call of a function whose own formula is the same, but for the name of what is computed."""
+    found = []
+    for marker in markers:
+        value = marker.statement.value
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in said:
+            _, *sides = split_equation(marker.latex)
+            if sides and list(sides[-1]) == list(split_equation(said[value.func.id])[-1]):
+                found.append(f"{marker.where} {marker.latex}")
+    return found
+
+
+def test_a_formula_above_a_call_adds_something_to_the_formula_of_the_function_called():
+    said = {f.qualname: f.markers[-1].latex for f in FUNCTIONS if f.module.__name__.startswith("minerva_lite.formulas")}
+    assert repeated((m for f in FUNCTIONS for m in f.markers), said) == []
+    same = find_markers(
+        "x.py", f"def f(x):\n    # LaTeX: L = {said['value_loss'].split('=', 1)[1]}\n    y = value_loss(x)"
+    )
+    assert len(repeated(same, said)) == 1
 
 
 def test_tables_hold_nothing_that_is_not_used():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from types import CodeType, FrameType
 from typing import Any
 
@@ -66,8 +66,8 @@ def trace(
         call.inputs = {
             name: value for name, value in call.inputs.items() if value is not _MISSING and value is not None
         }
-        arguments = [v for v in frame.f_locals.values() if isinstance(v, Tensor)]
-        call.leaves = [v for v in arguments if v.is_leaf and v.requires_grad]
+        arguments = [v for a in frame.f_locals.values() for v in (vars(a).values() if is_dataclass(a) else (a,))]
+        call.leaves = [v for v in arguments if isinstance(v, Tensor) and v.is_leaf and v.requires_grad]
         calls.append(call)
         open_pass: list[Pass] = []
 

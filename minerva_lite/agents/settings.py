@@ -1,0 +1,108 @@
+"""The settings that agents share. Each range is said once, beside its field, and checked when the object is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from ..checks import require_count, require_non_negative, require_one_of, require_positive, require_unit_interval
+from .networks import LOG_STD_MAX, LOG_STD_MIN
+
+
+def ranged(default: Any, check: Callable[..., None]) -> Any:
+    """A field with a default whose value must pass `check(name=value)`."""
+    return field(default=default, metadata={"check": check})
+
+
+def count(default: int) -> int:
+    """A whole number of at least 1."""
+    return ranged(default, require_count)
+
+
+def positive(default: float) -> float:
+    """A finite number above 0."""
+    return ranged(default, require_positive)
+
+
+def non_negative(default: float) -> float:
+    """A finite number of at least 0."""
+    return ranged(default, require_non_negative)
+
+
+def unit_interval(default: float) -> float:
+    """A number in [0, 1]."""
+    return ranged(default, require_unit_interval)
+
+
+def one_of(default: str, *others: str) -> str:
+    """One of these words; the first is the default."""
+    return ranged(default, lambda **named: require_one_of((default, *others), **named))
+
+
+def _require_widths(**named: tuple[int, ...]) -> None:
+    for name, widths in named.items():
+        require_count(**{f"{name}[{i}]": width for i, width in enumerate(widths)})
+
+
+def _require_log_std(**named: float) -> None:
+    for name, value in named.items():
+        if not LOG_STD_MIN <= value <= LOG_STD_MAX:
+            raise ValueError(
+                f"{name}: wanted a number in [{LOG_STD_MIN}, {LOG_STD_MAX}], where the policy clamps it; got {value}"
+            )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A configuration whose fields are checked when it is made. Raises ValueError: a value outside its range."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if "check" in each.metadata:
+                each.metadata["check"](**{each.name: getattr(self, each.name)})
+
+
+@dataclass(frozen=True)
+class CollectSettings(Settings):
+    """How much is collected between two updates, and the networks that see it."""
+
+    num_envs: int = count(8)  # environments stepped side by side, B
+    rollout_steps: int = count(128)  # steps of each environment between two updates, T
+    gamma: float = unit_interval(0.99)  # discount
+    normalize_obs: bool = False  # shift and scale observations by running statistics, clipped at 10
+    hidden: tuple[int, ...] = ranged((64, 64), _require_widths)  # widths of the layers of policy and critic
+    log_std_init: float = ranged(0.0, _require_log_std)  # log of the first standard deviation of a Gaussian policy
+
+    @property
+    def batch_size(self) -> int:
+        """Environment steps of a rollout, T * B; with whole episodes the most it can hold."""
+        return self.rollout_steps * self.num_envs
+
+
+@dataclass(frozen=True)
+class OptimizerSettings(Settings):
+    """How gradients become steps."""
+
+    optimizer: str = one_of("adam", "sgd")  # "adam" or "sgd"
+    momentum: float = non_negative(0.0)  # of "sgd"
+    anneal_lr: bool = True  # let the learning rates of policy and critic fall linearly to 0 over training
+    max_grad_norm: float = positive(0.5)  # clip the gradient's norm over the parameters that step together
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.optimizer == "adam" and self.momentum:
+            raise ValueError(f"momentum: wanted 0 with adam, which has its own; got {self.momentum}")
+
+
+@dataclass(frozen=True)
+class BoundSettings(Settings):
+    """The KL bounds of MPO and V-MPO, and the multipliers that hold them."""
+
+    eps_eta: float = positive(0.1)  # E-step: bound on KL(weights || what they reweigh), nats
+    eps_mean: float = positive(0.01)  # M-step: bound on the mean's part of the KL, nats; discrete: on the whole KL
+    eps_std: float = positive(1e-3)  # M-step: bound on the standard deviation's part of the KL, nats
+    eta_init: float = positive(1.0)  # first temperature, return units
+    alpha_mean_init: float = positive(1.0)  # first multiplier of eps_mean
+    alpha_std_init: float = positive(1.0)  # first multiplier of eps_std
+    dual_learning_rate: float = positive(1e-2)  # of the temperature and the multipliers

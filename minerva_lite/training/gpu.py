@@ -1,0 +1,390 @@
+"""An agent driven on a GPU without waiting for it, wrapped from outside. The agents know nothing of this file.
+
+What it knows of each algorithm is listed in `KNOWN`. An agent whose class is not listed there runs plainly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from ..agents import A2CAgent, MPOAgent, PPOAgent, REINFORCEAgent, TRPOAgent, VMPOAgent
+from ..agents.base import Agent, NonFiniteGuard
+from ..checks import require_unit_interval
+from ..experience.rollout import collect
+from ..worlds.spec import Step
+from ..worlds.torch_native import TorchEnv
+
+WARM_UP = 3  # calls before a recording: optimizers make their states in the first, compilers compile
+
+
+@dataclass(frozen=True)
+class Known:
+    """What must be known of an algorithm before its update may run without an answer from the device."""
+
+    waits: Callable[[Any], bool]  # by the config: does an update need a number before it can go on?
+    same: Callable[[Any], bool] = lambda config: False  # by the config: does every update do the same operations?
+    counters: tuple[str, ...] = ()  # attributes in which an update keeps plain numbers, dotted
+    networks: tuple[str, ...] = ()  # modules that `compile` traces one by one; () traces `loss`
+
+
+def _adam(config: Any) -> bool:
+    return config.optimizer == "adam"  # SGD has its learning rate as a number, which a recording would keep
+
+
+KNOWN: dict[type[Agent], Known] = {
+    REINFORCEAgent: Known(waits=lambda c: c.whole_episodes, same=_adam),
+    A2CAgent: Known(waits=lambda c: c.whole_episodes, same=_adam),
+    TRPOAgent: Known(waits=lambda c: True, networks=("critic",)),  # not the policy: its KL is differentiated twice
+    PPOAgent: Known(
+        waits=lambda c: c.objective == "kl_penalty" or (c.target_kl is not None and c.target_kl > 0), same=_adam
+    ),
+    VMPOAgent: Known(
+        waits=lambda c: c.whole_episodes,
+        same=lambda c: _adam(c) and c.target_period == 1,  # else some updates copy the policy and others do not
+        counters=("updates",),
+    ),
+    MPOAgent: Known(  # never the same: a rollout's place in the replay is a number that changes
+        waits=lambda c: False,
+        counters=("learned", "replay.position", "replay.size"),
+        networks=("policy", "critic", "target_policy", "target_critic"),
+    ),
+}
+
+
+class Plain(AbstractContextManager):
+    """An agent as it is, with the face of `Accelerated`."""
+
+    def __init__(self, agent: Agent):
+        self.agent, self.name = agent, agent.name
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+    def collect(self, env: Any, obs: Tensor) -> tuple[Any, Tensor]:
+        return self.agent.collect(env, obs)
+
+    def update(self, rollout: Any, progress: float = 0.0) -> dict[str, Tensor]:
+        return self.agent.update(rollout, progress)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.agent.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.agent.load_state_dict(state)
+
+
+def accelerate(agent: Agent) -> Plain:
+    """The agent as `train` drives it, for a `with` block: it collects and updates as the agent would, to the bit.
+
+    With the agent's `compile`, functions of tensors are traced and their operations fused. On a GPU an update asks the
+    device for nothing, and with `compile` walk and update are recorded besides, where every update is the same.
+    After the block the agent is as it was, but for what it learned. An agent of a class that is not known runs plainly.
+    """
+    known = KNOWN.get(type(agent))
+    masked = known is not None and agent.device.type == "cuda" and not known.waits(agent.config)
+    if known is None or not (masked or agent.compile):
+        return Plain(agent)
+    return Accelerated(agent, known, masked=masked, record=masked and agent.compile and known.same(agent.config))
+
+
+class Accelerated(Plain):
+    """An agent whose class is known, compiled if it asks for that, and on a GPU with masked and recorded updates.
+
+    A rollout that is not finite is learned from all the same, and then everything is put back as it was: a masked step.
+    """
+
+    def __init__(self, agent: Agent, known: Known, *, masked: bool, record: bool):
+        super().__init__(agent)
+        self.known, self.masked, self.record = known, masked, record
+        self.unsettled: tuple[Answer, dict[str, int]] | None = None
+        self.act_and_step = torch.compile(act_and_step) if agent.compile else act_and_step
+        self.forget()
+
+    def __enter__(self) -> Accelerated:
+        agent = self.agent
+        if agent.compile:
+            for name in self.known.networks:
+                getattr(agent, name).compile()
+            if not self.known.networks:
+                agent.loss = torch.compile(agent.loss)
+        if self.masked:
+            self.plain_guard, agent.guard = agent.guard, MaskedGuard(agent.device)
+            agent.guard.load_state_dict(self.plain_guard.state_dict())
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.settle()
+        if self.masked:
+            self.plain_guard.load_state_dict(self.agent.guard.state_dict())
+            self.agent.guard = self.plain_guard
+        if self.agent.compile:
+            vars(self.agent).pop("loss", None)
+            for name in self.known.networks:
+                getattr(self.agent, name)._compiled_call_impl = None
+
+    def forget(self) -> None:
+        """Drop what was recorded: it refers to tensors by their place."""
+        self.rates: list[Tensor] = []
+        self.recorded_update = Recorded(self.masked_update, [self.agent.generator])
+        self.recorded_walk: Recorded | None = None
+        self.env: Any = None
+
+    def state_dict(self) -> dict[str, Any]:
+        self.settle()
+        return super().state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.unsettled = None
+        super().load_state_dict(state)
+        self.forget()
+
+    # -------------------------------------------------------------------------------------------------- updating
+
+    def update(self, rollout: Any, progress: float = 0.0) -> dict[str, Tensor]:
+        """What `Agent.update` does; a third refusal in a row raises in `train`, which reads the count."""
+        if not self.masked:
+            return super().update(rollout, progress)
+        self.agent.check(rollout)
+        require_unit_interval(progress=progress)
+        self.settle()
+        self.kind, self.progress = type(rollout), progress
+        if self.record:
+            with self.rates_on_device():
+                return self.recorded_update(vars(rollout))
+        counts = {name: attrgetter(name)(self.agent) for name in self.known.counters}
+        figures = self.masked_update(vars(rollout))
+        self.unsettled = (Answer(self.finite), counts) if counts else None
+        return figures
+
+    def settle(self) -> None:
+        """Take back what Python counted in an update that was refused: by now the device has long said so."""
+        if self.unsettled:
+            was_finite, counts = self.unsettled
+            if not was_finite:
+                for name, number in counts.items():
+                    *owner, last = name.split(".")
+                    setattr(attrgetter(".".join(owner))(self.agent) if owner else self.agent, last, number)
+            self.unsettled = None
+
+    def masked_update(self, fields: dict[str, Any]) -> dict[str, Tensor]:
+        """Learn from the rollout of these fields, then keep what was learned only if every number of it was finite."""
+        agent, rollout = self.agent, self.kind(**fields)
+        finite = self.finite = agent.guard.finite(**rollout.tensors())
+        before = copied(learned_state(agent))
+        figures = agent.learn_from(rollout, self.progress)
+        for name, tensor in learned_state(agent).items():
+            old = before.get(name)
+            if old is None or old.shape != tensor.shape:  # made by this very update
+                old = torch.zeros_like(tensor)
+            tensor.copy_(torch.where(finite, tensor, old))
+        return figures | {"train/skipped_batches": agent.guard.total}
+
+    @contextmanager
+    def rates_on_device(self) -> Iterator[None]:
+        """Let the optimizer read its learning rates on the device: a recorded step would keep a number for good."""
+        agent = self.agent
+        agent.set_learning_rate(self.progress)
+        groups = agent.optimizer.param_groups
+        numbers = [(group["lr"], group["capturable"]) for group in groups]
+        self.rates = self.rates or [torch.zeros((), device=agent.device) for _ in groups]
+        for group, rate in zip(groups, self.rates, strict=True):
+            rate.fill_(group["lr"])
+            group["lr"], group["capturable"] = rate, True
+        agent.set_learning_rate = lambda progress: None  # it is done, and must not be recorded
+        try:
+            yield
+        finally:
+            del agent.set_learning_rate
+            for group, (rate, capturable) in zip(groups, numbers, strict=True):
+                group["lr"], group["capturable"] = rate, capturable
+
+    # ------------------------------------------------------------------------------------------------ collecting
+
+    def collect(self, env: Any, obs: Tensor) -> tuple[Any, Tensor]:
+        """What `Agent.collect` does; compiled and recorded where the environment is one of torch operations."""
+        steps = self.agent.config.rollout_steps
+        plain = not self.agent.compile or not isinstance(env, TorchEnv) or type(self.agent) is TRPOAgent
+        if plain or getattr(self.agent.config, "whole_episodes", False):
+            return self.agent.collect(env, obs)
+        if not self.record:
+            return collect(self.agent, env, obs, steps, self.compiled_move)
+        if env is not self.env:
+            self.env, self.kind_collected = env, None
+            self.recorded_walk = Recorded(self.walk, [self.agent.generator, env.generator])
+        done = self.recorded_walk({"obs": obs, "state": env.state, "elapsed": env.elapsed})
+        env.state, env.elapsed = done["state"], done["elapsed"]
+        return self.kind_collected(**done["rollout"]), done["obs"]
+
+    def walk(self, start: dict[str, Tensor]) -> dict[str, Any]:
+        """The walk as a function of tensors alone."""
+        self.env.state, self.env.elapsed = start["state"], start["elapsed"]
+        steps = self.agent.config.rollout_steps
+        rollout, obs = collect(self.agent, self.env, start["obs"], steps, self.compiled_move)
+        self.kind_collected = type(rollout)
+        return {"rollout": vars(rollout), "obs": obs, "state": self.env.state, "elapsed": self.env.elapsed}
+
+    def compiled_move(self, agent: Agent, env: TorchEnv, obs: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Step]:
+        """One step by one compiled function; what is random is drawn before it, in the order of `act` and `step`."""
+        noise = agent.policy.noise(len(obs), agent.generator)
+        action, params, step, env.state, env.elapsed = self.act_and_step(
+            agent, env, obs, noise, env.state, env.elapsed, env.initial()
+        )
+        return action, params, step
+
+
+def act_and_step(
+    agent: Agent, env: TorchEnv, obs: Tensor, noise: Tensor, state: Tensor, elapsed: Tensor, fresh: Tensor
+) -> tuple[Tensor, tuple[Tensor, ...], Step, Tensor, Tensor]:
+    """`Agent.act` and `TorchEnv.step` as one function of tensors, which `torch.compile` makes fast."""
+    params = agent.acting_policy(agent.normalized(obs))
+    action = agent.policy.sample(params, noise=noise)
+    successor, reward, terminated = env.advance(state, agent.policy.to_env(action))
+    return action, params, *env.arrive(successor, reward, terminated, elapsed, fresh)
+
+
+def learned_state(agent: Agent) -> dict[str, Tensor]:
+    """Every tensor that an update changes, by name; the tensors themselves.
+
+    Not a replay's: rows of a refused rollout are written over by the next one before any batch is drawn.
+    """
+    found = dict(agent.modules.state_dict())
+    optimizers = {"": agent.optimizer} if hasattr(agent, "optimizer") else getattr(agent, "optimizers", {})
+    for name, optimizer in optimizers.items():
+        for i, state in enumerate(optimizer.state.values()):
+            found |= {f"optimizer {name} {i} {key}": tensor for key, tensor in state.items() if tensor is not None}
+    return found
+
+
+class MaskedGuard(NonFiniteGuard):
+    """A `NonFiniteGuard` for a device that is not to be waited for: its counts stay there until they are read."""
+
+    def __init__(self, device: torch.device | str):
+        self.names: tuple[str, ...] = ()
+        self.device = torch.device(device)
+        self.counts = torch.zeros(0, dtype=torch.int64, device=self.device)  # refusals by the name they were due to
+        self.run = torch.zeros((), dtype=torch.int64, device=self.device)  # refusals in a row
+
+    def finite(self, **tensors: Tensor) -> Tensor:
+        """Whether every number of every tensor is finite, 0-d bool on the device; counted if not."""
+        if tuple(tensors) != self.names:
+            kept = self.skipped
+            self.names = tuple(tensors)
+            self.counts = torch.tensor([kept.get(name, 0) for name in self.names], device=self.device)
+        bad = ~torch.stack([torch.isfinite(tensor).all() for tensor in tensors.values()])
+        # In place: a recorded CUDA graph finds them where they were.
+        self.counts += bad & (bad.cumsum(0) == 1)
+        self.run.copy_((self.run + 1) * bad.any())
+        return ~bad.any()
+
+    @property
+    def total(self) -> Tensor:
+        """Refusals so far, 0-d."""
+        return self.counts.sum()
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """Refusals by name; this waits for the device."""
+        return {name: count for name, count in zip(self.names, self.counts.tolist(), strict=True) if count}
+
+    @property
+    def in_a_row(self) -> int:
+        """Refusals in a row; this waits for the device."""
+        return int(self.run)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.names = tuple(state["skipped"])
+        self.counts = torch.tensor(list(state["skipped"].values()), dtype=torch.int64, device=self.device)
+        self.run.fill_(state["skipped_in_a_row"])
+
+
+class Answer:
+    """A yes or no on its way from a device: sent off without waiting, and read once it is needed."""
+
+    def __init__(self, yes: Tensor):
+        self.here = yes.to("cpu", non_blocking=True)
+        self.sent = torch.cuda.Event() if yes.is_cuda else None
+        if self.sent:
+            self.sent.record()
+
+    def __bool__(self) -> bool:
+        if self.sent:
+            self.sent.synchronize()  # returns at once if the figures behind it have been read
+        return bool(self.here)
+
+
+def floats(figures: dict[str, Tensor]) -> dict[str, float]:
+    """0-d figures as numbers: whatever lies on a device comes over in one transfer, the one moment it is waited for."""
+    away = {name: figure.detach().double() for name, figure in figures.items() if figure.device.type != "cpu"}
+    brought = dict(zip(away, torch.stack(list(away.values())).tolist(), strict=True)) if away else {}
+    return {name: brought[name] if name in brought else float(figure) for name, figure in figures.items()}
+
+
+class Recorded:
+    """Calls of `function(inputs)` replayed as one CUDA graph: one launch instead of thousands, the same kernels.
+
+    function: takes a dict of tensors (or tuples of them, or None) and returns such a dict, always of the same shapes.
+    What it changes besides it must change in place, and it must not ask for a number: a graph knows only addresses.
+    generators: those it draws from; a replay draws on where the last one stopped.
+    """
+
+    def __init__(self, function: Callable[[dict[str, Any]], dict[str, Any]], generators: Sequence[Generator]):
+        self.function, self.generators = function, generators
+        self.calls, self.graph = 0, None
+
+    def __call__(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        if self.graph is None and self.calls < WARM_UP:
+            self.calls += 1
+            return aside(self.function, inputs)
+        if self.graph is None:
+            self.inputs = copied(inputs)
+            self.graph, self.outputs = record(self.function, self.inputs, self.generators)
+        copy_into(self.inputs, inputs)
+        self.graph.replay()
+        return copied(self.outputs)  # the next replay writes over its own
+
+
+def record(function: Callable, inputs: dict[str, Any], generators: Sequence[Generator]) -> tuple[Any, dict[str, Any]]:
+    """The CUDA graph of `function(inputs)`, which is not run, and where a replay leaves the outputs."""
+    graph = torch.cuda.CUDAGraph()
+    for generator in generators:
+        graph.register_generator_state(generator)
+    with torch.cuda.graph(graph):
+        outputs = function(inputs)
+    return graph, outputs
+
+
+def aside(function: Callable, inputs: dict[str, Any]) -> dict[str, Any]:
+    """`function(inputs)` on a stream of its own: torch wants a graph's operations warmed up on another stream first."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        outputs = function(inputs)
+    torch.cuda.current_stream().wait_stream(stream)
+    return outputs
+
+
+def copied(tree: Any) -> Any:
+    """The same dict of tensors, tuples of tensors and None, with storage of its own."""
+    if isinstance(tree, dict):
+        return {name: copied(branch) for name, branch in tree.items()}
+    if isinstance(tree, tuple):
+        return tuple(copied(branch) for branch in tree)
+    return tree.clone() if isinstance(tree, Tensor) else tree
+
+
+def copy_into(old: Any, new: Any) -> None:
+    """Write every tensor of `new` into the one that stands at its place in `old`."""
+    if isinstance(old, Tensor):
+        if old.shape != new.shape:
+            raise ValueError(f"inputs: wanted shape {tuple(old.shape)}, what was recorded; got {tuple(new.shape)}")
+        old.copy_(new)
+    elif old is not None:
+        for name in old if isinstance(old, dict) else range(len(old)):
+            copy_into(old[name], new[name])
