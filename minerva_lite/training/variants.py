@@ -1,10 +1,10 @@
-"""Presets with one thing changed: what `study` may compare by name."""
+"""Presets with some settings changed, by name, for `study` to compare."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# What each implementation detail of PPO is worth: the preset with one setting changed.
+# PPO's preset with one setting changed: how much each implementation detail matters.
 PPO_ABLATIONS: dict[str, dict[str, Any]] = {
     "preset": {},
     "no clipping": {"clip_eps": 1e6},

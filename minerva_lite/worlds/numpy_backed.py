@@ -17,7 +17,7 @@ from .spec import EnvSpec, Step
 
 
 class NumpyEnv:
-    """Base of the back ends that speak NumPy: spaces become a spec, actions are rescaled, results become tensors.
+    """Base of the back ends that use NumPy: spaces become a spec, actions are rescaled, results become tensors.
 
     A subclass gives `env`, `reset` and `advance`.
     """
@@ -75,7 +75,7 @@ class NumpyEnv:
         )
 
     def state_dict(self) -> dict[str, Any] | None:
-        """All that the next steps depend on; None where it cannot be read, which is so for all but `GymEnv`."""
+        """All that the next steps depend on. None where it cannot be read: only `GymEnv` can."""
         return None
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class NumpyEnv:
         return torch.as_tensor(obs.reshape(self.num_envs, -1), dtype=self.dtype, device=self.device)
 
     def native(self, action: Tensor) -> np.ndarray:
-        """What the environments take: [-1, 1] mapped affinely onto their own bounds, dimension by dimension."""
+        """The action as the environments take it: each dimension mapped affinely from [-1, 1] onto its own bounds."""
         if self.spec.num_actions:
             require_shape((self.num_envs,), action=action)
             return action.cpu().numpy() + self._first
@@ -98,7 +98,7 @@ class NumpyEnv:
 class GymEnv(NumpyEnv):
     """Any Gymnasium id with Box observations, or a dictionary of them, and Box or Discrete actions.
 
-    parallel: each environment in a process of its own, which pays where steps are slow.
+    parallel: each environment runs in its own process, which is faster where single steps are slow.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class GymEnv(NumpyEnv):
         try:
             super().__init__(env_id, num_envs, spaces, seed, device, dtype)
         except ValueError:
-            self.env.close()  # its processes would live on
+            self.env.close()  # otherwise its processes would stay
             raise
 
     def reset(self) -> Tensor:
@@ -132,8 +132,8 @@ class GymEnv(NumpyEnv):
         return self._obs(obs)
 
     def state_dict(self) -> dict[str, Any] | None:
-        """All that the next steps depend on; None if `parallel`, or if `snapshot` cannot read a part of one."""
-        if not hasattr(self.env, "envs"):  # they live in other processes
+        """All that the next steps depend on; None if `parallel`, or if `snapshot` cannot save a part of it."""
+        if not hasattr(self.env, "envs"):  # they are in other processes
             return None
         try:
             return {"envs": [snapshot(env) for env in self.env.envs]}
@@ -141,7 +141,7 @@ class GymEnv(NumpyEnv):
             return None
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state that an environment of the same making saved."""
+        """Go on from a state that an environment made with the same arguments has saved."""
         if self._seed is not None:
             self.reset()
         for env, saved in zip(self.env.envs, state["envs"], strict=True):
@@ -163,7 +163,7 @@ def flat(env: gym.Env) -> gym.Env:
 
 
 def registered_id(env_id: str) -> str:
-    """What Gymnasium calls it: `dm_control/<domain>/<task>` is Shimmy's `dm_control/<domain>-<task>-v0`.
+    """The name that Gymnasium has for an id: `dm_control/<domain>/<task>` is Shimmy's `dm_control/<domain>-<task>-v0`.
 
     Raises ImportError: a dm_control id without Shimmy and dm_control.
     """
@@ -172,7 +172,7 @@ def registered_id(env_id: str) -> str:
         return env_id
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of GLFW, where there is no screen: nothing is to be drawn
+            warnings.simplefilter("ignore")  # GLFW warns where there is no screen, and nothing is drawn here
             import dm_control  # noqa: F401 - Shimmy registers nothing without it
             import shimmy
     except ImportError as error:
@@ -182,10 +182,10 @@ def registered_id(env_id: str) -> str:
 
 
 class EnvPoolEnv(NumpyEnv):
-    """One of EnvPool's environments, by EnvPool's id: all of them stepped by threads in C++.
+    """One of EnvPool's environments, by EnvPool's id; its threads in C++ step all copies.
 
-    Left alone, EnvPool resets at the step after an end and throws that step's action away. Here the environments that
-    ended are reset at once, so there is no such row.
+    By itself EnvPool resets an environment at the step after an end and throws that step's action away. Here the
+    environments that ended are reset at once, so no row is such a step.
     """
 
     def __init__(

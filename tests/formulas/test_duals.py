@@ -313,7 +313,7 @@ def test_top_k_keeps_exactly_k_and_the_best_of_them(seed, n, fraction, levels):
     eligible = torch.rand(n, generator=g) < 0.7
     k = math.floor(fraction * int(eligible.sum()) + 1e-9)
     if k < 1:
-        with pytest.raises(ValueError, match=r"^top_k_frac: wanted one that selects somebody; .* eligible is nobody"):
+        with pytest.raises(ValueError, match=r"^top_k_frac: wanted one that keeps at least one sample; .* eligible samples is none"):
             duals.top_k_mask(advantage, eligible, fraction)
         return
     kept = duals.top_k_mask(advantage, eligible, fraction)
@@ -455,8 +455,8 @@ BAD = [
     (duals.top_k_mask, (torch.ones(2), flags(1, 1), 0.0), r"top_k_frac: wanted a number in \(0, 1\]; got 0.0"),
     (duals.top_k_mask, (torch.ones(2), flags(1, 1), 1.5), r"top_k_frac: wanted a number in \(0, 1\]; got 1.5"),
     (duals.top_k_mask, (torch.ones(2), flags(1, 1), math.nan), r"top_k_frac: wanted a number in \(0, 1\]; got nan"),
-    (duals.top_k_mask, (torch.ones(3), flags(1, 1, 0), 0.4), r"top_k_frac: wanted one that selects somebody; 0.4 of 2"),
-    (duals.top_k_mask, (torch.ones(2), flags(0, 0), 1.0), r"top_k_frac: wanted one that selects somebody; 1.0 of 0"),
+    (duals.top_k_mask, (torch.ones(3), flags(1, 1, 0), 0.4), r"top_k_frac: wanted one that keeps at least one sample; 0.4 of 2"),
+    (duals.top_k_mask, (torch.ones(2), flags(0, 0), 1.0), r"top_k_frac: wanted one that keeps at least one sample; 1.0 of 0"),
     (duals.vmpo_weights, (torch.ones(2), flags(1, 1), torch.ones(1), ONE), r"log_importance: wanted shape \(2,\)"),
     (duals.vmpo_weights, (torch.ones(2), torch.ones(2), torch.ones(2), ONE), r"mask: wanted dtype torch.bool"),
     (duals.vmpo_weights, (torch.ones(2), flags(0, 0), torch.ones(2), ONE), r"mask: wanted at least one sample kept; got none"),
