@@ -16,11 +16,10 @@ from torch import Generator, Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
-from minerva_lite.agents import optimizers as learning
-from minerva_lite.agents import recorded
-from minerva_lite.agents.guard import Answer, MaskedGuard
-from minerva_lite.agents.on_device import DeviceLoop
+from minerva_lite.agents.base import Agent
 from minerva_lite.formulas import duals
+from minerva_lite.training import gpu
+from minerva_lite.training.gpu import KNOWN, Accelerated, Answer
 from minerva_lite.worlds import torch_native
 
 ATEN = torch.ops.aten
@@ -124,21 +123,17 @@ class Tape(TorchDispatchMode):
 @contextmanager
 def tape_instead_of_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """`Recorded` on the CPU, by tapes."""
-    state = {"recording": False}
 
     def record(function: Callable, inputs: dict[str, Any], generators: Sequence[Generator]) -> Any:
         tape = Tape(generators)
-        state["recording"] = True
         with tape:
             outputs = function(inputs)
-        state["recording"] = False
         tape.rewind()
         return tape, outputs
 
     with monkeypatch.context() as patch:
-        patch.setattr(recorded, "record", record)
-        patch.setattr(recorded, "aside", lambda function, inputs: function(inputs))
-        patch.setattr(learning, "is_recording", lambda: state["recording"])
+        patch.setattr(gpu, "record", record)
+        patch.setattr(gpu, "aside", lambda function, inputs: function(inputs))
         for module in (duals, torch_native):
             patch.setattr(module, "can_ask", lambda tensor: False)  # as for a tensor on a GPU
         patch.setattr(Answer, "__bool__", unseen)
@@ -151,10 +146,17 @@ def unseen(answer: Answer) -> bool:
         return bool(answer.here)
 
 
-def as_on_a_gpu(agent: Any, *, record: bool = False, rates: bool = False) -> Any:
-    """The agent with the loop that it would have on a GPU; with `rates` its optimizer reads them there, unrecorded."""
-    assert not agent.asks and (agent.recordable or not record)
-    agent.guard, agent.loop = MaskedGuard("cpu"), DeviceLoop(agent, record=record)
-    if record or rates:
-        learning.rates_on_device(agent.optimizer, torch.device("cpu"))
-    return agent
+def as_on_a_gpu(agent: Agent, *, record: bool = False, kind: type[Accelerated] = Accelerated) -> Accelerated:
+    """The agent as it would be driven on a GPU, from now on."""
+    known = KNOWN[type(agent)]
+    assert not known.waits(agent.config) and (known.same(agent.config) or not record)
+    return kind(agent, known, masked=True, record=record).__enter__()
+
+
+class Rated(Accelerated):
+    """Updates that are not recorded, with learning rates on the device as a recording needs them."""
+
+    def update(self, rollout: Any, progress: float = 0.0) -> dict[str, Tensor]:
+        self.kind, self.progress = type(rollout), progress
+        with self.rates_on_device():
+            return self.masked_update(vars(rollout))

@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 from ..agents import A2CAgent, MPOAgent, PPOAgent, REINFORCEAgent, TRPOAgent, VMPOAgent
 from ..agents.base import Agent, NonFiniteGuard
 from ..checks import require_unit_interval
-from ..experience.rollout import collect
+from ..experience.rollout import Move, Rollout, collect
 from ..worlds.spec import Step
 from ..worlds.torch_native import TorchEnv
 
@@ -30,6 +30,7 @@ class Known:
 
     waits: Callable[[Any], bool]  # by the config: does an update need a number before it can go on?
     same: Callable[[Any], bool] = lambda config: False  # by the config: does every update do the same operations?
+    walks: Callable[[Any], bool] = lambda config: True  # by the config: is a rollout a fixed number of steps?
     counters: tuple[str, ...] = ()  # attributes in which an update keeps plain numbers, dotted
     networks: tuple[str, ...] = ()  # modules that `compile` traces one by one; () traces `loss`
 
@@ -38,19 +39,30 @@ def _adam(config: Any) -> bool:
     return config.optimizer == "adam"  # SGD has its learning rate as a number, which a recording would keep
 
 
+def _whole(config: Any) -> bool:
+    return config.whole_episodes  # how long they are is known after each step
+
+
+def _fixed(config: Any) -> bool:
+    return not config.whole_episodes
+
+
 KNOWN: dict[type[Agent], Known] = {
-    REINFORCEAgent: Known(waits=lambda c: c.whole_episodes, same=_adam),
-    A2CAgent: Known(waits=lambda c: c.whole_episodes, same=_adam),
-    TRPOAgent: Known(waits=lambda c: True, networks=("critic",)),  # not the policy: its KL is differentiated twice
+    REINFORCEAgent: Known(waits=_whole, same=_adam, walks=_fixed),
+    A2CAgent: Known(waits=_whole, same=_adam, walks=_fixed),
+    # Its line search asks; `compile` leaves the policy alone, whose KL is differentiated twice.
+    TRPOAgent: Known(
+        waits=lambda c: True, walks=lambda c: _fixed(c) and c.sampling == "single_path", networks=("critic",)
+    ),
     PPOAgent: Known(
         waits=lambda c: c.objective == "kl_penalty" or (c.target_kl is not None and c.target_kl > 0), same=_adam
     ),
+    # With a longer target_period some updates copy the policy and others do not.
     VMPOAgent: Known(
-        waits=lambda c: c.whole_episodes,
-        same=lambda c: _adam(c) and c.target_period == 1,  # else some updates copy the policy and others do not
-        counters=("updates",),
+        waits=_whole, same=lambda c: _adam(c) and c.target_period == 1, walks=_fixed, counters=("updates",)
     ),
-    MPOAgent: Known(  # never the same: a rollout's place in the replay is a number that changes
+    # No two updates are the same: the place of a rollout in the replay is a number that changes.
+    MPOAgent: Known(
         waits=lambda c: False,
         counters=("learned", "replay.position", "replay.size"),
         networks=("policy", "critic", "target_policy", "target_critic"),
@@ -104,7 +116,8 @@ class Accelerated(Plain):
         super().__init__(agent)
         self.known, self.masked, self.record = known, masked, record
         self.unsettled: tuple[Answer, dict[str, int]] | None = None
-        self.act_and_step = torch.compile(act_and_step) if agent.compile else act_and_step
+        self.act_and_step = torch.compile(act_and_step)
+        self.move: Move | None = self.compiled_move if agent.compile else None
         self.forget()
 
     def __enter__(self) -> Accelerated:
@@ -133,8 +146,7 @@ class Accelerated(Plain):
         """Drop what was recorded: it refers to tensors by their place."""
         self.rates: list[Tensor] = []
         self.recorded_update = Recorded(self.masked_update, [self.agent.generator])
-        self.recorded_walk: Recorded | None = None
-        self.env: Any = None
+        self.env: Any = None  # the one whose walk is recorded
 
     def state_dict(self) -> dict[str, Any]:
         self.settle()
@@ -209,25 +221,23 @@ class Accelerated(Plain):
 
     def collect(self, env: Any, obs: Tensor) -> tuple[Any, Tensor]:
         """What `Agent.collect` does; compiled and recorded where the environment is one of torch operations."""
-        steps = self.agent.config.rollout_steps
-        plain = not self.agent.compile or not isinstance(env, TorchEnv) or type(self.agent) is TRPOAgent
-        if plain or getattr(self.agent.config, "whole_episodes", False):
-            return self.agent.collect(env, obs)
+        agent, steps = self.agent, self.agent.config.rollout_steps
+        if not isinstance(env, TorchEnv) or not self.known.walks(agent.config):
+            return agent.collect(env, obs)
         if not self.record:
-            return collect(self.agent, env, obs, steps, self.compiled_move)
+            return collect(agent, env, obs, steps, self.move)
         if env is not self.env:
-            self.env, self.kind_collected = env, None
-            self.recorded_walk = Recorded(self.walk, [self.agent.generator, env.generator])
+            self.env = env
+            self.recorded_walk = Recorded(self.walk, [agent.generator, env.generator])
         done = self.recorded_walk({"obs": obs, "state": env.state, "elapsed": env.elapsed})
         env.state, env.elapsed = done["state"], done["elapsed"]
-        return self.kind_collected(**done["rollout"]), done["obs"]
+        return Rollout(**done["rollout"]), done["obs"]
 
     def walk(self, start: dict[str, Tensor]) -> dict[str, Any]:
         """The walk as a function of tensors alone."""
         self.env.state, self.env.elapsed = start["state"], start["elapsed"]
         steps = self.agent.config.rollout_steps
-        rollout, obs = collect(self.agent, self.env, start["obs"], steps, self.compiled_move)
-        self.kind_collected = type(rollout)
+        rollout, obs = collect(self.agent, self.env, start["obs"], steps, self.move)
         return {"rollout": vars(rollout), "obs": obs, "state": self.env.state, "elapsed": self.env.elapsed}
 
     def compiled_move(self, agent: Agent, env: TorchEnv, obs: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Step]:

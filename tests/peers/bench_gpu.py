@@ -21,8 +21,7 @@ from typing import Any
 import torch
 
 from minerva_lite import PPOAgent, PPOConfig, evaluate, make_env
-from minerva_lite.agents.guard import floats
-from minerva_lite.agents.recorded import WARM_UP
+from minerva_lite.training.gpu import WARM_UP, accelerate, floats
 
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = ["num_envs", "compile", "what", "value"]
@@ -57,12 +56,13 @@ class Trainer:
         self.device, config = device, config_for(num_envs)
         self.env = make_env("Pendulum-v1", num_envs, seed=seed, device=device, stagger=True)
         self.agent = PPOAgent(config, self.env.spec, seed=seed, device=device, compile=compile)
+        self.runner = accelerate(self.agent).__enter__()
         self.obs = self.env.reset()
 
     def iterate(self) -> dict[str, float]:
         """What one iteration of `train` does: walk, learn, read the figures."""
-        rollout, self.obs = self.agent.collect(self.env, self.obs)
-        return floats(self.agent.update(rollout))
+        rollout, self.obs = self.runner.collect(self.env, self.obs)
+        return floats(self.runner.update(rollout))
 
 
 def throughput(num_envs: int, compile: bool, device: torch.device, iterations: int) -> float:

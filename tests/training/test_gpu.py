@@ -1,4 +1,4 @@
-"""The loop of a GPU: masked refusals, no questions, recorded updates and compiled steps, each against the plain way."""
+"""Agents driven as on a GPU: masked refusals, no questions, recorded updates and compiled steps equal the plain way."""
 
 from __future__ import annotations
 
@@ -13,10 +13,21 @@ import torch
 
 from minerva_lite import make_env, preset, train
 from minerva_lite.agents import AGENTS
-from minerva_lite.agents.guard import MAX_SKIPS, MaskedGuard, floats
-from minerva_lite.agents.recorded import WARM_UP, Recorded
+from minerva_lite.agents.base import MAX_SKIPS, NonFiniteGuard
+from minerva_lite.training import loop
 from minerva_lite.training.checkpoints import load, save
-from tests.tape import Questions, as_on_a_gpu, tape_instead_of_cuda
+from minerva_lite.training.gpu import (
+    KNOWN,
+    WARM_UP,
+    Accelerated,
+    MaskedGuard,
+    Plain,
+    Recorded,
+    accelerate,
+    floats,
+    learned_state,
+)
+from tests.tape import Questions, Rated, as_on_a_gpu, tape_instead_of_cuda
 
 SMALL = {
     "reinforce": {"num_envs": 4, "rollout_steps": 20, "whole_episodes": False, "baseline": "value"},
@@ -71,15 +82,15 @@ def lived(agent, env, updates, progress=lambda i: i / 10):
 
 
 def assert_same(agent, other):
-    ours, theirs = agent.learned_state(), other.learned_state()
+    ours, theirs = learned_state(agent), learned_state(other)
     assert ours.keys() == theirs.keys() and len(ours) > 10
     for name in ours:
         assert torch.equal(ours[name], theirs[name]), name
 
 
 def counts_of(agent):
-    assert agent.counted, "these keep numbers"
-    return [attrgetter(name)(agent) for name in agent.counted]
+    assert KNOWN[type(agent)].counters, "these keep numbers"
+    return [attrgetter(name)(agent) for name in KNOWN[type(agent)].counters]
 
 
 def same_figures(ours, theirs):
@@ -91,32 +102,31 @@ def same_figures(ours, theirs):
 
 @pytest.mark.parametrize(("algorithm", "env_id", "changes"), CASES, ids=IDS)
 def test_masked_and_recorded_updates_are_the_plain_ones_to_the_bit(algorithm, env_id, changes, monkeypatch):
-    def after(prepare):
+    def after(drive):
         agent, env = made(algorithm, env_id, changes)
-        prepare(agent)
-        return agent, lived(agent, env, WARM_UP + 4)
+        runner = drive(agent)
+        return runner, lived(runner, env, WARM_UP + 4)
 
-    plain, expected = after(lambda agent: None)
+    plain, expected = after(Plain)
     masked, figures = after(as_on_a_gpu)
     assert same_figures(figures, expected)
-    assert_same(masked, plain)
-    # A learning rate that lives on the device has 24 bits: the recording is held against the same.
-    rated, expected = after(lambda agent: as_on_a_gpu(agent, rates=True))
+    assert_same(masked.agent, plain.agent)
+    # A learning rate that lives on the device has 24 bits: the recording is compared with one that has them too.
+    rated, expected = after(lambda agent: as_on_a_gpu(agent, kind=Rated))
     with tape_instead_of_cuda(monkeypatch):
-        agent, figures = after(lambda agent: as_on_a_gpu(agent, record=True))
-    assert agent.loop.recorded_update.graph and agent.loop.recorded_walk.graph, "both were recorded"
+        runner, figures = after(lambda agent: as_on_a_gpu(agent, record=True))
+    assert runner.recorded_update.graph and runner.recorded_walk.graph, "both were recorded"
     assert same_figures(figures, expected)
-    assert_same(agent, rated)
-    for ours, theirs in zip(rated.modules.parameters(), plain.modules.parameters(), strict=True):
+    assert_same(runner.agent, rated.agent)
+    for ours, theirs in zip(rated.agent.modules.parameters(), plain.agent.modules.parameters(), strict=True):
         assert torch.allclose(ours, theirs, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize(("algorithm", "env_id", "changes"), NUMBERED)
 def test_masked_updates_that_are_not_recorded_are_the_plain_ones_too(algorithm, env_id, changes):
     (plain, env), (masked, twin) = made(algorithm, env_id, changes), made(algorithm, env_id, changes)
-    assert not plain.recordable
-    as_on_a_gpu(masked)
-    assert same_figures(lived(masked, twin, 9), lived(plain, env, 9))
+    assert not KNOWN[type(plain)].same(plain.config)
+    assert same_figures(lived(as_on_a_gpu(masked), twin, 9), lived(plain, env, 9))
     assert_same(masked, plain)
     assert counts_of(masked) == counts_of(plain)
 
@@ -129,19 +139,19 @@ def test_a_refused_rollout_is_taken_back_whole(algorithm, env_id, changes, at, h
 
     def after(refused):
         agent, env = made(algorithm, env_id, changes)
-        as_on_a_gpu(agent)
-        lived(agent, env, at)
+        runner = as_on_a_gpu(agent)
+        lived(runner, env, at)
         if refused:
             drawn = agent.generator.get_state()
             elsewhere = copy.deepcopy(env)
-            rollout, _ = agent.collect(elsewhere, elsewhere.reset())
+            rollout, _ = runner.collect(elsewhere, elsewhere.reset())
             reward = rollout.reward.clone()
             reward[1, 0] = math.nan
-            assert floats(agent.update(dataclasses.replace(rollout, reward=reward)))["train/skipped_batches"] == 1
+            assert floats(runner.update(dataclasses.replace(rollout, reward=reward)))["train/skipped_batches"] == 1
             if how == "saved":
-                agent.load_state_dict(copy.deepcopy(agent.state_dict()))
+                runner.load_state_dict(copy.deepcopy(runner.state_dict()))
             agent.generator.set_state(drawn)  # what was drawn for it is gone; this alone is not taken back
-        return agent, lived(agent, env, 6)
+        return agent, lived(runner, env, 6)
 
     (once, figures), (never, expected) = after(True), after(False)
     for row in figures:
@@ -162,7 +172,7 @@ def test_a_refused_rollout_is_taken_back_whole(algorithm, env_id, changes, at, h
 def test_an_iteration_asks_for_no_number(algorithm, env_id, changes, monkeypatch):
     agent, env = made(algorithm, env_id, changes)
     with tape_instead_of_cuda(monkeypatch):
-        agent, obs = as_on_a_gpu(agent), env.reset()
+        agent, obs = as_on_a_gpu(agent), env.reset()  # it collects and updates as the agent does
         rollout, obs = agent.collect(env, obs)
         for _ in range(2):
             agent.update(rollout)
@@ -173,12 +183,12 @@ def test_an_iteration_asks_for_no_number(algorithm, env_id, changes, monkeypatch
 
 
 @pytest.mark.parametrize("changes", [{"target_kl": 0.02}, {"objective": "kl_penalty"}], ids=["target_kl", "kl_penalty"])
-def test_an_agent_that_asks_says_so(changes):
+def test_an_agent_that_waits_is_known_to_wait(changes):
     agent, env = made("ppo", "Pendulum-v1", changes)
     rollout, _ = agent.collect(env, env.reset())
     with Questions() as questions:
         agent.update(rollout)
-    assert agent.asks and questions.asked[0] == "tolist", "the guard's one"
+    assert KNOWN[type(agent)].waits(agent.config) and questions.asked[0] == "tolist", "the guard's one"
     assert len(questions.asked) > 1
 
 
@@ -194,21 +204,21 @@ def test_the_counter_of_questions_sees_them():
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_masked_step_leaves_everything_as_it_was(algorithm, at, bad):
     agent, env = made(algorithm, "CartPole-v1", {})
-    as_on_a_gpu(agent)
-    lived(agent, env, at)
-    rollout, _ = agent.collect(env, env.reset())
+    runner = as_on_a_gpu(agent)
+    lived(runner, env, at)
+    rollout, _ = runner.collect(env, env.reset())
     reward = rollout.reward.clone()
     reward[1, 0] = bad
-    before = {name: tensor.clone() for name, tensor in agent.learned_state().items()}
-    figures = floats(agent.update(dataclasses.replace(rollout, reward=reward), 0.1))
+    before = {name: tensor.clone() for name, tensor in learned_state(agent).items()}
+    figures = floats(runner.update(dataclasses.replace(rollout, reward=reward), 0.1))
     assert figures["train/skipped_batches"] == 1 and agent.guard.skipped == {"reward": 1} and agent.guard.in_a_row == 1
-    for name, tensor in agent.learned_state().items():
+    for name, tensor in learned_state(agent).items():
         wanted = before.get(name)
         if wanted is None or wanted.shape != tensor.shape:
             assert not tensor.any(), name
         else:
             assert torch.equal(tensor, wanted), name
-    again = floats(agent.update(rollout, 0.1))
+    again = floats(runner.update(rollout, 0.1))
     assert again["train/skipped_batches"] == 1 and agent.guard.in_a_row == 0
     assert all(math.isfinite(x) for x in again.values())
 
@@ -227,9 +237,11 @@ def test_the_masked_guard_counts_as_the_other_does():
         assert one.finite(obs=good, reward=good) and one.in_a_row == 0 and one.total == 2
 
 
-def test_three_refusals_in_a_row_end_a_training_on_a_gpu_too():
+def test_three_refusals_in_a_row_end_a_training_on_a_gpu_too(monkeypatch):
     agent, env = made("a2c", "CartPole-v1", {})
-    as_on_a_gpu(agent)
+    monkeypatch.setattr(
+        loop, "accelerate", lambda agent: Accelerated(agent, KNOWN[type(agent)], masked=True, record=False)
+    )
     step, calls = env.step, []
 
     def broken(action):
@@ -241,14 +253,17 @@ def test_three_refusals_in_a_row_end_a_training_on_a_gpu_too():
     with pytest.raises(FloatingPointError, match=r"^reward: not finite in 3 batches in a row; .*\{'reward': 3\}"):
         train(agent, env, 10_000, eval_every=10_000, progress=False)
     assert len(calls) == (2 + MAX_SKIPS) * agent.config.rollout_steps
+    assert type(agent.guard) is NonFiniteGuard and agent.guard.skipped == {"reward": 3}, (
+        "its own guard, which has learned"
+    )
 
 
 def test_a_checkpoint_of_a_recorded_agent_goes_on_as_a_plain_one(tmp_path, monkeypatch):
     with tape_instead_of_cuda(monkeypatch):
         agent, env = made("ppo", "Pendulum-v1", {})
-        as_on_a_gpu(agent, record=True)
-        lived(agent, env, WARM_UP + 2)
-        save(agent, tmp_path / "agent.pt")
+        runner = as_on_a_gpu(agent, record=True)
+        lived(runner, env, WARM_UP + 2)
+        save(runner, tmp_path / "agent.pt")
     twin = load(tmp_path / "agent.pt", device="cpu")
     assert_same(twin, agent)
     assert isinstance(twin.optimizer.param_groups[0]["lr"], float) and not twin.optimizer.param_groups[0]["capturable"]
@@ -256,9 +271,51 @@ def test_a_checkpoint_of_a_recorded_agent_goes_on_as_a_plain_one(tmp_path, monke
     assert floats(twin.update(rollout, 0.7))["train/learning_rate"] == pytest.approx(0.3 * twin.config.learning_rate)
     with tape_instead_of_cuda(monkeypatch):
         third = as_on_a_gpu(made("ppo", "Pendulum-v1", {})[0], record=True)
+        lived(third, make_env("Pendulum-v1", 4, seed=3), WARM_UP + 2)
         third.load_state_dict(copy.deepcopy(twin.state_dict()))
-        assert isinstance(third.optimizer.param_groups[0]["lr"], torch.Tensor)
+        assert third.recorded_update.graph is None, "what was recorded refers to tensors that are gone"
         assert floats(third.update(rollout, 0.7)) == floats(twin.update(rollout, 0.7))
+
+
+@pytest.mark.parametrize("record", [False, True])
+def test_after_its_block_an_agent_is_as_it_was(record, monkeypatch):
+    agent, env = made("ppo", "Pendulum-v1", {})
+    before = {name: value for name, value in vars(agent).items() if name != "generator"}
+    driven = Accelerated(agent, KNOWN[type(agent)], masked=True, record=record)
+    with tape_instead_of_cuda(monkeypatch), driven as runner:
+        assert type(agent.guard) is MaskedGuard
+        lived(runner, env, WARM_UP + 2)
+    assert vars(agent).keys() == before.keys() | {"generator"}
+    assert [name for name, value in before.items() if vars(agent)[name] is not value] == []
+    assert [type(group["lr"]) for group in agent.optimizer.param_groups] == [float]
+    assert math.isfinite(
+        floats(lived(agent, env, 1)[0] and agent.update(agent.collect(env, env.reset())[0]))["kl/exact"]
+    )
+
+
+class Cooling(AGENTS["ppo"][0]):
+    """An agent that nobody told `training.gpu` about; a number of Python's changes its update."""
+
+    def setup(self):
+        super().setup()
+        self.heat = 1.0
+
+    def improve(self, rollout, progress):
+        figures = super().improve(rollout, progress)
+        self.heat *= 0.7
+        with torch.no_grad():
+            self.policy.log_std.add_(0.01 * self.heat)
+        return figures
+
+
+def test_an_agent_that_is_not_known_runs_plainly():
+    """By recording, its number would freeze without a word."""
+    agent, _ = made("ppo", "Pendulum-v1", {})
+    unknown = Cooling(agent.config, agent.spec, device="cpu", compile=True)
+    unknown.device = torch.device("cuda")  # no tensor is touched: only what would be done is asked
+    assert type(accelerate(unknown)) is Plain
+    agent.device = torch.device("cuda")
+    assert type(accelerate(agent)) is Accelerated and accelerate(agent).masked and not accelerate(agent).record
 
 
 def test_another_shape_than_the_recorded_one_is_refused(monkeypatch):
@@ -281,13 +338,14 @@ needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="torch.compi
 def compiled_beside_eager(algorithm, env_id, changes, **where):
     """Largest differences of a rollout, and of the parameters after an update on the same rollout."""
     eager, env = made(algorithm, env_id, changes, **where)
-    fast, twin = made(algorithm, env_id, changes, **where, compile=True)
+    agent, twin = made(algorithm, env_id, changes, **where, compile=True)
     rollout, last = eager.collect(env, env.reset())
+    fast = accelerate(agent).__enter__()
     other, other_last = fast.collect(twin, twin.reset())
     pairs = [(rollout.tensors()[name].double(), tensor.double()) for name, tensor in other.tensors().items()]
     walked = max(float((a - b).abs().max()) for a, b in [*pairs, (last, other_last)])
     fast.update(rollout, 0.5), eager.update(rollout, 0.5)
-    pairs = zip(eager.modules.state_dict().values(), fast.modules.state_dict().values(), strict=True)
+    pairs = zip(eager.modules.state_dict().values(), agent.modules.state_dict().values(), strict=True)
     return walked, max(float((a - b).abs().max()) for a, b in pairs if a.numel())
 
 
@@ -310,7 +368,7 @@ def test_compiled_and_eager_agree_within_float32(algorithm, env_id, changes):
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["trpo", "mpo"])
-def test_agents_that_ask_compile_what_they_can(algorithm):
+def test_agents_that_wait_compile_what_they_can(algorithm):
     def of(compile):
         config = dataclasses.replace(
             preset(algorithm, "Pendulum-v1").config,
@@ -320,12 +378,13 @@ def test_agents_that_ask_compile_what_they_can(algorithm):
         env = make_env("Pendulum-v1", 4, seed=1)
         return AGENTS[algorithm][0](config, env.spec, seed=2, device="cpu", compile=compile), env
 
-    (eager, env), (fast, twin) = of(False), of(True)
+    (eager, env), (agent, twin) = of(False), of(True)
     rollout, _ = eager.collect(env, env.reset())
-    other, _ = fast.collect(twin, twin.reset())
-    assert (rollout.next_obs - other.next_obs).abs().max() < 1e-4
-    eager.update(rollout), fast.update(rollout)
-    for ours, theirs in zip(eager.modules.parameters(), fast.modules.parameters(), strict=True):
+    with accelerate(agent) as fast:
+        other, _ = fast.collect(twin, twin.reset())
+        assert (rollout.next_obs - other.next_obs).abs().max() < 1e-4
+        eager.update(rollout), fast.update(rollout)
+    for ours, theirs in zip(eager.modules.parameters(), agent.modules.parameters(), strict=True):
         assert (ours - theirs).abs().max() < 1e-3
 
 
@@ -334,8 +393,9 @@ CUDA = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reaso
 
 def on_cuda(algorithm, env_id, changes, *, compile):
     agent, env = made(algorithm, env_id, changes, device="cuda", compile=compile)
-    assert agent.loop and agent.loop.record == (compile and agent.recordable)
-    return agent, env
+    runner = accelerate(agent).__enter__()
+    assert runner.masked and runner.record == (compile and KNOWN[type(agent)].same(agent.config))
+    return runner, env
 
 
 @pytest.mark.parametrize(("algorithm", "env_id", "changes"), [pytest.param(*c, marks=CUDA) for c in CASES], ids=IDS)
@@ -344,12 +404,12 @@ def test_a_recorded_agent_on_cuda_does_what_an_eager_one_does(algorithm, env_id,
     expected = lived(eager, env, WARM_UP + 4)
     fast, env = on_cuda(algorithm, env_id, changes, compile=True)
     figures = lived(fast, env, WARM_UP + 4)
-    assert fast.loop.recorded_update.graph and fast.loop.recorded_walk.graph
+    assert fast.recorded_update.graph and fast.recorded_walk.graph
     # Seven updates let differences of rounding grow; a stale address or a frozen number is far outside.
     for ours, theirs in zip(figures, expected, strict=True):
         for name in theirs:
             assert ours[name] == pytest.approx(theirs[name], rel=2e-2, abs=2e-3, nan_ok=True), name
-    for ours, theirs in zip(fast.modules.parameters(), eager.modules.parameters(), strict=True):
+    for ours, theirs in zip(fast.agent.modules.parameters(), eager.agent.modules.parameters(), strict=True):
         assert torch.allclose(ours, theirs, rtol=0, atol=5e-3)
 
 
