@@ -101,10 +101,11 @@ def test_the_version_and_the_year_are_the_same_everywhere():
     assert f"year   = {{{year}}}" in changes
 
 
-def test_the_pictures_of_the_front_page_are_those_that_the_code_draws(tmp_path):
+@pytest.mark.parametrize("name", ["family", "learning"])
+def test_the_pictures_of_the_front_page_are_those_that_the_code_draws(name, tmp_path):
     front = module_at(BOOK / "_ext" / "front.py")
-    front.family(tmp_path / "family.svg")
-    assert (tmp_path / "family.svg").read_text("utf8") == (BOOK / "_static" / "family.svg").read_text("utf8")
+    getattr(front, name)(tmp_path / f"{name}.svg")
+    assert (tmp_path / f"{name}.svg").read_text("utf8") == (BOOK / "_static" / f"{name}.svg").read_text("utf8")
 
 
 @pytest.mark.slow
