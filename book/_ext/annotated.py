@@ -110,6 +110,41 @@ def anchor(target: str) -> str:
     return "src-" + target.replace(":", "-")
 
 
+# Where version 0.1 had a module that is neither in its old place nor just one folder down.
+FORMERLY = {
+    "agents.base": "agent",
+    "agents.on_policy": "on_policy",
+    "agents.networks": "networks",
+    "agents.optimizers": "learning",
+    "agents.critic_fit": "learning",
+    "experience.vine": "rollout",
+    "training.loop": "training",
+    "training.evaluation": "training",
+    "worlds.numpy_backed": "envs.numpy_backed",
+    "worlds.torch_native": "envs.torch_native",
+    "exercises": "grading",
+    "figures.style": "style",
+    "figures.widgets": "widgets",
+    "figures": "plots",
+}
+FLAT = re.compile(r"(?:formulas|worlds|experience|training)\.(\w.*)")
+
+
+def former(target: str) -> str:
+    """What version 0.1 called this target, so that links to its anchors still answer; "" where that is the same."""
+    package, _, rest = target.partition(".")
+    for now, before in FORMERLY.items():
+        if rest == now or rest.startswith((f"{now}.", f"{now}:")):
+            return f"{package}.{before}{rest[len(now) :]}"
+    match = FLAT.fullmatch(rest)
+    return f"{package}.{match[1]}" if match else ""
+
+
+def place(target: str) -> str:
+    """An empty element with the anchor that version 0.1 had, if it was another."""
+    return f'<span id="{anchor(former(target))}"></span>' if former(target) else ""
+
+
 class Annotated(SphinxDirective):
     """``annotated``: a function, class, method or module of an annotated package, or the other modules of a room."""
 
@@ -176,14 +211,16 @@ def continuous_block(module: Module, first: int, last: int, module_anchor: str) 
     raw(block, '<div class="highlight-python notranslate"><div class="highlight">')
     raw(block, '<pre class="mathjax_process tex2jax_process">')
     if module_anchor:
-        raw(block, f'<span id="{module_anchor}"></span>')
+        raw(block, f'<span id="{module_anchor}"></span>{place(module.name)}')
     closing = None
     for line in range(first, last + 1):
         if marker := opening.get(line):
-            raw(block, f'<span class="src-marked" id="{anchor(module.target(marker))}">')
+            target = module.target(marker)
+            raw(block, f'<span class="src-marked" id="{anchor(target)}">{place(target)}')
             closing = marker.last
         identity = f' id="{anchor(starts[line])}"' if line in starts else ""
-        raw(block, f'<span class="src-line"{identity}>{line_number(line, opening.get(line), module)}')
+        old = place(starts[line]) if line in starts else ""
+        raw(block, f'<span class="src-line"{identity}>{old}{line_number(line, opening.get(line), module)}')
         add_code(block, module.html_lines[line - 1])
         if marker := by_line.get(line):
             add_formula(block, marker)

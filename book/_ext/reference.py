@@ -22,7 +22,7 @@ import re
 import sys
 import textwrap
 
-from annotated import EQUATION, HOME, rest_of
+from annotated import EQUATION, HOME, former, rest_of
 from docutils import nodes
 from docutils.statemachine import StringList
 from pybtex.plugin import register_plugin
@@ -43,11 +43,10 @@ MEANT = {
     ("agents.mpo.MPOAgent.estep", "g"): r"g(\eta)",
     ("agents.mpo.MPOAgent.expected_value", "Q'(s, a)"): "Q'",
     ("agents.mpo.MPOAgent.expected_value", "Q'(s, a_i)"): "Q'",
-    ("agents.mpo.MPOAgent.fit_loss", r"\mu_b"): r"\mu",
-    ("agents.mpo.MPOAgent.fit_loss", r"\mu^{\mathrm{old}}_b"): r"\mu_{\mathrm{old}}",
-    ("agents.mpo.MPOAgent.fit_loss", r"\sigma_b"): r"\sigma",
-    ("agents.mpo.MPOAgent.fit_loss", r"\sigma^{\mathrm{old}}_b"): r"\sigma_{\mathrm{old}}",
-    ("agents.ppo.PPOAgent.critic_loss", r"V_{\mathrm{old}}(s_t)"): r"V_{\mathrm{old}}",
+    ("agents.mpo.MPOAgent.loss", r"\mu_b"): r"\mu",
+    ("agents.mpo.MPOAgent.loss", r"\mu^{\mathrm{old}}_b"): r"\mu_{\mathrm{old}}",
+    ("agents.mpo.MPOAgent.loss", r"\sigma_b"): r"\sigma",
+    ("agents.mpo.MPOAgent.loss", r"\sigma^{\mathrm{old}}_b"): r"\sigma_{\mathrm{old}}",
     ("agents.reinforce.REINFORCEAgent.state_weight", "r_t"): "",  # only its shape counts
     ("agents.vmpo.VMPOAgent.estep", r"\log w_t"): r"w^{\mathrm{imp}}",
     ("agents.vmpo.VMPOAgent.loss", "g"): r"g(\eta)",
@@ -82,7 +81,7 @@ MEANT = {
     ("formulas.objectives.clipped_value_loss", "m_t"): "",
     ("formulas.objectives.normalize_advantage", "c_t"): "",
     ("formulas.objectives.weighted_nll", r"\log \pi_{ib}"): r"\pi_\theta",
-    ("agents.on_policy.OnPolicyAgent.log_ratio", r"\log \rho_t"): r"\log\rho_t",
+    ("agents.ppo.PPOAgent.loss", r"\log \rho_t"): r"\log\rho_t",
     ("formulas.returns.leave_one_out_baseline", "b_{ti}"): "b",
     ("formulas.returns.leave_one_out_baseline", "m_{ti}"): "",
     ("formulas.trust_region.conjugate_gradient", "x_k"): "x",
@@ -143,7 +142,7 @@ class Api(SphinxDirective):
         return section
 
     def section(self, name: str, title: str, kind: str) -> nodes.section:
-        section = nodes.section(ids=[f"api-{name}"], names=[])
+        section = nodes.section(ids=[f"api-{each}" for each in (name, former(name)) if each], names=[])
         section += nodes.title(title, title)
         self.env.get_domain("py").note_object(name, kind, f"api-{name}", location=self.get_location())
         entry = f"{title.rpartition('.')[2]} ({name.rpartition('.')[0] or 'package'})"

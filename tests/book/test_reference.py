@@ -256,11 +256,11 @@ def test_a_symbol_that_is_unused_unknown_or_renamed_is_found():
 @pytest.mark.parametrize(("function", "symbol"), [
     ("formulas.returns.leave_one_out_baseline", "G_t"),  # G_{ti}: an index of two letters
     ("formulas.objectives.vine_surrogate", "A_t"),
-    ("agents.mpo.MPOAgent.fit_loss", "a_t"),
+    ("agents.mpo.MPOAgent.loss", "a_t"),
     ("formulas.bounds.tv_bound", r"\mathrm{TV}_{\max}"),  # \mathrm{max}
     ("formulas.duals.estep_weights", "p_{ib}"),  # its logarithm, an argument
     ("formulas.duals.vmpo_temperature_loss", "W"),  # its logarithm, computed
-    ("agents.vmpo.VMPOAgent.loss", "R_t"),  # batch['value_target']
+    ("agents.on_policy.OnPolicyAgent.prepare", "R_t"),
     ("formulas.objectives.policy_gradient_loss", r"\pi_\theta"),  # with its arguments
     ("formulas.trust_region.conjugate_gradient", r"\alpha_k"),
 ])  # fmt: skip
