@@ -5,11 +5,14 @@ r"""Annotated source: code in which each ``# LaTeX:`` comment is its typeset for
     ```{annotated} minerva_lite.formulas.objectives.ppo_clip_loss
     :form: B
     ```
+    ```{annotated} minerva_lite.agents.*
+    ```
     {src}`minerva_lite.formulas.objectives.ppo_clip_loss:ratio`
     {src}`clip the ratio <minerva_lite.formulas.objectives.ppo_clip_loss:ratio>`
 
 Form A is one continuous block, and its lines are the anchors that the role ``src``
 links to. Form B lists the marked lines, then the source as it stands in the file.
+``room.*`` is every file of a room of which no other directive shows any part, each with its name above it.
 A marker that cannot be placed or typeset, anywhere in the packages named by
 ``annotated_packages``, is a warning, so that a build with warnings as errors fails.
 """
@@ -24,7 +27,7 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from marked_source import MarkedSource, Marker, find_modules, parse_source
+from marked_source import MarkedSource, Marker, find_modules, others, parse_source
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
@@ -97,6 +100,12 @@ def warn_of_untypesettable(app, root: Path, library: dict[str, Module]) -> None:
             logger.warning("formula: %s in %s", fault, marker.formula, location=f"{module.location}:{marker.line}")
 
 
+def rest_of(app, name: str, directive: str) -> list[str]:
+    """The modules that ``room.*`` stands for; the pages of a directive lie in the folder of its name."""
+    texts = [page.read_text(encoding="utf-8") for page in (HOME / "book" / directive).glob("*.md")]
+    return others(name.removesuffix(".*"), app.annotated_library, texts, directive)
+
+
 def anchor(target: str) -> str:
     return "src-" + target.replace(":", "-")
 
@@ -137,13 +146,26 @@ def place(target: str) -> str:
 
 
 class Annotated(SphinxDirective):
-    """``annotated``: a function, class, method or module of an annotated package."""
+    """``annotated``: a function, class, method or module of an annotated package, or the other modules of a room."""
 
     required_arguments = 1
     option_spec = {"form": lambda value: directives.choice(value, ("a", "b"))}
 
     def run(self) -> list[nodes.Node]:
         name = self.arguments[0]
+        if name.endswith(".*"):
+            self.env.note_reread()  # a new file belongs here, too
+            return [self.section(module) for module in rest_of(self.env.app, name, "annotated")]
+        return self.show(name)
+
+    def section(self, module: str) -> nodes.section:
+        section = nodes.section(ids=[nodes.make_id(f"file-{module}")], names=[])
+        short = module.partition(".")[2]
+        section += nodes.title("", "", nodes.literal("", short))
+        section += self.show(module)
+        return section
+
+    def show(self, name: str) -> list[nodes.Node]:
         if not (found := self.find(name)):
             logger.warning("annotated: no %r in the annotated packages", name, location=self.get_location())
             return []

@@ -22,7 +22,7 @@ import re
 import sys
 import textwrap
 
-from annotated import EQUATION, HOME, former
+from annotated import EQUATION, HOME, former, rest_of
 from docutils import nodes
 from docutils.statemachine import StringList
 from pybtex.plugin import register_plugin
@@ -120,12 +120,18 @@ def signature(node: ast.stmt, lines: list[str]) -> str:
 
 
 class Api(SphinxDirective):
-    """``api``: the public names of a module."""
+    """``api``: the public names of a module, or (``room.*``) of each module of a room that no directive names."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         name = self.arguments[0]
+        if name.endswith(".*"):
+            self.env.note_reread()  # a new file belongs here, too
+            return [self.module(each) for each in rest_of(self.env.app, name, "api")]
+        return [self.module(name)]
+
+    def module(self, name: str) -> nodes.section:
         module = self.env.app.annotated_library[name]
         self.env.note_dependency(str(module.path))
         tree, lines = ast.parse(module.source.text), module.source.text.split("\n")
@@ -133,7 +139,7 @@ class Api(SphinxDirective):
         self.document(section, tree)  # the module's own
         for node in public(tree.body):
             section += self.describe(node, f"{name}.{node.name}", lines)
-        return [section]
+        return section
 
     def section(self, name: str, title: str, kind: str) -> nodes.section:
         section = nodes.section(ids=[f"api-{each}" for each in (name, former(name)) if each], names=[])
@@ -361,9 +367,9 @@ class Symbols(SphinxDirective):
 def find_shown(app) -> None:
     """The modules and objects that the pages of annotated source show."""
     pages = (HOME / "book" / "annotated").glob("*.md")
-    app.shown_source = {
-        name for page in pages for name in re.findall(r"^```\{annotated\} (\S+)$", page.read_text("utf8"), re.M)
-    }
+    found = [name for page in pages for name in re.findall(r"^```\{annotated\} (\S+)$", page.read_text("utf8"), re.M)]
+    rest = [each for name in found if name.endswith(".*") for each in rest_of(app, name, "annotated")]
+    app.shown_source = {*found, *rest}
 
 
 class Labels(LabelStyle):

@@ -1,4 +1,4 @@
-"""How an answer is compared with what it should be."""
+"""How an answer is compared with the right one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On-policy data, time-major [T, B]. Only data: who acts and where is passed in."""
+"""On-policy data, time-major [T, B], and how they are collected from an agent in an environment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Move = Callable[[Any, Any, Tensor], tuple[Tensor, tuple[Tensor, ...], Step]]  # 
 
 @dataclass(frozen=True)
 class Rollout:
-    """T steps of B environments, as the behavior policy lived them.
+    """T steps of B environments, as the behavior policy acted in them.
 
     next_obs is the true successor, also where the episode ended and `obs[t + 1]` belongs to the next one.
     """
@@ -124,8 +124,8 @@ def collect(agent: Actor, env: VectorEnv, obs: Tensor, steps: int, move: Move | 
 def collect_episodes(agent: Actor, env: VectorEnv, max_steps: int) -> tuple[Rollout, Tensor]:
     """Reset every environment and act until each has finished an episode, `max_steps` times at most.
 
-    The rows of second episodes are in the rollout too; `Rollout.first_episode` tells them apart. Keeping only first
-    episodes matters: whatever finishes within a fixed window is more often short.
+    The rows of second episodes are in the rollout too; `Rollout.first_episode` tells them apart. An agent should learn
+    from first episodes only: of the later ones, those that finish in time are more often short.
     Raises ValueError: fewer than one step.
     """
     require_count(max_steps=max_steps)

@@ -1,4 +1,4 @@
-"""Branches from states on one path, for TRPO's vine sampling (Schulman et al. 2015, section 5.2). Only data."""
+"""Branches from states on one path, for TRPO's vine sampling (Schulman et al. 2015, section 5.2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .rollout import Actor, Rollout, _move, collect
 
 @dataclass(frozen=True)
 class Vine:
-    """K branches from each of N states, every branch of a state with the same random numbers."""
+    """K branches from each of N states. All branches of a state see the same random numbers."""
 
     obs: Tensor  # [N, O]  the states, raw
     action: Tensor  # [N, K, D] float or [N, K] int64: the first action of each branch
@@ -90,7 +90,7 @@ def collect_vine(
     seed = int(torch.randint(2**31, (), generator=agent.generator, device=visited.device))
     common, q_values = agent.generator.get_state(), []
     for k in range(first.shape[1]):
-        # Policy and world start every branch from the same generator states: common random numbers.
+        # Policy and world start every branch with the same generator states, so all see the same random numbers.
         agent.generator.set_state(common)
         world = env.branch(visited[chosen], elapsed[chosen], seed)
         q_values.append(_branch_return(agent, world, first[:, k], branch_steps))
@@ -113,7 +113,7 @@ def _propose(agent: Any, params: tuple[Tensor, ...], actions: int, proposal: str
     wide = tuple(p.unsqueeze(1).expand(n, actions, *p.shape[1:]) for p in params)
     if count and count <= actions:
         every = torch.arange(count, device=device).expand(n, count)
-        return every, torch.zeros(n, count, dtype=params[0].dtype, device=device)  # no draw, hence no ratio
+        return every, torch.zeros(n, count, dtype=params[0].dtype, device=device)  # every action is taken, so q = 1
     if proposal == "policy":
         drawn = policy.sample(wide, agent.generator)
         return drawn, policy.log_prob(wide, drawn)
@@ -127,7 +127,7 @@ def _propose(agent: Any, params: tuple[Tensor, ...], actions: int, proposal: str
 
 
 def _branch_return(agent: Any, world: VectorEnv, action: Tensor, steps: int) -> Tensor:
-    """Discounted return [N] of each environment's episode from its first action on, bootstrapped where cut."""
+    """Discounted return [N] of each environment from `action` to its episode's end, bootstrapped where it is cut."""
     columns = []
     for _ in range(steps):
         step = world.step(agent.policy.to_env(action))

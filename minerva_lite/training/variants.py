@@ -1,4 +1,4 @@
-"""Presets with one thing changed: what `study` may compare by name."""
+"""Presets with some settings changed, by name, for `study` to compare."""
 
 from __future__ import annotations
 

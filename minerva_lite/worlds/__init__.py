@@ -1,4 +1,4 @@
-"""What acts back: worlds that are solved exactly, and vector environments behind one face."""
+"""What an agent acts in: worlds that are solved exactly, and vector environments with one interface."""
 
 from .envs import make_env
 from .numpy_backed import EnvPoolEnv, GymEnv

@@ -1,8 +1,8 @@
-"""One vector-environment face over torch-native, Gymnasium and EnvPool back ends.
+"""One interface for vector environments: torch-native ones, Gymnasium's and EnvPool's.
 
-Autoreset happens in the same step: `step.next_obs` is the true successor, `step.obs` what to act on next, so no
-phantom transition exists, unless `autoreset="next_step"` asks for them. Actions are [-1, 1] (or int64) and are rescaled
-to the environment's bounds at its door.
+An environment whose episode ends starts the next one in the same step: `step.next_obs` is the true successor,
+`step.obs` what to act on next. So every row is a real transition, unless `autoreset="next_step"` asks for the other
+way. Actions lie in [-1, 1] (or are int64), and the environment rescales them to its own bounds.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def make_env(
 ) -> TorchEnv | GymEnv | EnvPoolEnv:
     """A vector environment: any Gymnasium id, or `dm_control/<domain>/<task>`.
 
-    backend: `torch`, `gymnasium` (one process), `parallel` (Gymnasium, a process an environment), `envpool` (by
+    backend: `torch`, `gymnasium` (one process), `parallel` (Gymnasium, one process per environment), `envpool` (by
     EnvPool's id; `evaluate` needs Gymnasium to have one of that name too), or `auto` (torch where there is a
-    torch-native twin, Gymnasium otherwise). stagger: let the first episodes of torch-native environments begin with
-    their clocks apart, so that the time limit does not end all of them together. autoreset: `same_step`, or
+    torch-native twin, Gymnasium otherwise). stagger: start the clocks of torch-native environments at random steps
+    below the time limit, so that it does not end all first episodes together. autoreset: `same_step`, or
     `next_step`, Gymnasium's other way: the step after an end is the reset, a phantom row, to which `collect` gives
     restart weight 0.
     Raises ValueError: an unknown id, back end or autoreset, fewer than one environment, `stagger` for one that is not
@@ -77,7 +77,7 @@ def make_env(
         parallel = backend == "parallel"
         return GymEnv(env_id, num_envs, seed=seed, device=device, dtype=dtype, parallel=parallel, autoreset=autoreset)
     except gym.error.DependencyNotInstalled:
-        raise  # a known id; the message says what to install
+        raise  # the id is known, and the message says what to install
     except gym.error.Error as error:
         hint = "".join(f"; did you mean {name}?" for name in _like(env_id)) or f" ({error})"
         raise ValueError(f"env_id: wanted a registered Gymnasium id; got {env_id!r}{hint}") from error

@@ -19,7 +19,7 @@ AUTORESET = {"same_step": gym.vector.AutoresetMode.SAME_STEP, "next_step": gym.v
 
 
 class NumpyEnv:
-    """Base of the back ends that speak NumPy: spaces become a spec, actions are rescaled, results become tensors.
+    """Base of the back ends that use NumPy: spaces become a spec, actions are rescaled, results become tensors.
 
     A subclass gives `reset`, `advance` and `close`.
     """
@@ -80,7 +80,7 @@ class NumpyEnv:
         )
 
     def state_dict(self) -> dict[str, Any] | None:
-        """All that the next steps depend on; None where it cannot be read, which is so for all but `GymEnv`."""
+        """All that the next steps depend on. None where it cannot be read: only `GymEnv` can."""
         return None
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -91,7 +91,7 @@ class NumpyEnv:
         return torch.as_tensor(obs.reshape(self.num_envs, -1), dtype=self.dtype, device=self.device)
 
     def native(self, action: Tensor) -> np.ndarray:
-        """What the environments take: [-1, 1] mapped affinely onto their own bounds, dimension by dimension."""
+        """The action as the environments take it: each dimension mapped affinely from [-1, 1] onto its own bounds."""
         if self.spec.num_actions:
             require_shape((self.num_envs,), action=action)
             return action.cpu().numpy() + self._first
@@ -104,8 +104,9 @@ class NumpyEnv:
 class GymEnv(NumpyEnv):
     """Any Gymnasium id with Box observations, or a dictionary of them, and Box or Discrete actions.
 
-    parallel: each environment in a process of its own, which pays where steps are slow. autoreset: `same_step`, or
-    `next_step`, where an environment that has ended spends the next step on its reset: a phantom row, `Step.phantom`.
+    parallel: each environment runs in its own process, which is faster where single steps are slow. autoreset:
+    `same_step`, or `next_step`, where an environment that has ended spends the next step on its reset: a phantom row,
+    `Step.phantom`.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class GymEnv(NumpyEnv):
         try:
             super().__init__(env_id, num_envs, spaces, seed, device, dtype)
         except ValueError:
-            self.env.close()  # its processes would live on
+            self.env.close()  # otherwise its processes would stay
             raise
 
     def reset(self) -> Tensor:
@@ -154,8 +155,8 @@ class GymEnv(NumpyEnv):
         self.env.close()
 
     def state_dict(self) -> dict[str, Any] | None:
-        """All that the next steps depend on; None if `parallel`, or if `snapshot` cannot read a part of one."""
-        if not isinstance(self.env, gym.vector.SyncVectorEnv):  # they live in other processes
+        """All that the next steps depend on; None if `parallel`, or if `snapshot` cannot save a part of it."""
+        if not isinstance(self.env, gym.vector.SyncVectorEnv):  # they are in other processes
             return None
         try:
             envs = [snapshot(env) for env in self.env.envs]
@@ -199,7 +200,7 @@ def flat(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
 
 
 def registered_id(env_id: str) -> str:
-    """What Gymnasium calls it: `dm_control/<domain>/<task>` is Shimmy's `dm_control/<domain>-<task>-v0`.
+    """The name that Gymnasium has for an id: `dm_control/<domain>/<task>` is Shimmy's `dm_control/<domain>-<task>-v0`.
 
     Raises ImportError: a dm_control id without Shimmy and dm_control.
     """
@@ -208,7 +209,7 @@ def registered_id(env_id: str) -> str:
         return env_id
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of GLFW, where there is no screen: nothing is to be drawn
+            warnings.simplefilter("ignore")  # GLFW warns where there is no screen, and nothing is drawn here
             import dm_control  # noqa: F401 - Shimmy registers nothing without it
             import shimmy
     except ImportError as error:
@@ -218,10 +219,10 @@ def registered_id(env_id: str) -> str:
 
 
 class EnvPoolEnv(NumpyEnv):
-    """One of EnvPool's environments, by EnvPool's id: all of them stepped by threads in C++.
+    """One of EnvPool's environments, by EnvPool's id; its threads in C++ step all copies.
 
-    Left alone, EnvPool resets at the step after an end and throws that step's action away. Here the environments that
-    ended are reset at once, so there is no such row.
+    By itself EnvPool resets an environment at the step after an end and throws that step's action away. Here the
+    environments that ended are reset at once, so no row is such a step.
     """
 
     def __init__(

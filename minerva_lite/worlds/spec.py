@@ -1,4 +1,4 @@
-"""What every environment speaks."""
+"""The two types that every environment shares with the agents: its description, and one step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """What a network must know of an environment. Exactly one of action_dim and num_actions is above 0."""
+    """What an agent must know to build its networks. Exactly one of action_dim and num_actions is above 0."""
 
     env_id: str
     obs_dim: int

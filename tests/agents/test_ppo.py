@@ -372,9 +372,7 @@ def test_prepare_gives_gae_targets_of_the_estimator():
             rows.insert(0, running)
         advantage = torch.stack(rows).detach()
         torch.testing.assert_close(batch.advantage, advantage.flatten(), rtol=1e-10, atol=1e-12)
-        torch.testing.assert_close(
-            batch.value_target, (advantage + value.detach()).flatten(), rtol=1e-10, atol=1e-12
-        )
+        torch.testing.assert_close(batch.value_target, (advantage + value.detach()).flatten(), rtol=1e-10, atol=1e-12)
         assert torch.equal(batch.action, rollout.action.flatten())
 
 

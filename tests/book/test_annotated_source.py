@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
-from marked_source import find_modules, parse_source  # noqa: E402
+from marked_source import find_modules, others, parse_source  # noqa: E402
 from typeset import find_mathjax, structural_fault, typesetting_faults  # noqa: E402
 
 NODE_MAIN = find_mathjax(ROOT / ".assets/node_modules/mathjax/es5/node-main.js")
@@ -313,11 +313,20 @@ def test_a_changed_source_is_read_again(tmp_path):
 # The book's own pages
 
 
+def test_the_rest_of_a_room_is_what_no_page_names():
+    modules = ["room", "room.a", "room.b", "room.b2", "room.c", "other.d"]
+    pages = ["```{annotated} room.a\n```\n```{annotated} room.b.Class.method\n```\n", "```{api} room.c\n```\n"]
+    assert others("room", modules, pages, "annotated") == ["room.b2", "room.c"]
+    assert others("room", modules, pages, "api") == ["room.a", "room.b", "room.b2"]
+
+
 def test_every_marker_of_the_package_stands_on_a_page():
-    pages = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "book/annotated").glob("*.md"))
-    shown = re.findall(r"```\{annotated\} (\S+)\n```", pages)
-    missing = []
-    for module, path in find_modules(ROOT, "minerva_lite").items():
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "book/annotated").glob("*.md")]
+    modules, missing = find_modules(ROOT, "minerva_lite"), []
+    shown = re.findall(r"```\{annotated\} (\S+)\n```", "\n".join(pages))
+    for room in [each.removesuffix(".*") for each in shown if each.endswith(".*")]:
+        shown += others(room, modules, pages, "annotated")
+    for module, path in modules.items():
         source = parse_source(path.read_text(encoding="utf-8"))
         assert source.problems == (), path
         for marker in source.markers:

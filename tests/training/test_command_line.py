@@ -14,6 +14,9 @@ import torch
 
 from minerva_lite import load, preset
 from minerva_lite.agents import AGENTS
+from minerva_lite.training.presets import PRESETS
+
+TASKS = ("Pendulum-v1", "HalfCheetah-v5", "dm_control/cheetah/run")
 
 
 def command(*words):
@@ -51,8 +54,7 @@ def test_the_algorithms_of_the_command_line_are_those_of_the_table(words):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("env_id", ["Pendulum-v1", "HalfCheetah-v5", "dm_control/cheetah/run"])
-@pytest.mark.parametrize("algorithm", list(AGENTS))
+@pytest.mark.parametrize(("algorithm", "env_id"), [key for key in PRESETS if key[1] in TASKS])
 def test_every_agent_trains_from_the_command_line(algorithm, env_id, tmp_path):
     config = preset(algorithm, env_id).config
     steps = getattr(config, "warmup_steps", 0) + 2 * config.batch_size
