@@ -12,7 +12,7 @@ import torch
 
 from minerva_lite.agents.ppo import PPOAgent, PPOConfig
 from minerva_lite.agents.trpo import TRPOAgent, TRPOConfig
-from minerva_lite.experience.rollout import Rollout, collect, collect_episodes, minibatches
+from minerva_lite.experience.rollout import Batch, Rollout, collect, collect_episodes
 from minerva_lite.experience.vine import collect_vine
 from minerva_lite.worlds.envs import TabularEnv, make_env
 from minerva_lite.worlds.tabular import TabularMDP
@@ -83,23 +83,28 @@ def test_tensors_names_every_tensor():
     assert isinstance(rollout, Rollout)
 
 
+def numbered(n: int) -> Batch:
+    """A batch whose every field says which row it is."""
+    row = torch.arange(n)
+    wide = row.unsqueeze(-1) * torch.ones(n, 3)
+    return Batch(wide, row, row + 0.5, (row * 10.0, wide * 10.0), -row, 2 * row, 3 * row)
+
+
 @pytest.mark.parametrize("size", [1, 4, 5, 12, 50])
-def test_minibatches_cover_each_row_once_and_keep_rows_together(size, generator):
-    row = torch.arange(12)
-    rows = {"a": row, "pair": (row * 10.0, row.unsqueeze(-1) * torch.ones(12, 3))}
-    batches = list(minibatches(rows, size, generator))
-    assert [len(b["a"]) for b in batches] == [size] * (12 // size) + ([12 % size] if 12 % size else [])
-    assert sorted(torch.cat([b["a"] for b in batches]).tolist()) == list(range(12))
+def test_minibatches_cover_each_row_once_and_keep_rows_together(size, generator, same):
+    whole = numbered(12)
+    batches = list(whole.minibatches(size, generator))
+    assert [len(b) for b in batches] == [size] * (12 // size) + ([12 % size] if 12 % size else [])
+    assert sorted(torch.cat([b.action for b in batches]).tolist()) == list(range(12))
     for batch in batches:
-        assert torch.equal(batch["pair"][0], batch["a"] * 10.0)
-        assert torch.equal(batch["pair"][1], batch["a"].unsqueeze(-1) * torch.ones(1, 3))
+        assert same(vars(batch), vars(whole[batch.action])), "all fields in the same order"
 
 
 def test_minibatches_are_shuffled_anew_by_the_generator(generator):
-    rows = {"a": torch.arange(50)}
+    rows = numbered(50)
 
     def order(g):
-        return torch.cat([b["a"] for b in minibatches(rows, 50, g)]).tolist()
+        return torch.cat([b.action for b in rows.minibatches(50, g)]).tolist()
 
     first, second = order(generator), order(generator)
     assert first != sorted(first) and first != second
