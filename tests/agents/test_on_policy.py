@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from minerva_lite.agents import AGENTS
-from minerva_lite.agents.on_policy import GradientConfig, OnPolicyAgent, OnPolicyConfig, kept_rows
+from minerva_lite.agents.on_policy import GradientConfig, OnPolicyAgent, OnPolicyConfig
 from minerva_lite.experience.rollout import collect
 from minerva_lite.training import checkpoints
 from minerva_lite.worlds.envs import EnvSpec, make_env
@@ -288,13 +288,7 @@ def test_what_prepare_flattens_stays_together():
     )
     torch.testing.assert_close(batch.value_old[row], agent.critic(rollout.obs[t, b]).detach())
     torch.testing.assert_close(batch.value_target, batch.advantage + batch.value_old)
-    assert not any(v.requires_grad for v in batch.values() if torch.is_tensor(v))
-
-
-def test_kept_rows_of_tensors_and_tuples():
-    batch = {"a": torch.arange(4), "b": (torch.arange(8).reshape(4, 2), torch.ones(4))}
-    kept = kept_rows(batch, torch.tensor([True, False, False, True]))
-    assert kept["a"].tolist() == [0, 3] and kept["b"][0].tolist() == [[0, 1], [6, 7]] and len(kept["b"][1]) == 2
+    assert not any(v.requires_grad for v in vars(batch).values() if torch.is_tensor(v))
 
 
 # Networks
@@ -383,7 +377,7 @@ def test_a_foreign_state_is_not_taken(name):
 def test_seeds_decide_the_first_weights_whatever_the_precision(name):
     single, double, other = make(name)[0], make(name, dtype=torch.float64)[0], make(name, seed=1)[0]
     assert not differ(learned(single), [p.float() for p in learned(double)]) and differ(learned(single), learned(other))
-    assert all(p.dtype == torch.float64 for p in double.parameters)
+    assert all(p.dtype == torch.float64 for p in learned(double))
 
 
 # Contradictions of the shared settings; what an agent adds stands in its own file.
