@@ -69,7 +69,10 @@ VMPO_ONLY = [
     ({"top_k_frac": 0.0}, "top_k_frac: wanted a number in (0, 1]; got 0.0"),
     ({"top_k_frac": 1.1}, "top_k_frac: wanted a number in (0, 1]; got 1.1"),
     ({"top_k_frac": math.nan}, "top_k_frac: wanted a number in (0, 1]; got nan"),
-    ({"top_k_frac": 0.03}, "top_k_frac: wanted one that keeps at least one sample; 0.03 of 32 samples of a batch is none"),
+    (
+        {"top_k_frac": 0.03},
+        "top_k_frac: wanted one that keeps at least one sample; 0.03 of 32 samples of a batch is none",
+    ),
     ({"kl_over": "best"}, "kl_over: wanted one of all, kept; got 'best'"),
     ({"log_normalizer": "sum"}, "log_normalizer: wanted one of weights, count; got 'sum'"),
     ({"act_by": "both"}, "act_by: wanted one of target, online; got 'both'"),

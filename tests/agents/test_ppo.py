@@ -340,6 +340,19 @@ def test_epoch_stop_tests_the_last_minibatch_of_an_epoch():
     assert figures["train/gradient_steps"].item() == len(asked)
 
 
+@pytest.mark.parametrize(("stop_test", "steps"), [("minibatch", 1), ("epoch", 2)])
+def test_a_minibatch_of_one_row_is_passed_over_and_the_stop_goes_by_the_others(stop_test, steps):
+    """Five rows of eight are real: minibatches of four and one, and after the first step the policy has drifted."""
+    agent, env, obs = make(rollout_steps=2, minibatch_size=4, target_kl=1e-9, stop_test=stop_test)
+    asked = k3_seen(agent)
+    rollout, _ = agent.collect(env, obs)
+    weight = torch.ones_like(rollout.reward)
+    weight[1, :3] = 0.0
+    figures = agent.update(dataclasses.replace(rollout, restart_weight=weight))
+    assert figures["train/gradient_steps"].item() == steps and len(asked) == 2
+    assert asked[0] <= 1e-9 < asked[1]
+
+
 @pytest.mark.parametrize(("anneal", "progress", "factor"), [(True, 0.0, 1.0), (True, 0.25, 0.75), (True, 1.0, 0.0), (False, 0.25, 1.0)])  # fmt: skip
 def test_learning_rate_anneals_linearly(anneal, progress, factor):
     agent, env, obs = make(anneal_lr=anneal)
@@ -374,9 +387,7 @@ def test_prepare_gives_gae_targets_of_the_estimator():
             rows.insert(0, running)
         advantage = torch.stack(rows).detach()
         torch.testing.assert_close(batch.advantage, advantage.flatten(), rtol=1e-10, atol=1e-12)
-        torch.testing.assert_close(
-            batch.value_target, (advantage + value.detach()).flatten(), rtol=1e-10, atol=1e-12
-        )
+        torch.testing.assert_close(batch.value_target, (advantage + value.detach()).flatten(), rtol=1e-10, atol=1e-12)
         assert torch.equal(batch.action, rollout.action.flatten())
 
 
