@@ -47,6 +47,7 @@ lab: setup
 # One thread a process: two processes share two cores. A file's tests stay together: some share a run of minutes.
 test: setup
 	$(BIN)/ruff check .
+	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "$(QUICK)"
 	$(NBVAL) -q $(CHAPTERS)
 	$(MAKE) pages PAGES="page and not slow"
@@ -59,6 +60,7 @@ test-package: setup
 
 test-full: setup
 	$(BIN)/ruff check .
+	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "not page"
 	$(NBVAL) -q $(CHAPTERS)
 	$(MAKE) pages
@@ -113,5 +115,5 @@ bench-gpu: setup
 	$(PY) -m tests.peers.bench_gpu
 
 clean:
-	rm -rf .build .venv .venv-peers .assets/node_modules .pytest_cache .ruff_cache .hypothesis
+	rm -rf .build .venv .venv-peers .assets/node_modules .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
