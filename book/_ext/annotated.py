@@ -237,7 +237,7 @@ def line_number(line: int, marker: Marker | None, module: Module) -> str:
 
 
 def add_code(block: nodes.container, line: str) -> None:
-    """Append one highlighted line; in a docstring, the label after "eq." becomes a link to its equation."""
+    """Append one highlighted line; in a docstring, the label after "eq." becomes a link with its equation's number."""
     match = EQUATION.search(line) if 'class="sd"' in line else None
     before, label, after = (line[: match.start()], match[0], line[match.end() :]) if match else (line, "", "")
     raw(block, f'<span class="mathjax_ignore tex2jax_ignore">{before}')
@@ -329,11 +329,16 @@ class AnnotatedDomain(Domain):
 
     def resolve_xref(self, env, fromdocname, builder, typ, target, node, contnode):
         if typ == "equation":
-            equations = env.get_domain("math").equations
-            label = next((each for each in (target, f"eq:{target}") if each in equations), None)
-            return label and make_refnode(
-                builder, fromdocname, equations[label][0], nodes.make_id(f"equation-{label}"), contnode
-            )
+            math = env.get_domain("math")
+            label = next((each for each in (target, f"eq:{target}") if each in math.equations), None)
+            if label is None:
+                return None
+            # The number follows the label. The copy button leaves `.linenos` out.
+            link = math.resolve_xref(env, fromdocname, builder, "eq", label, node, contnode)
+            number = nodes.inline("", f" {link.astext()}", classes=["src-equation", "linenos"])
+            link.children = []
+            link += [contnode, number]
+            return link
         page = self.objects.get(target)
         return page and make_refnode(builder, fromdocname, page, anchor(target), contnode)
 

@@ -25,6 +25,7 @@ import textwrap
 from annotated import EQUATION, HOME, former, rest_of
 from docutils import nodes
 from docutils.statemachine import StringList
+from numbering import chapter_name
 from pybtex.plugin import register_plugin
 from pybtex.style import template
 from pybtex.style.formatting.alpha import Style
@@ -342,8 +343,7 @@ class Symbols(SphinxDirective):
             cells = json.loads(path.read_text("utf8"))["cells"]
             text, code = ("\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == kind)
                           for kind in ("markdown", "code"))  # fmt: skip
-            number = re.match(r"0?(\w+?)_", path.name)[1]
-            link = f"[{number.upper() if number == 'a' else number}]({path.name})"
+            link = f"[{chapter_name(f'book/{path.name}')}]({path.name})"
             chapters[link] = named(rows_of("\n".join(SYMBOLS_TABLE.findall(text))))
             pages[link] = squeezed("\n".join(MATH.findall(text))), code
         law = named(rows_of((HOME / "book" / "notation.md").read_text("utf8")))

@@ -82,6 +82,16 @@ class OnPolicyAgent(Agent):
     def rollout_shape(self) -> tuple[int | None, int]:
         return None if self.config.whole_episodes else self.config.rollout_steps, self.config.num_envs
 
+    def check(self, rollout: Rollout) -> None:
+        super().check(rollout)
+        kept = self.kept(rollout)
+        if kept is None or not self.config.normalize_advantage:
+            return
+        rows = int(kept.sum())
+        if rows < 2:
+            name = "whole_episodes" if self.config.whole_episodes else "restart_weight"
+            raise ValueError(f"{name}: wanted at least 2 rows to learn from, one advantage has no spread; got {rows}")
+
     @torch.no_grad()
     def absorb_rewards(self, rollout: Rollout) -> None:
         if not self.config.normalize_reward:

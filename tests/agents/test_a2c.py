@@ -35,9 +35,11 @@ def test_policy_loss_by_hand():
     """Log-probabilities (-1, -3), advantages (3, -4): minus the mean of -3 and 12; normalized, of -1 and 3."""
     log_prob = vector(-1.0, -3.0).requires_grad_()
     for normalize, wanted, slopes in ((False, -4.5, [-1.5, 2.0]), (True, -1.0, [-0.5, 0.5])):
-        agent, *_ = make(dtype=F64, normalize_advantage=normalize)
-        loss = agent.policy_loss(log_prob, vector(3.0, -4.0))
-        assert loss.item() == pytest.approx(wanted, abs=1e-8)
+        agent, env, obs = make(dtype=F64, normalize_advantage=normalize, vf_coef=0.0)
+        batch = dataclasses.replace(agent.prepare(agent.collect(env, obs)[0])[:2], advantage=vector(3.0, -4.0))
+        agent.policy.log_prob = lambda params, action: log_prob
+        loss, parts = agent.loss(batch)
+        assert loss.item() == parts["loss/policy"].item() == pytest.approx(wanted, abs=1e-8)
         assert torch.autograd.grad(loss, log_prob)[0].tolist() == pytest.approx(slopes, abs=1e-8)
 
 

@@ -69,7 +69,10 @@ VMPO_ONLY = [
     ({"top_k_frac": 0.0}, "top_k_frac: wanted a number in (0, 1]; got 0.0"),
     ({"top_k_frac": 1.1}, "top_k_frac: wanted a number in (0, 1]; got 1.1"),
     ({"top_k_frac": math.nan}, "top_k_frac: wanted a number in (0, 1]; got nan"),
-    ({"top_k_frac": 0.03}, "top_k_frac: wanted one that selects somebody; 0.03 of a batch of 32 is nobody"),
+    (
+        {"top_k_frac": 0.03},
+        "top_k_frac: wanted one that keeps at least one sample; 0.03 of 32 samples of a batch is none",
+    ),
     ({"kl_over": "best"}, "kl_over: wanted one of all, kept; got 'best'"),
     ({"log_normalizer": "sum"}, "log_normalizer: wanted one of weights, count; got 'sum'"),
     ({"act_by": "both"}, "act_by: wanted one of target, online; got 'both'"),
@@ -110,7 +113,7 @@ def test_a_setting_is_refused_by_name(name, options, message):
 def test_settings_that_are_not_read_do_not_contradict():
     assert MPOConfig(lam=0.5, eps_penalty=3.0).capacity == 12_500
     assert VMPOConfig(act_by="online").importance_clip is None
-    assert VMPOConfig(**SMALL["vmpo"], top_k_frac=1 / 32).top_k_frac == 1 / 32, "one of 32 is somebody"
+    assert VMPOConfig(**SMALL["vmpo"], top_k_frac=1 / 32).top_k_frac == 1 / 32, "one of 32"
 
 
 @pytest.mark.parametrize("value", [1e-9, 1e-8])
@@ -132,7 +135,7 @@ def test_a_squashed_policy_needs_continuous_actions():
 
 @pytest.mark.parametrize("fraction", [0.04, 0.5])
 def test_a_fraction_that_selects_nobody_of_the_eligible_is_a_clear_error(fraction, same):
-    """Of 32 rows it selects somebody; of the one or twenty that are real it does not."""
+    """Of 32 rows it keeps at least one; of the one or twenty that are real it keeps none."""
     agent, env, obs = make("vmpo", top_k_frac=fraction, normalize_reward=True)
     rollout, _ = agent.collect(env, obs)
     weight = torch.zeros_like(rollout.reward)
@@ -141,7 +144,7 @@ def test_a_fraction_that_selects_nobody_of_the_eligible_is_a_clear_error(fractio
     before = everything(agent)
     with pytest.raises(
         ValueError,
-        match=rf"^top_k_frac: wanted one that selects somebody; {fraction} of {real} eligible steps is nobody",
+        match=rf"^top_k_frac: wanted one that keeps at least one sample; {fraction} of {real} eligible steps is none",
     ):
         agent.update(dataclasses.replace(rollout, restart_weight=weight))
     assert same(before, everything(agent))

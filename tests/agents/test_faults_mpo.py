@@ -9,6 +9,7 @@ import math
 import pytest
 import torch
 
+from minerva_lite.agents.vmpo import WeighedBatch
 from minerva_lite.experience.replay import SequenceReplay
 from minerva_lite.experience.rollout import Rollout
 from minerva_lite.formulas.duals import (
@@ -179,7 +180,7 @@ def test_every_step_that_was_lived_is_learned_from():
     assert rollout.ended.any() and (rollout.restart_weight is None or bool((rollout.restart_weight == 1).all()))
     batch = agent.prepare(rollout)
     assert torch.equal(batch.obs, rollout.obs.flatten(0, 1))
-    assert int(agent.estep(batch)["kept"].sum()) == 32  # half of 4 * 16
+    assert int(agent.estep(batch).kept.sum()) == 32  # half of 4 * 16
 
 
 def test_a_row_that_nobody_lived_is_not():
@@ -189,7 +190,7 @@ def test_a_row_that_nobody_lived_is_not():
     weight[3::4] = 0.0
     batch = agent.prepare(dataclasses.replace(rollout, restart_weight=weight))
     assert torch.equal(batch.obs, rollout.obs[weight == 1])
-    assert int(agent.estep(batch)["kept"].sum()) == 24
+    assert int(agent.estep(batch).kept.sum()) == 24
 
 
 @pytest.mark.parametrize("name", ["vmpo", "ppo"])
@@ -222,12 +223,11 @@ def test_the_temperature_feels_the_kept_samples_alone():
     """Its slope is eps - KL(psi || kept); what the others' advantages are changes nothing."""
     agent, env, obs = make("vmpo", eps_eta=0.1, eta_init=0.7, kl_over="kept")
     rollout, _ = agent.collect(env, obs)
-    batch = agent.prepare(rollout)
-    batch = agent.estep(batch)
+    batch = agent.estep(agent.prepare(rollout))
 
     def slope(scaled: torch.Tensor) -> float:
         agent.optimizer.zero_grad()
-        agent.loss(batch | {"scaled": scaled})[0].backward()
+        agent.loss(dataclasses.replace(batch, scaled_advantage=scaled))[0].backward()
         return float(agent.duals["raw_eta"].grad)
 
     advantage, kept = batch.scaled_advantage, batch.kept
@@ -261,7 +261,7 @@ def test_ties_keep_exactly_k():
     """All advantages alike: the first half of the batch, not all of it."""
     agent, env, obs = make("vmpo", top_k_frac=0.5)
     batch = agent.prepare(agent.collect(env, obs)[0])
-    kept = agent.estep(batch | {"advantage": torch.full_like(batch.advantage, 3.0)})["kept"]
+    kept = agent.estep(dataclasses.replace(batch, advantage=torch.full_like(batch.advantage, 3.0))).kept
     assert kept.tolist() == [True] * 32 + [False] * 32
     three_of_six = top_k_mask(torch.tensor([1.0, 2.0, 1.0, 1.0, 2.0, 1.0]), torch.ones(6, dtype=torch.bool), 0.5)
     assert three_of_six.tolist() == [True, True, False, False, True, False]
@@ -295,8 +295,7 @@ def test_importance_weights_tilt_the_weights_and_their_dual_alike():
     options = {"act_by": "online", "importance_clip": 1.2, "eta_init": 0.7, "target_period": 3} | PLAIN
     agent, env, obs = make("vmpo", **options)
     shake(agent.policy, agent.generator, 0.2)
-    batch = agent.prepare(agent.collect(env, obs)[0])
-    batch = agent.estep(batch)
+    batch = agent.estep(agent.prepare(agent.collect(env, obs)[0]))
     with torch.no_grad():
         ratio = agent.policy.log_prob(agent.target_policy(batch.obs), batch.action) - batch.behavior_log_prob
     kept, weight = batch.kept, ratio.exp().clamp(max=1.2)
@@ -316,6 +315,7 @@ def test_importance_weights_tilt_the_weights_and_their_dual_alike():
 def test_inflating_the_std_does_not_relax_the_bound_on_the_mean(name):
     agent, env, obs = make(name, **({"torso": "layernorm"} if name == "vmpo" else {}))
     parts = {}
+    rollout, _ = agent.collect(env, obs)
     for inflated in (0.0, 1.0):
         twin = copy.deepcopy(agent)
         head = twin.policy.mean[-1]
@@ -328,8 +328,8 @@ def test_inflating_the_std_does_not_relax_the_bound_on_the_mean(name):
                     figures = twin.mstep(obs, old, action, log_prior.exp())
                 parts[inflated] = float(figures["kl/mean"])
             else:
-                batch = {"obs": obs, "old": twin.target_policy(obs), "kept": torch.ones(4, dtype=torch.bool)}
-                parts[inflated] = float(twin.kl_parts(batch, twin.policy(obs))[0][2])
+                batch = twin.estep(twin.prepare(rollout))
+                parts[inflated] = float(twin.loss(batch)[1]["kl/mean"])
     assert parts[0.0] == pytest.approx(0.5 * 0.3**2, rel=0.05)
     assert parts[1.0] == pytest.approx(parts[0.0])
 
@@ -341,8 +341,7 @@ def moved_policy(name: str, env_id: str, **options):
     rollout, _ = agent.collect(env, obs)
     with torch.no_grad():
         if name == "vmpo":
-            batch = agent.prepare(rollout)
-            return agent, agent.estep(batch)
+            return agent, agent.estep(agent.prepare(rollout))
         states = rollout.obs.flatten(0, 1)
         old = agent.target_policy(states)
         action, log_prior, _ = agent.candidates(states, old)
@@ -352,7 +351,7 @@ def moved_policy(name: str, env_id: str, **options):
 def realized(agent, data) -> dict[str, torch.Tensor]:
     """KL parts of the present policy, by their definition: means over all states, one an action dimension for MPO."""
     with torch.no_grad():
-        states, old = (data["obs"], data["old"]) if isinstance(data, dict) else data[:2]
+        states, old = (data.obs, data.old) if isinstance(data, WeighedBatch) else data[:2]
         new = agent.policy(states)
         if agent.policy.discrete:
             p, q = old[0].log_softmax(-1), new[0].log_softmax(-1)
@@ -391,8 +390,7 @@ def test_the_temperature_steps_at_the_multipliers_rate(name):
     raw = agent.duals["raw_eta"].detach().clone()
     rollout, _ = agent.collect(env, obs)
     if name == "vmpo":
-        batch = agent.prepare(rollout)
-        batch = agent.estep(batch)
+        batch = agent.estep(agent.prepare(rollout))
         agent.gradient_step(agent.loss(batch)[0])
         psi = batch.psi[batch.kept]
         kl = (torch.xlogy(psi, psi)).sum() + math.log(len(psi))
@@ -536,7 +534,7 @@ def test_the_std_is_fitted_with_the_old_mean_and_the_mean_with_the_old_std():
     def pulls(mean_shift: float, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
         mean, std = (p.detach().clone() for p in old)
         mean, std = (mean + mean_shift).requires_grad_(), (std * scale).requires_grad_()
-        agent.fit_loss(action, weights, old, (mean, std)).backward()
+        agent.loss(action, weights, old, (mean, std), {})[0].backward()  # no KL is priced: the fit alone
         return mean.grad, std.grad
 
     mean_pull, std_pull = pulls(0.3, 1.0)

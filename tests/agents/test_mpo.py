@@ -79,13 +79,20 @@ def test_fit_loss_by_hand():
     old, new = (vector(0.0)[None], vector(1.0)[None]), (vector(1.0)[None], vector(2.0)[None])
     half_log = 0.5 * math.log(2 * math.pi)
     by_mean, by_std = 0.5 + half_log, 0.75 * 0.5 + math.log(2) + half_log
-    assert agent.fit_loss(action, weights, old, new).item() == pytest.approx(by_mean + by_std, abs=1e-14)
+    loss, parts = agent.loss(action, weights, old, new, {})  # no KL is priced: the fit alone
+    assert loss.item() == parts["loss/policy"].item() == pytest.approx(by_mean + by_std, abs=1e-14)
     # A finite set: 1/4 of -log(1/2) and 3/4 of -log(1/3); three actions of probabilities 1/2, 1/3, 1/6.
     agent = alone(discrete=True)
     action, weights = torch.arange(3).unsqueeze(1), vector(0.25, 0.75, 0.0).unsqueeze(1)
     params = (vector(1 / 2, 1 / 3, 1 / 6).log().unsqueeze(0),)
     wanted = 0.25 * math.log(2) + 0.75 * math.log(3)
-    assert agent.fit_loss(action, weights, params, params).item() == pytest.approx(wanted, abs=1e-14)
+    loss, parts = agent.loss(action, weights, params, params, {})
+    assert loss.item() == parts["loss/policy"].item() == pytest.approx(wanted, abs=1e-14)
+    # Each KL at its price: 5 nats at 3, and the fit is told without them.
+    agent = alone(discrete=True, alpha_mean_init=3.0)
+    loss, parts = agent.loss(action, weights, params, params, {"mean": vector(5.0)})
+    assert loss.item() - 15.0 == pytest.approx(wanted, abs=1e-6)
+    assert parts["loss/policy"].item() == pytest.approx(wanted, abs=1e-14)
 
 
 def kl_by_torch(agent, old, new):
@@ -199,8 +206,17 @@ def test_expected_value_by_hand():
 def test_overshoot_by_hand():
     """(1.3, -1.4) is 0.5 outside the box, a norm of 0.3 and 0.4; inside and on the edge nothing."""
     action = torch.tensor([[[1.3, -1.4], [1.0, -1.0]], [[0.2, 0.9], [-4.0, 0.5]]], dtype=F64)
-    got = alone(action_penalty=True).overshoot(action)
-    torch.testing.assert_close(got, torch.tensor([[-0.5, 0.0], [0.0, -3.0]], dtype=F64), rtol=1e-12, atol=1e-12)
+    agent, told = alone(action_penalty=True, eps_eta=0.2, eps_penalty=0.05, eta_init=2.0, eta_penalty_init=0.7), []
+    step, zero = agent.step, torch.zeros(2, 2, dtype=F64)
+    agent.step = lambda name, loss: (told.append((name, loss.item())), step(name, loss))[1]
+    weights, figures = agent.estep(action, zero - math.log(2), zero)  # Q says nothing: its weights are 1/2 each
+    pull, eta = weights - 0.5, figures["dual/eta_penalty"]
+    wanted = torch.tensor([[-0.5, 0.0], [0.0, -3.0]], dtype=F64)
+    from_the_one_inside = eta * (pull.log() - pull.log().max(0).values)
+    torch.testing.assert_close(from_the_one_inside, wanted, rtol=1e-12, atol=1e-12)
+    # The largest of each state is 0: of the penalty's dual the spread remains.
+    spread = (wanted / 0.7).exp().mean(0).log().mean().item()
+    assert told == [("duals", pytest.approx(2.0 * 0.2 + 0.7 * (0.05 + spread), abs=1e-7))]
 
 
 # The E-step
@@ -350,7 +366,7 @@ def test_one_multiplier_each_dimension_or_one_for_all(per_dimension):
     agent = alone(per_dimension=per_dimension)
     shape = (ACTIONS,) if per_dimension else (1,)
     assert agent.duals.value("alpha_mean").shape == agent.duals.value("alpha_std").shape == shape
-    assert alone(discrete=True, per_dimension=per_dimension).multiplier("alpha_mean").shape == (1,)
+    assert alone(discrete=True, per_dimension=per_dimension).duals.value("alpha_mean").shape == (1,)
 
 
 def test_raw_multipliers_are_projected_after_their_step():

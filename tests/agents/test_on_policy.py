@@ -1,4 +1,4 @@
-"""What all on-policy agents share, asked of each of the five: the door, the statistics, the targets, the state."""
+"""What all on-policy agents share, asked of each of them: the door, the statistics, the targets, the state."""
 
 # ruff: noqa: E501 - a table keeps one row a line
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from minerva_lite.agents import AGENTS
-from minerva_lite.agents.on_policy import GradientConfig, OnPolicyAgent, OnPolicyConfig, kept_rows
+from minerva_lite.agents.on_policy import GradientAgent, GradientConfig, OnPolicyAgent, OnPolicyConfig
 from minerva_lite.experience.rollout import collect
 from minerva_lite.training import checkpoints
 from minerva_lite.worlds.envs import EnvSpec, make_env
@@ -25,8 +25,20 @@ OWN = {
     "trpo": {"value_iterations": 3},
     "vmpo": {"inner_steps": 3},
 }
+SOME = {"vmpo": {"top_k_frac": 1.0}}  # half of one row would be none
 NAMES = [name for name, (agent, _) in AGENTS.items() if issubclass(agent, OnPolicyAgent)]
-EPISODIC = ["reinforce", "a2c", "trpo", "vmpo"]
+
+
+def takes_whole_episodes(name: str) -> bool:
+    try:
+        AGENTS[name][1](**SMALL | OWN.get(name, {}) | {"whole_episodes": True})
+    except ValueError as error:
+        assert str(error).startswith("whole_episodes: wanted False")
+        return False
+    return True
+
+
+EPISODIC = [name for name in NAMES if takes_whole_episodes(name)]
 
 
 def make(name: str, env_id: str = "Pendulum-v1", **options):
@@ -41,13 +53,11 @@ def everything(agent):
 
 
 def test_each_agent_is_known_by_its_name():
-    assert list(AGENTS) == ["reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo"]
-    assert NAMES == ["reinforce", "a2c", "trpo", "ppo", "vmpo"], "MPO learns from a replay"
     for name, (agent, config) in AGENTS.items():
         assert agent.name == name and issubclass(config, OnPolicyConfig) == (name in NAMES)
-        if name in NAMES:
-            assert (agent(config(), EnvSpec("any", 3, 1)).optimizer is None) == (name == "trpo")
-        assert issubclass(config, GradientConfig) == (name in ("reinforce", "a2c", "ppo"))
+        assert issubclass(agent, GradientAgent) >= issubclass(config, GradientConfig)
+    assert set(AGENTS) - set(NAMES) >= {"mpo"}, "it learns from a replay"
+    assert {"reinforce", "a2c", "trpo", "vmpo"} <= set(EPISODIC) and "ppo" not in EPISODIC
 
 
 def test_an_algorithm_has_to_say_how_it_improves():
@@ -174,6 +184,47 @@ def test_restart_weights_other_than_zero_and_one_are_refused(name, same):
     assert same(before, everything(agent))
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_two_rows_are_the_least_whose_advantages_can_be_normalized(name, same):
+    agent, env, obs = make(
+        name, normalize_advantage=True, normalize_obs=True, normalize_reward=True, **SOME.get(name, {})
+    )
+    rollout, _ = agent.collect(env, obs)
+    weight, before = torch.zeros_like(rollout.reward), everything(agent)
+    weight[5, 2] = 1.0
+    with pytest.raises(
+        ValueError, match=r"^restart_weight: wanted at least 2 rows to learn from, one.* no spread; got 1$"
+    ):
+        agent.update(dataclasses.replace(rollout, restart_weight=weight))
+    assert same(before, everything(agent))
+    weight[7, 1] = 1.0
+    figures = agent.update(dataclasses.replace(rollout, restart_weight=weight))
+    assert all(figure.isfinite() for figure in figures.values()) and not same(before, everything(agent))
+    plain, env, obs = make(name, normalize_advantage=False, **SOME.get(name, {}))
+    weight[7, 1] = 0.0
+    critic = learned(plain.critic)
+    plain.update(dataclasses.replace(plain.collect(env, obs)[0], restart_weight=weight))
+    assert differ(critic, learned(plain.critic)), "one row will do where nothing is normalized"
+    assert all(p.isfinite().all() for p in learned(plain))
+
+
+@pytest.mark.parametrize("name", EPISODIC)
+def test_an_episode_of_one_step_has_no_spread_to_normalize_by(name, same):
+    """The lottery's first episode lasts one step."""
+    agent, env, obs = make(
+        name, "ToyLottery-v0", num_envs=1, whole_episodes=True, normalize_advantage=True, **SOME.get(name, {})
+    )
+    env = make_env("ToyLottery-v0", 1, seed=0)
+    rollout, _ = agent.collect(env, env.reset())
+    assert int(rollout.first_episode.sum()) == 1
+    before = everything(agent)
+    with pytest.raises(
+        ValueError, match=r"^whole_episodes: wanted at least 2 rows to learn from, one.* no spread; got 1$"
+    ):
+        agent.update(rollout)
+    assert same(before, everything(agent))
+
+
 @pytest.mark.parametrize("name", EPISODIC)
 def test_whole_episodes_may_last_as_long_as_they_do_but_all_alike(name):
     agent, env, obs = make(name, "CartPole-v1", whole_episodes=True, rollout_steps=200)
@@ -288,13 +339,7 @@ def test_what_prepare_flattens_stays_together():
     )
     torch.testing.assert_close(batch.value_old[row], agent.critic(rollout.obs[t, b]).detach())
     torch.testing.assert_close(batch.value_target, batch.advantage + batch.value_old)
-    assert not any(v.requires_grad for v in batch.values() if torch.is_tensor(v))
-
-
-def test_kept_rows_of_tensors_and_tuples():
-    batch = {"a": torch.arange(4), "b": (torch.arange(8).reshape(4, 2), torch.ones(4))}
-    kept = kept_rows(batch, torch.tensor([True, False, False, True]))
-    assert kept["a"].tolist() == [0, 3] and kept["b"][0].tolist() == [[0, 1], [6, 7]] and len(kept["b"][1]) == 2
+    assert not any(v.requires_grad for v in vars(batch).values() if torch.is_tensor(v))
 
 
 # Networks
@@ -383,7 +428,7 @@ def test_a_foreign_state_is_not_taken(name):
 def test_seeds_decide_the_first_weights_whatever_the_precision(name):
     single, double, other = make(name)[0], make(name, dtype=torch.float64)[0], make(name, seed=1)[0]
     assert not differ(learned(single), [p.float() for p in learned(double)]) and differ(learned(single), learned(other))
-    assert all(p.dtype == torch.float64 for p in double.parameters)
+    assert all(p.dtype == torch.float64 for p in learned(double))
 
 
 # Contradictions of the shared settings; what an agent adds stands in its own file.
@@ -396,7 +441,7 @@ def test_seeds_decide_the_first_weights_whatever_the_precision(name):
         ({"rollout_steps": 2.5}, r"^rollout_steps: .*; got 2.5"),
         ({"gamma": 1.01}, r"^gamma: wanted a number in \[0, 1\]; got 1.01"),
         ({"lam": math.nan}, r"^lam: .*; got nan"),
-        ({"estimator": "vtrace"}, r"^estimator: wanted one of gae, returns, td; got 'vtrace'"),
+        ({"estimator": "vtrace"}, r"^estimator: wanted one of WORDS; got 'vtrace'"),
         ({"head_init": "zeros"}, r"^head_init: wanted one of orthogonal, small; got 'zeros'"),
         ({"hidden": (8, 0)}, r"^hidden\[1\]: .*; got 0"),
         ({"log_std_init": -21.0}, r"^log_std_init: wanted a number in \[-20.0, 2.0\].*; got -21.0"),
@@ -404,7 +449,9 @@ def test_seeds_decide_the_first_weights_whatever_the_precision(name):
 )
 @pytest.mark.parametrize("name", NAMES)
 def test_contradictions_are_refused_by_name(name, options, message):
-    with pytest.raises(ValueError, match=message):
+    default = AGENTS[name][1].estimator  # is told first
+    words = [default, *(word for word in ("gae", "returns", "td") if word != default)]
+    with pytest.raises(ValueError, match=message.replace("WORDS", ", ".join(words))):
         AGENTS[name][1](**SMALL | OWN.get(name, {}) | options)
 
 

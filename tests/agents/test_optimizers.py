@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
+from minerva_lite.agents.base import NonFiniteGuard, pick_device
 from minerva_lite.agents.critic_fit import fit_adam, fit_lbfgs
-from minerva_lite.agents.guard import NonFiniteGuard
 from minerva_lite.agents.networks import ValueNet
-from minerva_lite.agents.optimizers import flatten, make_optimizer, pick_device
+from minerva_lite.agents.optimizers import flatten, make_optimizer
 
 
 def weights():

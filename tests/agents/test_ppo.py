@@ -142,9 +142,10 @@ def ratios_at_the_start_of_updates(agent, env, obs, updates: int) -> list[float]
     seen, loss = [], agent.loss
 
     def watched(rows):
-        total, log_ratio = loss(rows)
-        seen.append(log_ratio.expm1().abs().max().item())
-        return total, log_ratio
+        total, parts = loss(rows)
+        if total.requires_grad:  # not what is only read, after the last step
+            seen.append(parts["log_ratio"].expm1().abs().max().item())
+        return total, parts
 
     agent.loss = watched
     firsts = []
@@ -282,13 +283,14 @@ def test_act_and_progress_are_checked():
 
 
 def k3_seen(agent):
-    """Record the mean k3 of each minibatch that reaches the optimizer, and of each that `loss` was asked about."""
+    """Record the mean k3 of each minibatch that `loss` was asked about, in order."""
     asked, loss = [], agent.loss
 
     def watched(rows):
-        total, log_ratio = loss(rows)
-        asked.append(kl_estimates(log_ratio)[2].mean().item())
-        return total, log_ratio
+        total, parts = loss(rows)
+        if total.requires_grad:  # not what is only read, after the last step
+            asked.append(kl_estimates(parts["log_ratio"])[2].mean().item())
+        return total, parts
 
     agent.loss = watched
     return asked
@@ -338,6 +340,19 @@ def test_epoch_stop_tests_the_last_minibatch_of_an_epoch():
     assert figures["train/gradient_steps"].item() == len(asked)
 
 
+@pytest.mark.parametrize(("stop_test", "steps"), [("minibatch", 1), ("epoch", 2)])
+def test_a_minibatch_of_one_row_is_passed_over_and_the_stop_goes_by_the_others(stop_test, steps):
+    """Five rows of eight are real: minibatches of four and one, and after the first step the policy has drifted."""
+    agent, env, obs = make(rollout_steps=2, minibatch_size=4, target_kl=1e-9, stop_test=stop_test)
+    asked = k3_seen(agent)
+    rollout, _ = agent.collect(env, obs)
+    weight = torch.ones_like(rollout.reward)
+    weight[1, :3] = 0.0
+    figures = agent.update(dataclasses.replace(rollout, restart_weight=weight))
+    assert figures["train/gradient_steps"].item() == steps and len(asked) == 2
+    assert asked[0] <= 1e-9 < asked[1]
+
+
 @pytest.mark.parametrize(("anneal", "progress", "factor"), [(True, 0.0, 1.0), (True, 0.25, 0.75), (True, 1.0, 0.0), (False, 0.25, 1.0)])  # fmt: skip
 def test_learning_rate_anneals_linearly(anneal, progress, factor):
     agent, env, obs = make(anneal_lr=anneal)
@@ -382,30 +397,51 @@ def test_loss_adds_its_parts_with_their_weights(generator):
     rollout, _ = collect(agent, env, obs, 32)
     live(agent, env, obs, 1)
     rows = agent.prepare(rollout)
-    total, log_ratio = agent.loss(rows)
+    total, parts = agent.loss(rows)
     logits = agent.policy(rows.obs)[0].log_softmax(-1)
     wanted_ratio = logits.gather(-1, rows.action.unsqueeze(-1)).squeeze(-1) - rows.behavior_log_prob
-    torch.testing.assert_close(log_ratio, wanted_ratio.detach())
+    torch.testing.assert_close(parts["log_ratio"], wanted_ratio.detach())
     a, rho = normalize_advantage(rows.advantage), wanted_ratio.exp()
     clip = torch.minimum(rho * a, rho.clamp(0.8, 1.2) * a).mean()
     critic = 0.5 * (agent.critic(rows.obs) - rows.value_target).square().mean()
     entropy = -(logits.exp() * logits).sum(-1).mean()
     torch.testing.assert_close(total, -clip + 0.3 * critic - 0.2 * entropy, rtol=1e-10, atol=1e-12)
-    assert (rho - 1).abs().max() > 1e-3 and not log_ratio.requires_grad
+    assert (rho - 1).abs().max() > 1e-3
+    assert parts["loss/policy"].item() == pytest.approx(-clip.item(), rel=1e-10)
+    assert parts["loss/value"].item() == pytest.approx(critic.item(), rel=1e-10)
+    assert parts["entropy"].mean().item() == pytest.approx(entropy.item(), rel=1e-10)
+    assert not any(part.requires_grad for part in parts.values())
+
+
+def test_the_value_loss_that_is_told_is_the_one_that_is_descended():
+    """Clipped: at most 0.2 from V before the update, and the worse of the two errors counts."""
+    agent, env, obs = make(dtype=torch.float64, clip_value=True, vf_coef=0.3, learning_rate=3e-2)
+    rollout, _ = agent.collect(env, obs)
+    batch = agent.prepare(rollout)
+    figures = agent.update(rollout)
+    value, old, target = agent.critic(batch.obs), batch.value_old, batch.value_target
+    clipped = old + (value - old).clamp(-0.2, 0.2)
+    wanted = 0.5 * torch.maximum((value - target).square(), (clipped - target).square()).mean()
+    plain = 0.5 * (value - target).square().mean()
+    assert figures["loss/value"].item() == pytest.approx(wanted.item(), rel=1e-9) and wanted > 1.01 * plain
+    total, parts = agent.loss(batch)
+    assert total.item() == pytest.approx((parts["loss/policy"] + 0.3 * wanted).item(), rel=1e-9)
 
 
 def test_advantages_are_normalized_per_minibatch():
     agent, env, obs = make(dtype=torch.float64)
     rollout, _ = collect(agent, env, obs, 32)
-    batch = agent.prepare(rollout)
-    advantage, log_ratio = batch.advantage[:20], torch.zeros(20, dtype=torch.float64)
+    rows, log_ratio = agent.prepare(rollout)[:20], torch.zeros(20, dtype=torch.float64)
     log_ratio[0] = 0.05
+    log_prob = agent.policy.log_prob(agent.policy(rows.obs), rows.action).detach()
+    rows = dataclasses.replace(rows, behavior_log_prob=log_prob - log_ratio)
+    advantage = rows.advantage
     centered = advantage - advantage.mean()
     normalized = centered / centered.square().mean().sqrt()
     wanted = -(log_ratio.exp() * normalized).mean()
-    torch.testing.assert_close(agent.policy_loss(log_ratio, advantage, None), wanted, rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(agent.loss(rows)[1]["loss/policy"], wanted, rtol=1e-6, atol=1e-9)
     plain, *_ = make(dtype=torch.float64, normalize_advantage=False)
-    torch.testing.assert_close(plain.policy_loss(log_ratio, advantage, None), -(log_ratio.exp() * advantage).mean())
+    torch.testing.assert_close(plain.loss(rows)[1]["loss/policy"], -(log_ratio.exp() * advantage).mean())
 
 
 def test_gradient_norm_is_clipped_over_all_parameters():

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from minerva_lite.agents.reinforce import REINFORCEAgent, REINFORCEConfig
+from minerva_lite.formulas.objectives import normalize_advantage
 from minerva_lite.worlds.envs import TabularEnv, make_env
 from minerva_lite.worlds.tabular import TabularMDP
 from tests.living import check_option_matters, check_restored, differ, learned, live, make_agent, vector
@@ -29,9 +30,11 @@ def test_policy_loss_by_hand():
     """Log-probabilities (-1, -3), advantages (3, -4), weights (1, 1/2); normalized, the advantages are (1, -1)."""
     log_prob, weight = vector(-1.0, -3.0).requires_grad_(), vector(1.0, 0.5)
     for normalize, wanted, slopes in ((False, -1.5, [-1.5, 1.0]), (True, -0.25, [-0.5, 0.25])):
-        agent, *_ = make(dtype=F64, normalize_advantage=normalize)
-        loss = agent.policy_loss(log_prob, vector(3.0, -4.0), weight)
-        assert loss.item() == pytest.approx(wanted, abs=1e-8)
+        agent, env, obs = make(dtype=F64, normalize_advantage=normalize, vf_coef=0.0)
+        two = agent.prepare(agent.collect(env, obs)[0])[:2]
+        agent.policy.log_prob = lambda params, action: log_prob
+        loss, parts = agent.loss(dataclasses.replace(two, advantage=vector(3.0, -4.0), weight=weight))
+        assert loss.item() == parts["loss/policy"].item() == pytest.approx(wanted, abs=1e-8)
         assert torch.autograd.grad(loss, log_prob)[0].tolist() == pytest.approx(slopes, abs=1e-8)
 
 
@@ -46,7 +49,7 @@ def test_the_whole_loss_adds_value_and_entropy_with_their_weights():
         entropy = -(logits.exp() * logits).sum(-1).mean()
         critic = 0.5 * (agent.critic(batch.obs) - batch.value_target).square().mean()
         critic = critic if baseline == "value" else 0.0 * critic
-        policy = agent.policy_loss(log_prob, batch.advantage, batch.weight)
+        policy = -(batch.weight * normalize_advantage(batch.advantage) * log_prob).mean()
         torch.testing.assert_close(loss, policy + 0.3 * critic - 0.2 * entropy, rtol=1e-10, atol=1e-12)
         assert parts["loss/policy"].item() == pytest.approx(policy.item(), rel=1e-12)
         assert parts["loss/value"].item() == pytest.approx(critic.item(), rel=1e-12)
@@ -66,8 +69,8 @@ def lottery(**options):
 
 def first_rows(rollout, batch, name):
     """A column of the batch laid out [T, B] again, zero where a first episode is over."""
-    grid = torch.zeros(rollout.reward.shape, dtype=batch[name].dtype)
-    grid[rollout.first_episode] = batch[name]
+    grid = torch.zeros(rollout.reward.shape, dtype=F64)
+    grid[rollout.first_episode] = getattr(batch, name)
     return grid
 
 
@@ -173,9 +176,7 @@ def test_the_gradient_is_that_of_the_return_where_it_should_be(unbiased, options
     exact = torch.cat([g.flatten() for g in torch.autograd.grad(exact, parameters)])
     found = []
     for _ in range(20):
-        batch = agent.prepare(agent.collect(env, None)[0])
-        log_prob = agent.policy.log_prob(agent.policy(batch.obs), batch.action)
-        loss = agent.policy_loss(log_prob, batch.advantage, batch.weight)
+        loss, _ = agent.loss(agent.prepare(agent.collect(env, None)[0]))
         # The loss is a mean over the 50 steps of an episode, J a sum.
         found.append(-50.0 * torch.cat([g.flatten() for g in torch.autograd.grad(loss, parameters)]))
     directions = torch.cat([exact[:, None], torch.randn(len(exact), 4, generator=generator, dtype=F64)], 1)
@@ -231,7 +232,7 @@ def test_no_option_is_left_out():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"baseline": "mean"}, r"^baseline: wanted one of none, others, value; got 'mean'"),
+        ({"baseline": "mean"}, r"^baseline: wanted one of value, others, none; got 'mean'"),
         ({"baseline": "none", "estimator": "gae"}, r"^baseline: wanted 'value' where an episode is cut or the estimator is 'gae'.*; got 'none'"),
         ({"baseline": "others", "whole_episodes": False}, r"^baseline: wanted 'value' where an episode is cut.*; got 'others'"),
         ({"reward_to_go": False}, r"^reward_to_go: wanted True with baseline 'value'; got False"),

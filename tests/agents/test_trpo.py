@@ -16,6 +16,7 @@ import torch
 
 from minerva_lite.agents.trpo import SKIPS, TRPOAgent, TRPOConfig
 from minerva_lite.experience.vine import Vine
+from minerva_lite.formulas.objectives import normalize_advantage
 from minerva_lite.training.loop import train
 from minerva_lite.worlds.envs import make_env
 from tests.living import FAMILIES, FAMILY_NAMES, check_option_matters, check_restored, differ, learned, live, make_agent
@@ -176,7 +177,7 @@ def test_reasons_found_before_a_step_is_tried(env_id, options, monkeypatch):
     constant = {"gae": torch.full((128,), 3.0), "zero": torch.zeros(128)}
     prepare = agent.prepare
     for advantage in constant.values():
-        monkeypatch.setattr(agent, "prepare", lambda r, a=advantage: prepare(r) | {"advantage": a})
+        monkeypatch.setattr(agent, "prepare", lambda r, a=advantage: dataclasses.replace(prepare(r), advantage=a))
         still(agent, rollout, "equal_advantages")
     monkeypatch.undo()
     policy = learned(agent.policy)
@@ -241,7 +242,9 @@ def agent_batch(agent, env_id, options):
     """The agent before its update, the batch that it learned from, and its policy's parameters."""
     twin, env, obs = make(env_id, dtype=torch.float64, **dataclasses.asdict(agent.config))
     batch = twin.prepare(twin.collect(env, obs)[0])
-    return twin, batch | {"advantage": twin.scaled(batch.advantage)}, list(twin.policy.parameters())
+    assert twin.config.normalize_advantage
+    batch = dataclasses.replace(batch, advantage=normalize_advantage(batch.advantage))
+    return twin, batch, list(twin.policy.parameters())
 
 
 def test_figures_of_a_step():
@@ -249,7 +252,8 @@ def test_figures_of_a_step():
     _, obs = live(agent, env, obs, 2)
     rollout, _ = agent.collect(env, obs)
     batch = agent.prepare(rollout)
-    batch.advantage = agent.scaled(batch.advantage)
+    assert agent.config.normalize_advantage
+    batch = dataclasses.replace(batch, advantage=normalize_advantage(batch.advantage))
     start = agent.surrogate(batch).item()
     figures = {k: v.item() for k, v in agent.update(rollout).items()}
     assert figures["loss/surrogate"] == pytest.approx(start, abs=1e-12)
@@ -304,7 +308,7 @@ def test_whole_episodes_start_anew_at_every_rollout():
     for rollout in (first, second):
         assert (rollout.obs[0].abs() <= 0.05).all(), "first states"
         assert rollout.ended.any(0).all(), "each environment has finished an episode"
-        assert len(agent.prepare(rollout)["obs"]) == int(rollout.first_episode.sum()) < rollout.num_steps
+        assert len(agent.prepare(rollout)) == int(rollout.first_episode.sum()) < rollout.num_steps
     policy = learned(agent.policy)
     assert reasons(agent.update(first)) == [] and differ(policy, learned(agent.policy))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 from pathlib import Path
 from typing import get_type_hints
 
@@ -256,7 +257,7 @@ def test_whole_episodes_keep_first_episodes_alone(agent_class, config_class):
     assert rollout.reward.shape == (6, 6)  # until the longest is over
     # The observation is the step within the episode: 6 episodes reach step 0, 5 reach step 1, …
     assert batch.obs.flatten().sort().values.tolist() == sorted(t for n in range(1, 7) for t in range(n))
-    assert all(len(rows) == 21 for rows in batch.values() if torch.is_tensor(rows))
+    assert all(len(rows) == 21 for rows in vars(batch).values() if torch.is_tensor(rows))
 
 
 @pytest.mark.parametrize(("discount_states", "weights"), [(False, [1.0, 1.0, 1.0]), (True, [1.0, 0.5, 0.25])])
@@ -267,17 +268,19 @@ def test_gamma_to_the_t_weighs_a_state_where_asked_and_nowhere_else(discount_sta
     for t, weight in enumerate(weights):
         assert (batch.weight[batch.obs[:, 0] == t] == weight).all()
     agent, rollout = lottery(TRPOAgent, TRPOConfig(num_envs=6, rollout_steps=50, whole_episodes=True, gamma=0.5))
-    assert "weight" not in agent.prepare(rollout)
+    assert "weight" not in vars(agent.prepare(rollout))
 
 
 @pytest.mark.parametrize("normalize_advantage", [True, False])
 def test_the_weight_of_a_state_stands_in_the_loss(normalize_advantage):
     config = REINFORCEConfig(num_envs=6, rollout_steps=50, normalize_advantage=normalize_advantage)
-    agent, _ = lottery(REINFORCEAgent, config)
+    agent, rollout = lottery(REINFORCEAgent, config)
     log_prob, advantage, weight = torch.tensor([-1.0, -3.0]), torch.tensor([3.0, 5.0]), torch.tensor([1.0, 0.5])
     scaled = [-1.0, 1.0] if normalize_advantage else [3.0, 5.0]
     wanted = -0.5 * (1.0 * scaled[0] * -1.0 + 0.5 * scaled[1] * -3.0)
-    assert float(agent.policy_loss(log_prob, advantage, weight)) == pytest.approx(wanted, abs=1e-6)
+    agent.policy.log_prob = lambda params, action: log_prob
+    batch = dataclasses.replace(agent.prepare(rollout)[:2], advantage=advantage, weight=weight)
+    assert float(agent.loss(batch)[1]["loss/policy"]) == pytest.approx(wanted, abs=1e-6)
 
 
 # The critic.

@@ -15,6 +15,7 @@ import torch
 from torch import distributions as td
 
 from minerva_lite.agents.vmpo import VMPOAgent, VMPOConfig
+from minerva_lite.experience.rollout import Batch
 from minerva_lite.worlds.envs import EnvSpec, make_env
 from tests.living import (
     FAMILIES,
@@ -49,7 +50,7 @@ def alone(discrete: bool = False, **options) -> VMPOAgent:
     return agent
 
 
-def rows(agent: VMPOAgent, n: int = ROWS) -> dict[str, object]:
+def rows(agent: VMPOAgent, n: int = ROWS) -> Batch:
     """A batch as `prepare` leaves it: [n] rows."""
     g = torch.Generator().manual_seed(2)
     obs = torch.randn(n, 3, generator=g, dtype=F64)
@@ -59,13 +60,15 @@ def rows(agent: VMPOAgent, n: int = ROWS) -> dict[str, object]:
         else torch.randn(n, ACTIONS, generator=g, dtype=F64)
     )
     advantage, value_target, behavior = torch.randn(3, n, generator=g, dtype=F64)
-    return {
-        "obs": obs,
-        "action": action,
-        "advantage": advantage,
-        "value_target": value_target,
-        "behavior_log_prob": behavior,
-    }
+    return Batch(
+        obs=obs,
+        action=action,
+        behavior_log_prob=behavior,
+        behavior_params=agent.policy(obs),
+        advantage=advantage,
+        value_old=torch.zeros_like(advantage),
+        value_target=value_target,
+    )
 
 
 def distribution(agent: VMPOAgent, params):
@@ -87,8 +90,9 @@ def kl_by_torch(agent, old, new):
 # The loss by hand
 
 
+@pytest.mark.parametrize("kl_over", ["all", "kept"])
 @pytest.mark.parametrize("discrete", [False, True])
-def test_loss_by_hand(discrete):
+def test_loss_by_hand(discrete, kl_over):
     """-sum psi log pi + c_V half the squared error + the temperature's dual + for each part its KL at the present
     price, and the price against bound - KL; in value and in every gradient."""
     agent = alone(
@@ -100,9 +104,9 @@ def test_loss_by_hand(discrete):
         alpha_mean_init=3.0,
         alpha_std_init=2.0,
         eta_init=0.5,
+        kl_over=kl_over,
     )
-    batch = rows(agent)
-    batch = agent.estep(batch)
+    batch = agent.estep(rows(agent))
     loss, figures = agent.loss(batch)
     params = agent.policy(batch.obs)
     psi = batch.psi
@@ -115,8 +119,9 @@ def test_loss_by_hand(discrete):
     parts = kl_by_torch(agent, batch.old, params)
     for name, bound, part in zip(("mean", "std"), (0.02, 0.01), parts, strict=False):
         alpha = torch.nn.functional.softplus(agent.duals[f"raw_alpha_{name}"]) + 1e-8
-        wanted = wanted + alpha.detach() * part.mean() + alpha * (bound - part.mean().detach())
-        assert figures[f"kl/{name}"].item() == pytest.approx(part.mean().item(), rel=1e-10)
+        kl = part[batch.kept].mean() if kl_over == "kept" else part.mean()
+        wanted = wanted + alpha.detach() * kl + alpha * (bound - kl.detach())
+        assert figures[f"kl/{name}"].item() == pytest.approx(kl.item(), rel=1e-10)
         assert figures[f"dual/alpha_{name}"].item() == pytest.approx(alpha.item(), rel=1e-10)
     assert loss.item() == pytest.approx(wanted.item(), rel=1e-10)
     assert figures["loss/policy"].item() == pytest.approx(fit.item(), rel=1e-10)
@@ -132,14 +137,18 @@ def test_kl_parts_by_hand(discrete):
     """Old first, new second; the mean over all rows, or over the kept ones only."""
     for kl_over in ("all", "kept"):
         agent = alone(discrete, kl_over=kl_over, eps_mean=0.02, eps_std=0.01)
-        batch = rows(agent)
-        batch = agent.estep(batch)
+        batch = agent.estep(rows(agent))
         params = agent.policy(batch.obs)
         mean_over = batch.kept if kl_over == "kept" else torch.ones(ROWS, dtype=torch.bool)
-        found = agent.kl_parts(batch, params)
         wanted = [part[mean_over].mean().item() for part in kl_by_torch(agent, batch.old, params)]
-        assert [(name, bound) for name, bound, _ in found] == [("mean", 0.02), ("std", 0.01)][: len(wanted)]
-        assert [kl.item() for *_, kl in found] == pytest.approx(wanted, rel=1e-10)
+        loss, figures = agent.loss(batch)
+        assert [name for name in figures if name.startswith("kl/")] == ["kl/mean", "kl/std"][: len(wanted)]
+        assert [figures[name].item() for name in figures if name.startswith("kl/")] == pytest.approx(wanted, rel=1e-10)
+        # A multiplier's slope is its bound less the KL.
+        raws = [agent.duals[f"raw_alpha_{name}"] for name in ("mean", "std")[: len(wanted)]]
+        slopes = [g / raw.sigmoid() for g, raw in zip(torch.autograd.grad(loss, raws), raws, strict=True)]
+        bounds = [slope.item() + kl for slope, kl in zip(slopes, wanted, strict=True)]
+        assert bounds == pytest.approx([0.02, 0.01][: len(wanted)], rel=1e-9)
 
 
 def test_estep_by_hand():
@@ -147,18 +156,19 @@ def test_estep_by_hand():
     agent = alone(importance_clip=1.5, act_by="online", eta_init=0.5)
     batch = rows(agent)
     log_prob = distribution(agent, agent.target_policy(batch.obs)).log_prob(batch.action)
-    batch.behavior_log_prob = (log_prob - vector(-2.0, -1.0, -0.1, 0.0, 0.1, 0.3, 0.5, 3.0)).detach()
+    ratio = vector(-2.0, -1.0, -0.1, 0.0, 0.1, 0.3, 0.5, 3.0)
+    batch = dataclasses.replace(batch, behavior_log_prob=(log_prob - ratio).detach())
     got = agent.estep(batch)
     w = vector(-2.0, -1.0, -0.1, 0.0, 0.1, 0.3, math.log(1.5), math.log(1.5)).exp()
-    torch.testing.assert_close(got["log_importance"].exp(), w, rtol=1e-10, atol=0)
+    torch.testing.assert_close(got.log_importance.exp(), w, rtol=1e-10, atol=0)
     best = batch.advantage.argsort(descending=True)[: ROWS // 2]
-    assert got["kept"].nonzero().flatten().tolist() == sorted(best.tolist())
-    odds = torch.where(got["kept"], w * (batch.advantage / 0.5).exp(), 0.0)
-    torch.testing.assert_close(got["psi"], odds / odds.sum(), rtol=1e-7, atol=1e-12)
-    for mine, theirs in zip(got["old"], agent.target_policy(batch.obs), strict=True):
+    assert got.kept.nonzero().flatten().tolist() == sorted(best.tolist())
+    odds = torch.where(got.kept, w * (batch.advantage / 0.5).exp(), 0.0)
+    torch.testing.assert_close(got.psi, odds / odds.sum(), rtol=1e-7, atol=1e-12)
+    for mine, theirs in zip(got.old, agent.target_policy(batch.obs), strict=True):
         assert torch.equal(mine, theirs)
     plain = alone().estep(batch)
-    assert not plain["log_importance"].any()
+    assert not plain.log_importance.any()
 
 
 # The E-step
@@ -174,8 +184,8 @@ def test_who_is_kept_and_how_it_is_weighed(fraction):
     order = sorted(range(20), key=lambda i: -batch.advantage[i].item())
     odds = {i: math.exp(batch.advantage[i].item() / agent.duals.value("eta").item()) for i in order[:k]}
     wanted = [odds.get(i, 0.0) / sum(odds.values()) for i in range(20)]
-    assert got["psi"].tolist() == pytest.approx(wanted, abs=1e-12)
-    assert got["kept"].nonzero().flatten().tolist() == sorted(order[:k])
+    assert got.psi.tolist() == pytest.approx(wanted, abs=1e-12)
+    assert got.kept.nonzero().flatten().tolist() == sorted(order[:k])
 
 
 @pytest.mark.parametrize("discrete", [False, True])
@@ -183,12 +193,10 @@ def test_the_estep_beats_every_rival_at_its_temperature(discrete):
     """Among distributions over the kept, none earns more after paying eta for each nat; at the dual's minimum the
     bound binds."""
     agent = alone(discrete, eps_eta=0.05, dual_learning_rate=0.05)
-    batch = rows(agent, 20)
     for _ in range(1500):
-        batch = agent.estep(batch)
-        agent.gradient_step(agent.loss(batch)[0])
-    batch = agent.estep(batch)
-    psi, advantage = (batch[name][batch.kept] for name in ("psi", "advantage"))
+        agent.gradient_step(agent.loss(agent.estep(rows(agent, 20)))[0])
+    batch = agent.estep(rows(agent, 20))
+    psi, advantage = batch.psi[batch.kept], batch.advantage[batch.kept]
     assert (psi * (psi * 10).log()).sum().item() == pytest.approx(0.05, rel=1e-2)
     eta, g = agent.duals.value("eta").item(), torch.Generator().manual_seed(0)
 
@@ -205,7 +213,7 @@ def test_the_estep_beats_every_rival_at_its_temperature(discrete):
 def test_psi_stays_over_the_inner_steps(monkeypatch):
     agent, env, obs = make(inner_steps=4)
     seen, calls, loss, estep = [], [], agent.loss, agent.estep
-    monkeypatch.setattr(agent, "loss", lambda b: (seen.append((b["psi"].clone(), b["old"][0].clone())), loss(b))[1])
+    monkeypatch.setattr(agent, "loss", lambda b: (seen.append((b.psi.clone(), b.old[0].clone())), loss(b))[1])
     monkeypatch.setattr(agent, "estep", lambda b: (calls.append(1), estep(b))[1])
     live(agent, env, obs, 1)
     assert len(calls) == 1 and len(seen) == 4
@@ -270,20 +278,20 @@ def test_who_acts_is_who_the_data_say():
 def test_importance_weights_are_one_where_the_target_acts_and_not_where_it_lags():
     agent, env, obs = make(act_by="online", importance_clip=1.2, target_period=5, policy_learning_rate=1e-2)
     _, obs = live(agent, env, obs, 2)
-    w = agent.estep(agent.prepare(agent.collect(env, obs)[0]))["log_importance"].exp()
+    w = agent.estep(agent.prepare(agent.collect(env, obs)[0])).log_importance.exp()
     assert (w - 1).abs().max() > 1e-3 and w.max() <= 1.2 + 1e-6
     fresh, env, obs = make(act_by="online", importance_clip=1.2)
-    w = fresh.estep(fresh.prepare(fresh.collect(env, obs)[0]))["log_importance"].exp()
+    w = fresh.estep(fresh.prepare(fresh.collect(env, obs)[0])).log_importance.exp()
     torch.testing.assert_close(w, torch.ones_like(w), rtol=0, atol=1e-5)
 
 
 def test_normalized_advantages_are_weighed_and_figured():
     agent = alone(normalize_advantage=True)
     batch = rows(agent)
-    got = agent.estep(batch | {"advantage": 50.0 + 9.0 * batch.advantage})
-    assert got["scaled"].mean().item() == pytest.approx(0.0, abs=1e-9)
-    assert got["scaled"].std(correction=0).item() == pytest.approx(1.0, abs=1e-6)
-    torch.testing.assert_close(got["psi"], agent.estep(batch)["psi"], rtol=1e-6, atol=1e-9)
+    got = agent.estep(dataclasses.replace(batch, advantage=50.0 + 9.0 * batch.advantage))
+    assert got.scaled_advantage.mean().item() == pytest.approx(0.0, abs=1e-9)
+    assert got.scaled_advantage.std(correction=0).item() == pytest.approx(1.0, abs=1e-6)
+    torch.testing.assert_close(got.psi, agent.estep(batch).psi, rtol=1e-6, atol=1e-9)
 
 
 # Networks
@@ -403,8 +411,7 @@ def test_figures_of_an_update():
     agent, env, obs = make(dtype=F64, act_by="online", importance_clip=1.2, target_period=5, policy_learning_rate=1e-2)
     _, obs = live(agent, env, obs, 2)
     rollout, _ = agent.collect(env, obs)
-    batch = agent.prepare(rollout)
-    batch = agent.estep(batch)
+    batch = agent.estep(agent.prepare(rollout))
     figures = {name: value.item() for name, value in agent.update(rollout).items()}
     psi, kept, advantage = batch.psi, batch.kept, batch.advantage
     w = batch.log_importance[kept].exp()
@@ -461,8 +468,7 @@ def test_seeds_decide_everything(env_id, options):
 def test_a_rollout_improves_the_fit_to_its_best_half(env_id, options):
     agent, env, obs = make(env_id, inner_steps=20, **options)
     rollout, _ = agent.collect(env, obs)
-    batch = agent.prepare(rollout)
-    batch = agent.estep(batch)
+    batch = agent.estep(agent.prepare(rollout))
     before = agent.loss(batch)[1]["loss/policy"]
     agent.update(rollout)
     assert agent.loss(batch)[1]["loss/policy"] < before

@@ -217,8 +217,9 @@ def block(page: str) -> str:
 
 def test_the_block_is_the_file_with_formulas_in_place(book):
     inner = block(book["source"])
-    # What the hidden comment says is what the file says; without formulas and gutter it is the file.
+    # What the hidden comment says is what the file says; without formulas, numbers and gutter it is the file.
     code = re.sub(r'<span class="src-formula linenos">.*?</span></span>', "", inner, flags=re.DOTALL)
+    code = re.sub(r'<span class="src-equation linenos">.*?</span>', "", code)
     code = re.sub(r'<(span|a) class="src-number linenos".*?</\1>', "", code)
     assert Text(code).text == SCRATCH
 
@@ -259,6 +260,7 @@ def test_every_link_arrives(book):
 def test_the_source_links_on_to_the_equation(book):
     assert "index.html#equation-eq-retrace-recursion" in Text(book["source"]).links
     assert "equation-eq-retrace-recursion" in Text(book["index"]).ids
+    assert "Book: eq. retrace-recursion (1)." in Text(block(book["source"])).text, "the number that the equation has"
 
 
 def test_form_b_lists_the_lines_and_shows_the_file(book):

@@ -386,6 +386,35 @@ def test_vmpo_at_the_extremes(scale, eta, off_policy, dtype, tolerance):
     check_slope(raw.grad.item(), 0.05, kl(exact, prior.softmax(0)).item(), raw.detach(), tolerance)
 
 
+@pytest.mark.parametrize("height", [60.0, 1e4])
+@pytest.mark.parametrize("normalizer", ["weights", "count"])
+def test_an_unkept_sample_far_above_costs_the_kept_no_digit_in_float32(height, normalizer):
+    """Whatever it is, to the bit: subtracted from the kept before the largest of them, it would leave few of their digits.
+
+    In float64 so many are left that a maximum over all samples would pass for the one over the kept.
+    """
+    g = torch.Generator().manual_seed(0)
+    advantage, log_w = torch.randn(2, 16, generator=g)
+    log_w = 0.3 * log_w
+    eligible = torch.arange(16) != 5
+
+    def answers(above: float, dtype=F32):
+        values = advantage.clone().to(dtype)
+        values[5] = above
+        mask = duals.top_k_mask(values, eligible, 0.5)
+        raw = torch.tensor(duals.raw_of(0.25), dtype=dtype, requires_grad=True)
+        loss = duals.vmpo_temperature_loss(values, mask, log_w.to(dtype), duals.positive(raw), 0.1, normalizer)
+        loss.backward()
+        psi = duals.vmpo_weights(values, mask, log_w.to(dtype), duals.positive(raw))
+        return psi, loss.detach(), raw.grad
+
+    alone, above = answers(-3.0), answers(height)
+    assert alone[0].count_nonzero() == 7 and not alone[0][5]
+    for one, other, exact in zip(alone, above, answers(-3.0, F64), strict=True):
+        assert torch.equal(one, other)
+        torch.testing.assert_close(other.double(), exact, rtol=1e-6, atol=5e-7)
+
+
 def test_on_policy_both_normalizers_give_the_same_loss():
     advantage, mask = kept_problem(1.0, F64)
     on = [
