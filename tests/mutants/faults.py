@@ -9,17 +9,7 @@ quietly stop being one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Mutant:
-    fault: int
-    story: str
-    file: str
-    edits: tuple[tuple[str, str], ...]
-    tests: tuple[str, ...]
-
+from .runner import Mutant
 
 RETURNS, OBJECTIVES = "formulas/returns.py", "formulas/objectives.py"
 ON_DEVICE, GUARD = "agents/on_device.py", "agents/guard.py"
