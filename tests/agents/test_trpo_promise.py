@@ -14,7 +14,7 @@ from minerva_lite.agents.critic_fit import fit_adam, fit_lbfgs
 from minerva_lite.agents.networks import ValueNet
 from minerva_lite.agents.reinforce import REINFORCEAgent, REINFORCEConfig
 from minerva_lite.agents.trpo import TRPOAgent, TRPOConfig
-from minerva_lite.experience import vine
+from minerva_lite.experience import vine as vines
 from minerva_lite.training.presets import preset
 from minerva_lite.worlds.envs import TabularEnv, make_env
 from minerva_lite.worlds.tabular import TabularMDP
@@ -214,7 +214,7 @@ def test_branches_of_a_state_differ_by_their_first_action_alone(monkeypatch, gen
     config = TRPOConfig(**SMALL | {"num_envs": 4}, sampling="vine", vine_states=16, vine_steps=10)
     agent = TRPOAgent(config, env.spec, seed=0, device="cpu", dtype=env.dtype)
     same_action = torch.zeros(16, 3, dtype=torch.int64)
-    monkeypatch.setattr(vine, "_propose", lambda *arguments: (same_action, torch.zeros(16, 3, dtype=env.dtype)))
+    monkeypatch.setattr(vines, "_propose", lambda *arguments: (same_action, torch.zeros(16, 3, dtype=env.dtype)))
     vine, _ = agent.collect(env, env.reset())
     assert torch.equal(vine.q_value[:, :1].expand(16, 3), vine.q_value)
     assert len(vine.q_value[:, 0].unique()) > 8  # states, and what became of them, do differ

@@ -173,7 +173,7 @@ def test_a_flipped_sign_in_the_main_function_turns_nbval_red(tmp_path):
     shutil.copytree(ROOT / "minerva_lite", tmp_path / "minerva_lite", ignore=shutil.ignore_patterns("__pycache__"))
     whole = nbval(tmp_path, cells[: last + 1], tmp_path)
     assert whole.returncode == 0, whole.stdout[-2000:]
-    source = tmp_path / "minerva_lite" / "objectives.py"
+    source = tmp_path / "minerva_lite" / "formulas" / "objectives.py"
     line = "return torch.minimum(ratio * advantage, clipped_ratio * advantage)"
     assert source.read_text().count(line) == 1
     source.write_text(source.read_text().replace(line, line.replace("minimum(", "minimum(-")))

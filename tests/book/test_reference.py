@@ -249,26 +249,26 @@ def test_a_symbol_that_is_unused_unknown_or_renamed_is_found():
 
 
 @pytest.mark.parametrize(("function", "symbol"), [
-    ("returns.leave_one_out_baseline", "G_t"),  # G_{ti}: an index of two letters
-    ("objectives.vine_surrogate", "A_t"),
+    ("formulas.returns.leave_one_out_baseline", "G_t"),  # G_{ti}: an index of two letters
+    ("formulas.objectives.vine_surrogate", "A_t"),
     ("agents.mpo.MPOAgent.fit_loss", "a_t"),
-    ("bounds.tv_bound", r"\mathrm{TV}_{\max}"),  # \mathrm{max}
-    ("duals.estep_weights", "p_{ib}"),  # its logarithm, an argument
-    ("duals.vmpo_temperature_loss", "W"),  # its logarithm, computed
+    ("formulas.bounds.tv_bound", r"\mathrm{TV}_{\max}"),  # \mathrm{max}
+    ("formulas.duals.estep_weights", "p_{ib}"),  # its logarithm, an argument
+    ("formulas.duals.vmpo_temperature_loss", "W"),  # its logarithm, computed
     ("agents.vmpo.VMPOAgent.loss", "R_t"),  # batch['value_target']
-    ("objectives.policy_gradient_loss", r"\pi_\theta"),  # with its arguments
-    ("trust_region.conjugate_gradient", r"\alpha_k"),
+    ("formulas.objectives.policy_gradient_loss", r"\pi_\theta"),  # with its arguments
+    ("formulas.trust_region.conjugate_gradient", r"\alpha_k"),
 ])  # fmt: skip
 def test_a_function_stands_beside_a_symbol_of_its_formulas(function, symbol):
     assert [computes(function, TABLES[function].symbols, *pair) for pair in law_of(symbol)] == [True]
 
 
 @pytest.mark.parametrize(("function", "symbol"), [
-    ("returns.leave_one_out_baseline", "m_t"),  # m_{ti} masks what no top-k chose
-    ("returns.discounted_returns", "b"),  # b_t is what stands in for the future
+    ("formulas.returns.leave_one_out_baseline", "m_t"),  # m_{ti} masks what no top-k chose
+    ("formulas.returns.discounted_returns", "b"),  # b_t is what stands in for the future
     ("agents.reinforce.REINFORCEAgent.state_weight", "r_t"),
-    ("returns.gae", "r(s, a)"),
-    ("objectives.importance_surrogate", r"\rho_t"),  # an argument that is named otherwise
+    ("formulas.returns.gae", "r(s, a)"),
+    ("formulas.objectives.importance_surrogate", r"\rho_t"),  # an argument that is named otherwise
 ])  # fmt: skip
 def test_a_function_does_not_stand_beside_a_symbol_that_only_looks_alike(function, symbol):
     assert [computes(function, TABLES[function].symbols, *pair) for pair in law_of(symbol)] == [False]

@@ -226,7 +226,7 @@ def final_scores(evaluations, window):
 
 PACKAGE = {
     "q2": """
-from minerva_lite.training.loop import summary
+from minerva_lite.training.evaluation import summary
 def run_report(returns):
     told = [summary(row[~row.isnan()], row[~row.isnan()]) for row in returns]
     mean = torch.tensor([each["eval/mean"] for each in told])
@@ -234,7 +234,7 @@ def run_report(returns):
     return torch.cat([median[:, None], (mean[:, None] > mean).double() + 0.5 * (mean[:, None] == mean)], 1)
 """,
     "q3": """
-from minerva_lite.training.loop import summary
+from minerva_lite.training.evaluation import summary
 def final_scores(evaluations, window):
     rows = []
     for setting in evaluations:
