@@ -14,7 +14,7 @@ NBVAL := OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-current-env --nbval-cel
 CHAPTERS := $(sort $(wildcard book/[0-9]*.ipynb) $(wildcard book/[a-z]_*.ipynb) $(wildcard book/homework/source/*/*.ipynb))
 QUICK := not slow and not page and not gpu
 
-.PHONY: setup book chapter lab test test-full pages measure links front bench bench-gpu formulas clean
+.PHONY: setup book chapter lab test test-package test-full pages measure links front bench bench-gpu formulas clean
 .PHONY: homework-release homework-grade homework-report homework-source
 
 setup: $(READY) .assets/node_modules/.package-lock.json
@@ -45,15 +45,24 @@ lab: setup
 	$(BIN)/jupyter lab book
 
 # One thread a process: two processes share two cores. A file's tests stay together: some share a run of minutes.
+# The longest files start first (tests/conftest.py), so that both processes end together.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 test: setup
 	$(BIN)/ruff check .
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "$(QUICK)"
+	$(TESTS) -m "$(QUICK)"
 	$(NBVAL) -q $(CHAPTERS)
 	$(MAKE) pages PAGES="page and not slow"
 
+# For who touched nothing but the package.
+test-package: setup
+	$(BIN)/ruff check .
+	$(TESTS) -m "$(QUICK)" $(addprefix tests/,formulas worlds experience agents training figures exercises house markers)
+
+# All mutation proofs run first, and what they prove is kept (tests/mutants/record.json): commit it.
 test-full: setup
 	$(BIN)/ruff check .
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "not page"
+	OMP_NUM_THREADS=1 $(PY) -m tests.mutants --write
+	$(TESTS) -m "not page"
 	$(NBVAL) -q $(CHAPTERS)
 	$(MAKE) pages
 

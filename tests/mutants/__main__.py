@@ -36,6 +36,8 @@ def main(options: list[str]) -> int:
     if "--json" in options:
         told = record.contradictions(proofs, found) if quick else []
         print(json.dumps({"unpatched": first, "rows": rows, "contradictions": told}))
+    elif "--write" in options and good:
+        print(f"{len(rows)} mutants are caught by every test named for them: {record.RECORD.name} is written")
     else:
         print(table([first, *rows]))
     return 0 if good else 1

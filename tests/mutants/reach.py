@@ -11,7 +11,7 @@ import ast
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +20,7 @@ CONFTEST = "tests.conftest"
 ALL, LOOSE = "*", ""  # in place of a name: everything in a file, and its loose statements
 
 
-@lru_cache
+@cache
 def modules() -> dict[str, Path]:
     """Dotted name -> file, of the package and of the tests that can be named for a mutant."""
     tests = ROOT / "tests"
@@ -94,7 +94,7 @@ class Source:
                     self.imports[each.asname or each.name] = target
 
 
-@lru_cache(maxsize=None)
+@cache
 def source(module: str) -> Source:
     return Source(module, modules()[module].read_text("utf8"))
 

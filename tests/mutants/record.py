@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
@@ -32,7 +32,7 @@ def digest(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-@lru_cache
+@cache
 def surroundings() -> dict[str, str]:
     """What every proof depends on: the engine, Python, the libraries. A build of torch for a GPU is the same torch."""
     engine = {name: ast.dump(normalized(Path(__file__).with_name(name).read_text("utf8"))) for name in ENGINE}
@@ -50,7 +50,7 @@ def key(mutant: Mutant) -> str:
     return digest(surroundings(), digests)
 
 
-@lru_cache(maxsize=None)
+@cache
 def unpatched(test: str) -> str:
     return Sources().digest(test)
 
@@ -101,9 +101,9 @@ def plan(keys: Iterable[str], proofs: dict[str, dict], why: str = "", *, seed: s
     keys = sorted(set(keys))
     stale, held = [k for k in keys if k not in proofs], [k for k in keys if k in proofs]
     if len(stale) > limit:
-        reason = f" ({why})" if why else ""
-        return Plan(stale, [], f"{len(stale)} of {len(keys)} mutation proofs are not in the record{reason}, and the "
-                               f"quick checks prove at most {limit}: run `make test-full`, which writes it anew")  # fmt: skip
+        refusal = f"{len(stale)} of {len(keys)} mutation proofs are not in the record{why and f' ({why})'}, "
+        refusal += f"and the quick checks prove at most {limit}: run `make test-full`, which writes it anew"
+        return Plan(stale, [], refusal)
     sample = sorted(held, key=lambda k: digest(seed, k))[: math.ceil(len(held) / SAMPLE)]
     return Plan(stale, sample, "")
 

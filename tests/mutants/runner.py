@@ -158,7 +158,9 @@ def in_a_fork(package: Path, tests: Path, names: Iterable[str], *plugins: object
                     "-c",
                     str(tests / "pytest.ini"),
                 ]
-                exit_code = int(pytest.main([*options, *(located(name) for name in names)], plugins=[reports, *plugins]))
+                exit_code = int(
+                    pytest.main([*options, *(located(name) for name in names)], plugins=[reports, *plugins])
+                )
             loaded = sys.modules.get("minerva_lite")
             result = {
                 "code": exit_code,
