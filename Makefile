@@ -3,7 +3,7 @@
 # make chapter N=05   execute one chapter in place, render     make formulas   formulas against code, alone
 # make homework-release         a term's homework             make homework-grade SUBMISSIONS=…   mark what came in
 # make bench   seconds to solve, steps a second, beside peers    make bench-gpu  steps a second on a GPU, if there is one
-# make clean   forget everything built
+# make test-package   the quick checks of the package alone      make clean   forget everything built
 PYTHON ?= python3
 BIN := .venv/bin
 PY := $(BIN)/python
@@ -14,7 +14,7 @@ NBVAL := OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-current-env --nbval-cel
 CHAPTERS := $(sort $(wildcard book/[0-9]*.ipynb) $(wildcard book/[a-z]_*.ipynb) $(wildcard book/homework/source/*/*.ipynb))
 QUICK := not slow and not page and not gpu
 
-.PHONY: setup book chapter lab test test-full pages measure links front bench bench-gpu formulas clean
+.PHONY: setup book chapter lab test test-package test-full pages measure links front bench bench-gpu formulas clean
 .PHONY: homework-release homework-grade homework-report homework-source
 
 setup: $(READY) .assets/node_modules/.package-lock.json
@@ -47,12 +47,20 @@ lab: setup
 # One thread a process: two processes share two cores. A file's tests stay together: some share a run of minutes.
 test: setup
 	$(BIN)/ruff check .
+	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "$(QUICK)"
 	$(NBVAL) -q $(CHAPTERS)
 	$(MAKE) pages PAGES="page and not slow"
 
+# For a change of the package: no notebooks, pages or homework. tests/README.md says which folder belongs to which room.
+ROOMS := formulas markers worlds experience agents training figures exercises house
+test-package: setup
+	$(BIN)/ruff check minerva_lite tests
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "$(QUICK)" $(ROOMS:%=tests/%)
+
 test-full: setup
 	$(BIN)/ruff check .
+	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "not page"
 	$(NBVAL) -q $(CHAPTERS)
 	$(MAKE) pages
@@ -107,5 +115,5 @@ bench-gpu: setup
 	$(PY) -m tests.peers.bench_gpu
 
 clean:
-	rm -rf .build .venv .venv-peers .assets/node_modules .pytest_cache .ruff_cache .hypothesis
+	rm -rf .build .venv .venv-peers .assets/node_modules .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -24,11 +24,11 @@ from .training.trackers import TensorBoard, WeightsAndBiases
 from .training.video import film
 from .worlds.envs import make_env
 
-Algorithm = Annotated[Literal["reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo"], tyro.conf.Positional]
+Algorithm = Literal[tuple(AGENTS)]
 
 
 def train_command(
-    algorithm: Algorithm,
+    algorithm: Annotated[Algorithm, tyro.conf.Positional],
     env: str,
     seed: int = 0,
     steps: int | None = None,
@@ -112,7 +112,7 @@ def video_command(
 
 
 def study_command(
-    algorithms: Annotated[tuple[Literal["reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo"], ...], tyro.conf.Positional],
+    algorithms: Annotated[tuple[Algorithm, ...], tyro.conf.Positional],
     env: tuple[str, ...],
     out: Path,
     seeds: int = 5,

@@ -106,6 +106,22 @@ def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
+@pytest.fixture
+def registries():
+    """What a test registers in the tables of agents, environments, presets and laws is forgotten again."""
+    from minerva_lite.agents import AGENTS
+    from minerva_lite.training.presets import PRESETS
+    from minerva_lite.worlds.envs import TORCH_ENVS
+    from tests.laws import LAWS
+
+    tables = (AGENTS, TORCH_ENVS, PRESETS, LAWS, gym.registry)
+    before = [dict(table) for table in tables]
+    yield
+    for table, old in zip(tables, before, strict=True):
+        table.clear()
+        table.update(old)
+
+
 def _same(a, b) -> bool:
     """Whether two nests of dicts, lists and tensors are equal to the bit."""
     if isinstance(a, torch.Tensor):

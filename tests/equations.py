@@ -49,7 +49,7 @@ def table_rows(text: str) -> list[Row]:
     """The rows of the equation table in a chapter's Markdown."""
     rows = []
     for label, kind, link, check in ROW.findall(text):
-        target = re.search(r"<([\w.]+)>", link)
+        target = re.search(r"<([\w.:]+)>", link)
         found = re.search(r"`([^`]+)`", check)
         rows.append(Row(label, kind, target[1] if target else "", found[1] if found else ""))
     return rows
@@ -62,7 +62,11 @@ def markdown(path: Path) -> str:
 
 
 def mutations(function: str) -> list[tuple[str, str, str]]:
-    """(file in the package, old text, new text): every marked line of `function`, changed by one operator."""
+    """(file in the package, old text, new text): every marked line of `function`, changed by one operator.
+
+    `function` may name one marked value, `package.module.function:value`; then only the lines that assign it.
+    """
+    function, _, value = function.partition(":")
     *module, name = function.split(".")[1:]
     if module[-1][0].isupper():  # a method: the class is no module
         module.pop()
@@ -73,6 +77,8 @@ def mutations(function: str) -> list[tuple[str, str, str]]:
     found = []
     for number in range(node.lineno, node.end_lineno):
         if not lines[number - 1].lstrip().startswith("# LaTeX:"):
+            continue
+        if value and not lines[number].lstrip().startswith(f"{value} = "):
             continue
         swap = next((s for s in SWAPS if s[0] in lines[number]), None)
         if swap is None:

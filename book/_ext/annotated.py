@@ -5,11 +5,14 @@ r"""Annotated source: code in which each ``# LaTeX:`` comment is its typeset for
     ```{annotated} minerva_lite.formulas.objectives.ppo_clip_loss
     :form: B
     ```
+    ```{annotated} minerva_lite.agents.*
+    ```
     {src}`minerva_lite.formulas.objectives.ppo_clip_loss:ratio`
     {src}`clip the ratio <minerva_lite.formulas.objectives.ppo_clip_loss:ratio>`
 
 Form A is one continuous block, and its lines are the anchors that the role ``src``
 links to. Form B lists the marked lines, then the source as it stands in the file.
+``room.*`` is every file of a room of which no other directive shows any part, each with its name above it.
 A marker that cannot be placed or typeset, anywhere in the packages named by
 ``annotated_packages``, is a warning, so that a build with warnings as errors fails.
 """
@@ -24,7 +27,7 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from marked_source import MarkedSource, Marker, find_modules, parse_source
+from marked_source import MarkedSource, Marker, find_modules, others, parse_source
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
@@ -97,18 +100,72 @@ def warn_of_untypesettable(app, root: Path, library: dict[str, Module]) -> None:
             logger.warning("formula: %s in %s", fault, marker.formula, location=f"{module.location}:{marker.line}")
 
 
+def rest_of(app, name: str, directive: str) -> list[str]:
+    """The modules that ``room.*`` stands for; the pages of a directive lie in the folder of its name."""
+    texts = [page.read_text(encoding="utf-8") for page in (HOME / "book" / directive).glob("*.md")]
+    return others(name.removesuffix(".*"), app.annotated_library, texts, directive)
+
+
 def anchor(target: str) -> str:
     return "src-" + target.replace(":", "-")
 
 
+# Where version 0.1 had a module that is neither in its old place nor just one folder down.
+FORMERLY = {
+    "agents.base": "agent",
+    "agents.on_policy": "on_policy",
+    "agents.networks": "networks",
+    "agents.optimizers": "learning",
+    "agents.critic_fit": "learning",
+    "experience.vine": "rollout",
+    "training.loop": "training",
+    "training.evaluation": "training",
+    "worlds.numpy_backed": "envs.numpy_backed",
+    "worlds.torch_native": "envs.torch_native",
+    "exercises": "grading",
+    "figures.style": "style",
+    "figures.widgets": "widgets",
+    "figures": "plots",
+}
+FLAT = re.compile(r"(?:formulas|worlds|experience|training)\.(\w.*)")
+
+
+def former(target: str) -> str:
+    """What version 0.1 called this target, so that links to its anchors still answer; "" where that is the same."""
+    package, _, rest = target.partition(".")
+    for now, before in FORMERLY.items():
+        if rest == now or rest.startswith((f"{now}.", f"{now}:")):
+            return f"{package}.{before}{rest[len(now) :]}"
+    match = FLAT.fullmatch(rest)
+    return f"{package}.{match[1]}" if match else ""
+
+
+def place(target: str) -> str:
+    """An empty element with the anchor that version 0.1 had, if it was another."""
+    return f'<span id="{anchor(former(target))}"></span>' if former(target) else ""
+
+
 class Annotated(SphinxDirective):
-    """``annotated``: a function, class, method or module of an annotated package."""
+    """``annotated``: a function, class, method or module of an annotated package, or the other modules of a room."""
 
     required_arguments = 1
     option_spec = {"form": lambda value: directives.choice(value, ("a", "b"))}
 
     def run(self) -> list[nodes.Node]:
         name = self.arguments[0]
+        if name.endswith(".*"):
+            self.env.note_reread()  # a new file belongs here, too
+            return [self.section(module) for module in rest_of(self.env.app, name, "annotated")]
+        return self.show(name)
+
+    def section(self, module: str) -> nodes.section:
+        section = nodes.section(ids=[nodes.make_id(f"file-{module}")], names=[])
+        short = module.partition(".")[2]
+        section += nodes.title("", "", nodes.literal("", short))
+        section += self.show(module)
+        return section
+
+    def show(self, name: str) -> list[nodes.Node]:
         if not (found := self.find(name)):
             logger.warning("annotated: no %r in the annotated packages", name, location=self.get_location())
             return []
@@ -154,14 +211,16 @@ def continuous_block(module: Module, first: int, last: int, module_anchor: str) 
     raw(block, '<div class="highlight-python notranslate"><div class="highlight">')
     raw(block, '<pre class="mathjax_process tex2jax_process">')
     if module_anchor:
-        raw(block, f'<span id="{module_anchor}"></span>')
+        raw(block, f'<span id="{module_anchor}"></span>{place(module.name)}')
     closing = None
     for line in range(first, last + 1):
         if marker := opening.get(line):
-            raw(block, f'<span class="src-marked" id="{anchor(module.target(marker))}">')
+            target = module.target(marker)
+            raw(block, f'<span class="src-marked" id="{anchor(target)}">{place(target)}')
             closing = marker.last
         identity = f' id="{anchor(starts[line])}"' if line in starts else ""
-        raw(block, f'<span class="src-line"{identity}>{line_number(line, opening.get(line), module)}')
+        old = place(starts[line]) if line in starts else ""
+        raw(block, f'<span class="src-line"{identity}>{old}{line_number(line, opening.get(line), module)}')
         add_code(block, module.html_lines[line - 1])
         if marker := by_line.get(line):
             add_formula(block, marker)
@@ -178,7 +237,7 @@ def line_number(line: int, marker: Marker | None, module: Module) -> str:
 
 
 def add_code(block: nodes.container, line: str) -> None:
-    """Append one highlighted line; in a docstring, the label after "eq." becomes a link to its equation."""
+    """Append one highlighted line; in a docstring, the label after "eq." becomes a link with its equation's number."""
     match = EQUATION.search(line) if 'class="sd"' in line else None
     before, label, after = (line[: match.start()], match[0], line[match.end() :]) if match else (line, "", "")
     raw(block, f'<span class="mathjax_ignore tex2jax_ignore">{before}')
@@ -270,11 +329,16 @@ class AnnotatedDomain(Domain):
 
     def resolve_xref(self, env, fromdocname, builder, typ, target, node, contnode):
         if typ == "equation":
-            equations = env.get_domain("math").equations
-            label = next((each for each in (target, f"eq:{target}") if each in equations), None)
-            return label and make_refnode(
-                builder, fromdocname, equations[label][0], nodes.make_id(f"equation-{label}"), contnode
-            )
+            math = env.get_domain("math")
+            label = next((each for each in (target, f"eq:{target}") if each in math.equations), None)
+            if label is None:
+                return None
+            # The number follows the label. The copy button leaves `.linenos` out.
+            link = math.resolve_xref(env, fromdocname, builder, "eq", label, node, contnode)
+            number = nodes.inline("", f" {link.astext()}", classes=["src-equation", "linenos"])
+            link.children = []
+            link += [contnode, number]
+            return link
         page = self.objects.get(target)
         return page and make_refnode(builder, fromdocname, page, anchor(target), contnode)
 

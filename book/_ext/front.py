@@ -1,8 +1,9 @@
-"""Draw the front page's pictures, `swing.svg` and `family.svg` in `book/_static`: `make front`.
+"""Draw the pictures of the front page and of the README, in `book/_static`: `make front`.
 
-The first shows one agent before, during and after it learned. PPO trains on Pendulum by its preset and acts, by its
+`swing.svg` shows one agent before, during and after it learned. PPO trains on Pendulum by its preset and acts, by its
 policy's mode, from the same start: the pole hanging down at rest. The picture moves by its style sheet alone, so that
-it needs no script, stands still for readers who asked for less motion, and is stopped by a checkbox.
+it needs no script, stands still for readers who asked for less motion, and is stopped by a checkbox. `family.svg` is
+the family tree of the algorithms, `learning.svg` shows PPO's recorded runs on CartPole.
 """
 
 import copy
@@ -16,8 +17,11 @@ from matplotlib.figure import Figure
 
 from minerva_lite import PPOAgent, make_env, preset, train
 from minerva_lite.figures import book_style, plot_family
+from minerva_lite.figures.style import BLUE, GRAY
+from minerva_lite.training.studies import read_study
 
-STATIC = Path(__file__).resolve().parents[1] / "_static"
+BOOK = Path(__file__).resolve().parents[1]
+STATIC = BOOK / "_static"
 SECONDS = 10.0  # of one episode: 200 steps of 0.05 s
 EVERY = 2  # steps between two of the picture's angles
 PANEL, HEIGHT, POLE = 200, 240, 62
@@ -92,7 +96,28 @@ def family(target: Path) -> None:
         figure.savefig(target, metadata={"Date": None})
 
 
+def learning(target: Path) -> None:
+    """Write the returns of the five runs that `book/results/ppo_ablations.csv` holds of PPO's preset on CartPole."""
+    rows = read_study(BOOK / "results" / "ppo_ablations.csv")
+    rows = [row for row in rows if (row["env_id"], row["variant"]) == ("CartPole-v1", "preset")]
+    evaluations = [row for row in rows if row["episodes"] == 10]  # the last evaluation, of 100 episodes, comes again
+    runs = {seed: [row for row in evaluations if row["seed"] == seed] for seed in {row["seed"] for row in rows}}
+    with mpl.rc_context(book_style()):
+        figure = Figure(figsize=(6.4, 2.8))
+        ax = figure.add_subplot()
+        for run in runs.values():
+            ax.plot([row["steps"] for row in run], [row["mean"] for row in run], color=BLUE, linewidth=1.0, alpha=0.7)
+        ax.axhline(475.0, color=GRAY, linewidth=1.0, linestyle="--")
+        ax.annotate(
+            "solved: 475", (65_536, 475.0), (0, -4), textcoords="offset points", color=GRAY, ha="right", va="top"
+        )
+        ax.set(xlabel="environment steps", ylabel="mean return of 10 episodes", ylim=(0, 520), xlim=(0, None))
+        ax.set_title(f"PPO on CartPole-v1 by its preset: {len(runs)} seeds", fontsize=10)
+        figure.savefig(target, metadata={"Date": None})
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     STATIC.joinpath("swing.svg").write_text(picture({name: swing(agent) for name, agent in stages().items()}), "utf8")
     family(STATIC / "family.svg")
+    learning(STATIC / "learning.svg")

@@ -13,7 +13,7 @@ import io
 import re
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -106,6 +106,13 @@ def find_modules(root: Path, package: str) -> dict[str, Path]:
         parts = path.relative_to(root).with_suffix("").parts
         modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return modules
+
+
+def others(room: str, modules: Iterable[str], texts: Iterable[str], directive: str) -> list[str]:
+    """What ``room.*`` stands for on a page: the modules of a room of which no page's directive names any part."""
+    named = {name for text in texts for name in re.findall(rf"^```\{{{directive}\}} (\S+)$", text, re.M)}
+    inside = [module for module in modules if module.startswith(f"{room}.")]
+    return [module for module in inside if not any(f"{name}.".startswith(f"{module}.") for name in named)]
 
 
 def _comments(text: str) -> Iterator[tokenize.TokenInfo]:

@@ -22,9 +22,10 @@ import re
 import sys
 import textwrap
 
-from annotated import EQUATION, HOME
+from annotated import EQUATION, HOME, former, rest_of
 from docutils import nodes
 from docutils.statemachine import StringList
+from numbering import chapter_name
 from pybtex.plugin import register_plugin
 from pybtex.style import template
 from pybtex.style.formatting.alpha import Style
@@ -43,11 +44,10 @@ MEANT = {
     ("agents.mpo.MPOAgent.estep", "g"): r"g(\eta)",
     ("agents.mpo.MPOAgent.expected_value", "Q'(s, a)"): "Q'",
     ("agents.mpo.MPOAgent.expected_value", "Q'(s, a_i)"): "Q'",
-    ("agents.mpo.MPOAgent.fit_loss", r"\mu_b"): r"\mu",
-    ("agents.mpo.MPOAgent.fit_loss", r"\mu^{\mathrm{old}}_b"): r"\mu_{\mathrm{old}}",
-    ("agents.mpo.MPOAgent.fit_loss", r"\sigma_b"): r"\sigma",
-    ("agents.mpo.MPOAgent.fit_loss", r"\sigma^{\mathrm{old}}_b"): r"\sigma_{\mathrm{old}}",
-    ("agents.ppo.PPOAgent.critic_loss", r"V_{\mathrm{old}}(s_t)"): r"V_{\mathrm{old}}",
+    ("agents.mpo.MPOAgent.loss", r"\mu_b"): r"\mu",
+    ("agents.mpo.MPOAgent.loss", r"\mu^{\mathrm{old}}_b"): r"\mu_{\mathrm{old}}",
+    ("agents.mpo.MPOAgent.loss", r"\sigma_b"): r"\sigma",
+    ("agents.mpo.MPOAgent.loss", r"\sigma^{\mathrm{old}}_b"): r"\sigma_{\mathrm{old}}",
     ("agents.reinforce.REINFORCEAgent.state_weight", "r_t"): "",  # only its shape counts
     ("agents.vmpo.VMPOAgent.estep", r"\log w_t"): r"w^{\mathrm{imp}}",
     ("agents.vmpo.VMPOAgent.loss", "g"): r"g(\eta)",
@@ -82,7 +82,7 @@ MEANT = {
     ("formulas.objectives.clipped_value_loss", "m_t"): "",
     ("formulas.objectives.normalize_advantage", "c_t"): "",
     ("formulas.objectives.weighted_nll", r"\log \pi_{ib}"): r"\pi_\theta",
-    ("agents.on_policy.OnPolicyAgent.log_ratio", r"\log \rho_t"): r"\log\rho_t",
+    ("agents.ppo.PPOAgent.loss", r"\log \rho_t"): r"\log\rho_t",
     ("formulas.returns.leave_one_out_baseline", "b_{ti}"): "b",
     ("formulas.returns.leave_one_out_baseline", "m_{ti}"): "",
     ("formulas.trust_region.conjugate_gradient", "x_k"): "x",
@@ -121,12 +121,18 @@ def signature(node: ast.stmt, lines: list[str]) -> str:
 
 
 class Api(SphinxDirective):
-    """``api``: the public names of a module."""
+    """``api``: the public names of a module, or (``room.*``) of each module of a room that no directive names."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         name = self.arguments[0]
+        if name.endswith(".*"):
+            self.env.note_reread()  # a new file belongs here, too
+            return [self.module(each) for each in rest_of(self.env.app, name, "api")]
+        return [self.module(name)]
+
+    def module(self, name: str) -> nodes.section:
         module = self.env.app.annotated_library[name]
         self.env.note_dependency(str(module.path))
         tree, lines = ast.parse(module.source.text), module.source.text.split("\n")
@@ -134,10 +140,10 @@ class Api(SphinxDirective):
         self.document(section, tree)  # the module's own
         for node in public(tree.body):
             section += self.describe(node, f"{name}.{node.name}", lines)
-        return [section]
+        return section
 
     def section(self, name: str, title: str, kind: str) -> nodes.section:
-        section = nodes.section(ids=[f"api-{name}"], names=[])
+        section = nodes.section(ids=[f"api-{each}" for each in (name, former(name)) if each], names=[])
         section += nodes.title(title, title)
         self.env.get_domain("py").note_object(name, kind, f"api-{name}", location=self.get_location())
         entry = f"{title.rpartition('.')[2]} ({name.rpartition('.')[0] or 'package'})"
@@ -337,8 +343,7 @@ class Symbols(SphinxDirective):
             cells = json.loads(path.read_text("utf8"))["cells"]
             text, code = ("\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == kind)
                           for kind in ("markdown", "code"))  # fmt: skip
-            number = re.match(r"0?(\w+?)_", path.name)[1]
-            link = f"[{number.upper() if number == 'a' else number}]({path.name})"
+            link = f"[{chapter_name(f'book/{path.name}')}]({path.name})"
             chapters[link] = named(rows_of("\n".join(SYMBOLS_TABLE.findall(text))))
             pages[link] = squeezed("\n".join(MATH.findall(text))), code
         law = named(rows_of((HOME / "book" / "notation.md").read_text("utf8")))
@@ -362,9 +367,9 @@ class Symbols(SphinxDirective):
 def find_shown(app) -> None:
     """The modules and objects that the pages of annotated source show."""
     pages = (HOME / "book" / "annotated").glob("*.md")
-    app.shown_source = {
-        name for page in pages for name in re.findall(r"^```\{annotated\} (\S+)$", page.read_text("utf8"), re.M)
-    }
+    found = [name for page in pages for name in re.findall(r"^```\{annotated\} (\S+)$", page.read_text("utf8"), re.M)]
+    rest = [each for name in found if name.endswith(".*") for each in rest_of(app, name, "annotated")]
+    app.shown_source = {*found, *rest}
 
 
 class Labels(LabelStyle):

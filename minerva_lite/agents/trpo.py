@@ -53,7 +53,7 @@ class TRPOConfig(OnPolicyConfig):
     vine_states: int = count(64)  # states of the trunk from which "vine" branches
     vine_actions: int = count(4)  # branches of each state
     vine_steps: int = count(64)  # steps of each branch
-    vine_proposal: str = one_of("policy", "uniform")  # who proposes first actions: "policy" or "uniform"
+    vine_proposal: str = one_of("policy", "uniform")  # where first actions come from
     value_fit: str = one_of("lbfgs", "adam")  # "lbfgs" or "adam"
     value_iterations: int = count(25)  # iterations of L-BFGS, or passes of Adam, at each update
     value_l2: float = non_negative(1e-3)  # penalty on the critic's squared weights

@@ -1,4 +1,4 @@
-"""How an answer is held against what it should be."""
+"""How an answer is compared with the right one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,17 @@ def compare(name: str, got: Tensor, wanted: Tensor, atol: float = 1e-9) -> None:
     bad = ~(error <= atol)
     if bad.any():
         index = tuple(int(i) for i in bad.nonzero()[0])
+        number, due = _told_apart(got[index].item(), wanted[index].item())
         raise AssertionError(
             f"{name}: {int(bad.sum())} of {bad.numel()} entries are wrong; the first, at {index}, "
-            f"is {got[index].item():.6g} and should be {wanted[index].item():.6g}"
+            f"is {number} and should be {due}"
         )
+
+
+def _told_apart(got: float, wanted: float) -> tuple[str, str]:
+    """Both numbers with as many digits as it takes to see that they differ, at least six."""
+    for digits in range(6, 17):
+        pair = f"{got:.{digits}g}", f"{wanted:.{digits}g}"
+        if pair[0] != pair[1]:
+            return pair
+    return f"{got:.17g}", f"{wanted:.17g}"  # 17 digits tell every float64 from its neighbors

@@ -17,8 +17,8 @@ def check_example(
 ) -> None:
     """Raise AssertionError unless `function` gives the numbers `wanted`, one entry for each array returned.
 
-    It is called with copies of the example's values by place. With `gradients` the scalar answer's gradients by those
-    inputs come after it in `wanted`.
+    It is called with copies of the example's values as positional arguments. With `gradients` the answer is a scalar,
+    and its gradients by those inputs come after it in `wanted`.
     """
     given = {name: value.clone() if isinstance(value, Tensor) else value for name, value in example.items()}
     answer = with_gradients(lambda: function(*given.values()), [given[name] for name in gradients])
@@ -57,18 +57,18 @@ def check_runs(table: Any) -> None:
         seeds[setting].append(seed)
     if len(seeds) < 2:
         raise AssertionError(f"wanted at least two settings; got {len(seeds)}")
-    everybody = set().union(*seeds.values())
+    every = set().union(*seeds.values())
     for setting, own in sorted(seeds.items()):
         if len(own) < 5:
             raise AssertionError(f"setting {setting}: wanted at least five seeds; got {len(own)}")
-        if missing := sorted(everybody - set(own)):
+        if missing := sorted(every - set(own)):
             raise AssertionError(f"setting {setting}: wanted the same seeds for every setting; missing {missing}")
     if (table[:, 2] == table[0, 2]).all():
         raise AssertionError(f"wanted returns of real runs; all of them are {float(table[0, 2])}")
 
 
 def with_gradients(function: Callable[[], Any], leaves: list[Tensor]) -> Any:
-    """What the function gives; with leaves a tuple of it and its sum's gradient by each, 0 where it does not depend."""
+    """What the function returns. With leaves: a tuple of that and the gradient of its sum by each of them."""
     for leaf in leaves:
         leaf.requires_grad_()
     answer = function()
@@ -81,13 +81,13 @@ def with_gradients(function: Callable[[], Any], leaves: list[Tensor]) -> Any:
 
 
 def self_check(path: Path | str) -> dict[str, str]:
-    """What a fresh run of a homework notebook says of each question: `""` where nothing speaks against handing it in.
+    """For each question of a homework notebook the fault that a fresh run finds, or `""`: then it can be handed in.
 
-    A marked function: its example agrees. An experiment: its cell runs. An answer on paper: somebody wrote one.
+    A marked function must agree with its example, the cell of an experiment must run, and a written answer must exist.
 
     Raises ValueError: the file is no notebook, has another name than it was released under, or lacks marked cells.
     """
-    import nbformat  # the chapters' checks need neither
+    import nbformat  # imported here, because the chapters' checks need neither
     from nbclient import NotebookClient
 
     path = Path(path)

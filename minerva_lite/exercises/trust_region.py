@@ -57,7 +57,7 @@ def check_fisher_product(function: Callable[..., Tensor]) -> None:
         fisher = sum(torch.outer(row, row) for row in score) / rows
         wanted = fisher @ vector + damping * vector
         compare(f"N = {rows}, n = {n}, damping = {damping}", function(score, vector, damping), wanted)
-    wide = torch.ones(2, 100_000, dtype=torch.float64)  # an n by n matrix of these would need 80 GB
+    wide = torch.ones(2, 100_000, dtype=torch.float64)  # a matrix [n, n] for these would need 80 GB
     compare("N = 2, n = 100 000", function(wide, wide[0], 0.0)[:2], torch.full((2,), 1e5, dtype=torch.float64))
 
 

@@ -13,7 +13,7 @@ from .answers import compare
 
 
 def _worlds(seed: int) -> list[tuple[str, TabularMDP, Tensor]]:
-    """Named worlds with a policy each: random ones, the chain, the grid, one that looks no step ahead."""
+    """Worlds by name, each with a policy: random ones, one of them with gamma = 0, the chain, the grid."""
     generator = Generator().manual_seed(seed)
     worlds = {
         "random world": TabularMDP.random(5, 3, 0.9, generator),
@@ -88,7 +88,7 @@ def check_lambda_return(function: Callable[..., Tensor], *, seed: int = 0) -> No
         goes_on = ~(terminated | truncated)[:-1]
         next_value[:-1] = torch.where(goes_on, value[1:], next_value[:-1])
         wanted = gae(reward, value, next_value, terminated, truncated, gamma=gamma, lam=lam) + value
-        # A lambda-return does not depend on V(s_t): whoever reads it finds no number there.
+        # A lambda-return does not depend on V(s_t), so V(s_t) is NaN here: an answer that reads it is wrong.
         arguments = (reward, torch.full_like(value, torch.nan), next_value, terminated, truncated)
         compare(f"T = {steps}, gamma = {gamma}, lam = {lam}", function(*arguments, gamma=gamma, lam=lam), wanted)
 

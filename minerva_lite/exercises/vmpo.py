@@ -18,16 +18,16 @@ def check_top_k(function: Callable[[Tensor, Tensor, float], Tensor], *, seed: in
     advantage: [N] float64. eligible: [N] bool. Exactly k are kept, ties go to the lower index; the mask is bool [N].
     """
     generator = Generator().manual_seed(seed)
-    everybody = torch.ones(100, dtype=torch.bool)
+    every = torch.ones(100, dtype=torch.bool)
     score = torch.randn(100, generator=generator, dtype=torch.float64)
     some = torch.rand(100, generator=generator) < 0.6
     cases = {
-        "no ties, everybody eligible": (score, everybody, 0.5),
-        "no ties, 29 of 100": (score, everybody, 0.29),
+        "no ties, all eligible": (score, every, 0.5),
+        "no ties, 29 of 100": (score, every, 0.29),
         "no ties, some not eligible": (score.masked_fill(~some, 9.0), some, 0.5),
-        "two values, many ties": ((score > -0.5).double(), everybody, 0.5),
+        "two values, many ties": ((score > -0.5).double(), every, 0.5),
         "all equal, some not eligible": (torch.full_like(score, -3.0), some, 0.3),
-        "everybody kept": (score, some, 1.0),
+        "all eligible samples kept": (score, some, 1.0),
     }
     for name, (advantage, eligible, kappa) in cases.items():
         got = function(advantage, eligible, kappa)

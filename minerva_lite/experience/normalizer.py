@@ -1,6 +1,8 @@
-"""Running statistics that move at one defined moment, can be frozen and are saved with the agent."""
+"""Running statistics that change at one defined moment, can be frozen, and are saved with the agent."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +13,13 @@ from ..checks import require_positive, require_unit_interval
 class Normalizer(nn.Module):
     """Running mean and variance of [..., *shape] data; a module, so `state_dict` carries its statistics.
 
-    `normalize` only reads; only `absorb` moves the statistics, and never in eval mode (`normalizer.eval()`).
-    Until the first `absorb` it leaves data as they are but for the clipping.
+    `normalize` only reads the statistics. Only `absorb` changes them, and never in eval mode (`normalizer.eval()`).
+    Before the first `absorb`, `normalize` only clips.
     """
+
+    mean: Tensor  # [*shape]
+    var: Tensor  # [*shape]
+    count: Tensor  # [] rows absorbed so far
 
     def __init__(self, shape: tuple[int, ...] = (), clip: float = 10.0, eps: float = 1e-8):
         super().__init__()
@@ -28,7 +34,7 @@ class Normalizer(nn.Module):
         return ((x - self.mean) / (self.var + self.eps).sqrt()).clamp(-self.clip, self.clip)
 
     def absorb(self, x: Tensor) -> None:
-        """Fold a batch [..., *shape] in, exactly as if all data had come at once (Chan et al. 1979)."""
+        """Add a batch [..., *shape]; the result is as if all data had come at once (Chan et al. 1979)."""
         if not self.training:
             return
         rows = x.reshape(-1, *self.mean.shape)
@@ -49,8 +55,10 @@ class Normalizer(nn.Module):
 class RewardScaler(nn.Module):
     """Rewards divided by the standard deviation of the running discounted return, clipped; never shifted.
 
-    The running return starts afresh with each episode and uses the agent's own gamma.
+    The running return starts at 0 with each episode and uses the agent's own gamma.
     """
+
+    running: Tensor  # [B] discounted return of the episode in progress, one an environment
 
     def __init__(self, gamma: float, clip: float = 10.0):
         super().__init__()
@@ -83,7 +91,7 @@ class RewardScaler(nn.Module):
         self.running.copy_(running)
         self.stats.absorb(returns if real is None else returns[real])
 
-    def _load_from_state_dict(self, state_dict, prefix, *args):
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         # The number of environments is a property of the run, so the buffer takes the saved length.
         saved = state_dict.get(prefix + "running")
         if saved is not None:

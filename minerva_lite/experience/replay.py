@@ -1,4 +1,4 @@
-"""Off-policy data: sequences drawn uniformly from what was lived."""
+"""Off-policy data: sequences drawn uniformly from the steps that were kept."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ FIELDS = ("obs", "action", "behavior_log_prob", "reward", "next_obs", "terminate
 class SequenceReplay:
     """A ring of the last `capacity` steps of each of B environments, on one device.
 
-    What goes in is a `Rollout`, what comes out is one too: sequences of `length` steps side by side, each from one
-    environment and in the order lived. A sequence may run over the end of an episode: its flags say so, and next_obs is
-    the true successor there. behavior_params are not kept, behavior_log_prob is.
+    It takes rollouts and returns a `Rollout`: sequences of `length` steps side by side, each from one environment and
+    in the order in which they happened. A sequence may contain the end of an episode; its flags say so, and next_obs
+    is the true successor there. behavior_log_prob is kept, behavior_params are not.
     """
 
     def __init__(self, capacity: int):
         require_count(capacity=capacity)
         self.capacity = capacity
-        self.columns: dict[str, Tensor] = {}  # each [capacity, B, ...], made when the first rollout tells the shapes
+        self.columns: dict[str, Tensor] = {}  # each [capacity, B, ...], made when the first rollout gives the shapes
         self.position, self.size = 0, 0  # where the next step goes; steps held, of each environment
 
     def insert(self, rollout: Rollout) -> None:
-        """Take the T steps of a rollout; the oldest T leave once the ring is full. O(T), whatever is held.
+        """Add the T steps of a rollout; once the ring is full they replace the oldest T. The work is O(T).
 
         Raises ValueError: the rollout is longer than the ring, its shapes differ from those held, or it has rows that
         are no real transitions.

@@ -1,4 +1,4 @@
-"""On-policy data, time-major [T, B]. Only data: who acts and where is passed in."""
+"""On-policy data, time-major [T, B], and how they are collected from an agent in an environment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Move = Callable[[Any, Any, Tensor], tuple[Tensor, tuple[Tensor, ...], Step]]  # 
 
 @dataclass(frozen=True)
 class Rollout:
-    """T steps of B environments, as the behavior policy lived them.
+    """T steps of B environments, as the behavior policy acted in them.
 
     next_obs is the true successor, also where the episode ended and `obs[t + 1]` belongs to the next one.
     """
@@ -42,7 +42,9 @@ class Rollout:
     next_obs: Tensor  # [T, B, O]  s_{t+1}, raw
     terminated: Tensor  # [T, B] bool
     truncated: Tensor  # [T, B] bool
-    restart_weight: Tensor | None = None  # [T, B] 1, or 0 for a row that is no real transition; None: all are real
+    # [T, B] 1, or 0 for a phantom row: no transition but the reset that next-step autoreset puts after an end. Its
+    # action was ignored, its reward is 0, its next_obs the first of the new episode. None: all rows are real.
+    restart_weight: Tensor | None = None
 
     @property
     def ended(self) -> Tensor:
@@ -57,7 +59,7 @@ class Rollout:
 
     @property
     def num_steps(self) -> int:
-        """Environment steps that were taken for these data."""
+        """Environment steps that were taken for these data, phantom rows among them."""
         return self.reward.numel()
 
     @property
@@ -92,7 +94,7 @@ class Batch:
         return len(self.obs)
 
     def __getitem__(self, index: Any) -> Self:
-        taken = {
+        taken: dict[str, Any] = {
             name: tuple(t[index] for t in column) if isinstance(column, tuple) else column[index]
             for name, column in vars(self).items()
         }
@@ -122,8 +124,8 @@ def collect(agent: Actor, env: VectorEnv, obs: Tensor, steps: int, move: Move | 
 def collect_episodes(agent: Actor, env: VectorEnv, max_steps: int) -> tuple[Rollout, Tensor]:
     """Reset every environment and act until each has finished an episode, `max_steps` times at most.
 
-    The rows of second episodes are in the rollout too; `Rollout.first_episode` tells them apart. Keeping only first
-    episodes matters: whatever finishes within a fixed window is more often short.
+    The rows of second episodes are in the rollout too; `Rollout.first_episode` tells them apart. An agent should learn
+    from first episodes only: of the later ones, those that finish in time are more often short.
     Raises ValueError: fewer than one step.
     """
     require_count(max_steps=max_steps)
@@ -137,11 +139,14 @@ def _walk(
     """Act at most `steps` times, and until `enough(environments still in their first episode)`."""
     columns: list[tuple[Tensor, ...]] = []
     params_at: list[tuple[Tensor, ...]] = []
+    phantoms: list[Tensor] = []
     alive = torch.ones(len(obs), dtype=torch.bool, device=obs.device)
     for _ in range(steps):
         action, params, step = move(agent, env, obs)
         columns.append((obs, action, step.reward, step.next_obs, step.terminated, step.truncated))
         params_at.append(params)
+        if step.phantom is not None:
+            phantoms.append(step.phantom)
         obs = step.obs
         alive = alive & ~(step.terminated | step.truncated)
         if enough(alive):
@@ -158,6 +163,7 @@ def _walk(
             next_obs=next_obs,
             terminated=terminated,
             truncated=truncated,
+            restart_weight=(~torch.stack(phantoms)).to(reward.dtype) if phantoms else None,
         ),
         obs,
     )

@@ -1,4 +1,4 @@
-"""Branches from states on one path, for TRPO's vine sampling (Schulman et al. 2015, section 5.2). Only data."""
+"""Branches from states on one path, for TRPO's vine sampling (Schulman et al. 2015, section 5.2)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from torch import Tensor
 
 from ..checks import require_count, require_one_of
 from ..formulas.returns import discounted_returns
-from .rollout import Rollout, collect
+from ..worlds.spec import BranchingEnv, Step, VectorEnv
+from .rollout import Actor, Rollout, _move, collect
 
 
 @dataclass(frozen=True)
 class Vine:
-    """K branches from each of N states, every branch of a state with the same random numbers."""
+    """K branches from each of N states. All branches of a state see the same random numbers."""
 
     obs: Tensor  # [N, O]  the states, raw
     action: Tensor  # [N, K, D] float or [N, K] int64: the first action of each branch
@@ -46,7 +47,7 @@ class Vine:
 @torch.no_grad()
 def collect_vine(
     agent: Any,
-    env: Any,
+    env: VectorEnv,
     obs: Tensor,
     *,
     trunk_steps: int,
@@ -68,13 +69,17 @@ def collect_vine(
     """
     require_count(trunk_steps=trunk_steps, states=states, actions=actions, branch_steps=branch_steps)
     require_one_of(("policy", "uniform"), proposal=proposal)
-    if not hasattr(env, "branch"):
+    if not isinstance(env, BranchingEnv):
         raise ValueError(
             f"env: wanted an environment whose state can be set, for vine sampling; {type(env).__name__} has none"
         )
     memory: list[tuple[Tensor, Tensor]] = []
-    env = _Remembering(env, memory)
-    trunk, next_obs = collect(agent, env, obs, trunk_steps)
+
+    def remembered(agent: Actor, env: BranchingEnv, obs: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Step]:
+        memory.append((env.state.clone(), env.elapsed.clone()))
+        return _move(agent, env, obs)
+
+    trunk, next_obs = collect(agent, env, obs, trunk_steps, remembered)
     visited, elapsed = (torch.stack(column).flatten(0, 1) for column in zip(*memory, strict=True))
     if states > len(visited):
         raise ValueError(f"states: wanted at most the {len(visited)} states of the trunk; got {states}")
@@ -85,7 +90,7 @@ def collect_vine(
     seed = int(torch.randint(2**31, (), generator=agent.generator, device=visited.device))
     common, q_values = agent.generator.get_state(), []
     for k in range(first.shape[1]):
-        # Policy and world start every branch from the same generator states: common random numbers.
+        # Policy and world start every branch with the same generator states, so all see the same random numbers.
         agent.generator.set_state(common)
         world = env.branch(visited[chosen], elapsed[chosen], seed)
         q_values.append(_branch_return(agent, world, first[:, k], branch_steps))
@@ -101,17 +106,6 @@ def collect_vine(
     return vine, next_obs
 
 
-class _Remembering:
-    """An environment that notes its state before every step."""
-
-    def __init__(self, env: Any, memory: list[tuple[Tensor, Tensor]]):
-        self.env, self.branch, self.memory = env, env.branch, memory
-
-    def step(self, action: Tensor) -> Any:
-        self.memory.append((self.env.state.clone(), self.env.elapsed.clone()))
-        return self.env.step(action)
-
-
 def _propose(agent: Any, params: tuple[Tensor, ...], actions: int, proposal: str) -> tuple[Tensor, Tensor]:
     """First actions [N, K, ...] and their log-probabilities [N, K] under the proposal."""
     policy, count = agent.policy, agent.spec.num_actions
@@ -119,7 +113,7 @@ def _propose(agent: Any, params: tuple[Tensor, ...], actions: int, proposal: str
     wide = tuple(p.unsqueeze(1).expand(n, actions, *p.shape[1:]) for p in params)
     if count and count <= actions:
         every = torch.arange(count, device=device).expand(n, count)
-        return every, torch.zeros(n, count, dtype=params[0].dtype, device=device)  # no draw, hence no ratio
+        return every, torch.zeros(n, count, dtype=params[0].dtype, device=device)  # every action is taken, so q = 1
     if proposal == "policy":
         drawn = policy.sample(wide, agent.generator)
         return drawn, policy.log_prob(wide, drawn)
@@ -132,8 +126,8 @@ def _propose(agent: Any, params: tuple[Tensor, ...], actions: int, proposal: str
     return policy.from_env(2.0 * unit - 1.0), torch.full_like(flat[..., 0], -flat.shape[-1] * math.log(2.0))
 
 
-def _branch_return(agent: Any, world: Any, action: Tensor, steps: int) -> Tensor:
-    """Discounted return [N] of each environment's episode from its first action on, bootstrapped where cut."""
+def _branch_return(agent: Any, world: VectorEnv, action: Tensor, steps: int) -> Tensor:
+    """Discounted return [N] of each environment from `action` to its episode's end, bootstrapped where it is cut."""
     columns = []
     for _ in range(steps):
         step = world.step(agent.policy.to_env(action))

@@ -1,4 +1,4 @@
-"""Pictures: one function draws one picture, on axes it is given, in the book's style; and figures that move."""
+"""Pictures: each function draws one, on the axes that it is given; and interactive figures."""
 
 from .estep import plot_sample_bias, plot_simplex, plot_sweeps, plot_temperature, plot_thermostat
 from .gradients import plot_baseline, plot_direction_cosine, plot_gradient_noise

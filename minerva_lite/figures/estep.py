@@ -114,7 +114,7 @@ def plot_sweeps(axes: Sequence[Axes], runs: Mapping[str, Mapping[str, Sequence[T
 def plot_thermostat(
     axes: Sequence[Axes], runs: Mapping[str, Mapping[str, Tensor]], eps_eta: float, goal: float
 ) -> None:
-    """Divergence and temperature [N] over gradient steps, a line a run; the bound and the temperature meeting it."""
+    """Divergence and temperature [N] over gradient steps, a line per run, with the bound and its temperature."""
     colors = (BLUE, RED, GREEN, ORANGE)
     for (name, run), color in zip(runs.items(), colors, strict=False):
         axes[0].semilogy(run["kl"], color=color, label=name)

@@ -54,7 +54,7 @@ def plot_baseline(ax: Axes, *, baseline: float, chance: float, q_value: tuple[fl
     chances, colors = (chance, 1.0 - chance), (BLUE, ORANGE)
     names = (f"arm 1 ($Q$ = {better:g})", f"arm 2 ($Q$ = {worse:g})")
     values = sample(baseline)
-    floors = (0.0, chance if abs(values[0] - values[1]) < 1e-9 else 0.0)  # two values that meet are stacked
+    floors = (0.0, chance if abs(values[0] - values[1]) < 1e-9 else 0.0)  # two values at the same place are stacked
     for at, height, floor, color, name in zip(values, chances, floors, colors, names, strict=True):
         right.bar([at], [height], width=0.06, bottom=floor, color=color, label=name, zorder=2)
     right.axvline(gradient, color="black", linestyle="--", linewidth=1.0, label="mean: the gradient")
@@ -64,7 +64,7 @@ def plot_baseline(ax: Axes, *, baseline: float, chance: float, q_value: tuple[fl
 
 
 def plot_gradient_noise(ax: Axes, noise: Mapping[str, float]) -> None:
-    """Standard deviation of a batch's gradient, relative to the first estimator's: one bar an estimator."""
+    """Standard deviation of a batch's gradient, relative to the first estimator's: a bar per estimator."""
     ax.barh(list(noise), list(noise.values()), color=BLUE, height=0.6)
     ax.axvline(1.0, color=GRAY, linewidth=1.0)
     ax.invert_yaxis()

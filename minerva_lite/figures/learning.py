@@ -18,7 +18,7 @@ def plot_learning_curves(ax: Axes, histories: Mapping[str, Any], title: str, *, 
     for i, (name, history) in enumerate(histories.items()):
         ax.plot(history.steps("eval/mean"), history.column("eval/mean"), styles[i % 4], label=name)
     ax.axhline(solved, color=GRAY, linewidth=1.0)
-    # On the left, where a curve has not come up yet; the white behind it keeps bands and curves off the letters.
+    # The label stands on the left, where curves are still low; its white background keeps it readable.
     white = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
     place = {"xytext": (3, 3), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
     ax.annotate("solved", (0.0, solved), color=GRAY, bbox=white, **place)
@@ -50,7 +50,7 @@ LABELS = {
 
 
 def plot_diagnostics(axes: Any, history: Any, names: Sequence[str]) -> None:
-    """One diagnostic an axis, against environment steps. Explained variance is cut at -1: below, it says no more."""
+    """One diagnostic per axis, against environment steps. Explained variance is cut at -1; lower values say no more."""
     for ax, name in zip(axes.flat, names, strict=True):
         ax.plot(history.steps(name), history.column(name), color=BLUE, linewidth=1.5)
         ax.set(ylabel=LABELS.get(name, name))
@@ -61,7 +61,7 @@ def plot_diagnostics(axes: Any, history: Any, names: Sequence[str]) -> None:
 
 
 def plot_ablations(ax: Axes, rows: Sequence[Mapping[str, Any]], *, solved: float) -> None:
-    """Final return of every seed of every variant: a dot a seed, a bar at the median.
+    """Final return of every seed of every variant: a dot per seed, a bar at the median.
 
     rows: those of one environment and over 100 episodes from `read_study`.
     """

@@ -1,4 +1,4 @@
-"""V-MPO's diagnostics, its luck, and its relatives."""
+"""V-MPO's diagnostics, its taste for luck, and its relatives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STYLES = ("-", "--", ":", "-.")
 
 
 def plot_vmpo_diagnostics(axes: Any, history: Any, config: Any) -> None:
-    """Eight axes [4, 2]: what one looks at while V-MPO trains, with the bound beside each realized divergence."""
+    """Eight figures to look at while V-MPO trains, on axes [4, 2]; each realized divergence with its bound."""
     bounds = {"kl/mean": config.eps_mean, "kl/std": config.eps_std, "kl/psi_kept": config.eps_eta}
     panels = (
         ("kl/mean", r"$\mathrm{KL}^\mu$ (nats)", r"realized"),

@@ -1,4 +1,4 @@
-"""MPO's M-step: how a policy collapses, the bounds that keep it wide, and the prices that keep the bounds."""
+"""MPO's M-step: how a policy collapses, the bounds that keep it wide, and the multipliers that keep the bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RULES = ("coupled", "new std", "decoupled")
 
 
 def plot_collapse(axes: Sequence[Axes], runs: Mapping[str, Mapping[str, Tensor]]) -> None:
-    """Std of a policy after each fit, [iterations, runs]: a panel a way to fit; for each N median and 10 to 90%."""
+    """Std of a policy after each fit, [iterations, runs]: a panel per way to fit; for each N median and 10 to 90%."""
     for ax, (title, lines) in zip(axes, runs.items(), strict=True):
         for (name, std), style in zip(lines.items(), ("-", "--", ":", "-."), strict=False):
             low, middle, high = std.quantile(torch.tensor([0.1, 0.5, 0.9], dtype=std.dtype), 1).clamp(min=1e-12)
@@ -134,7 +134,7 @@ def decoupled_kl_optimum(
 def plot_decoupled_kl(
     ax: Axes, *, rule: str, std_fit: float, mean_fit: float = 0.6, eps_mean: float = 0.05, eps_std: float = 0.005
 ) -> None:
-    """Which policies a bound allows around N(0, 1), and the one that fits the weights best; see the function above."""
+    """The policies that a bound allows around N(0, 1), and the best of them, `decoupled_kl_optimum`."""
     point, grid = decoupled_kl_optimum(rule, mean_fit, std_fit, eps_mean, eps_std)
     lowest = float(grid["loss"].min())
     ax.contour(
@@ -142,7 +142,7 @@ def plot_decoupled_kl(
         colors=GRAY, linewidths=0.8, linestyles="solid",
     )  # fmt: skip
     ax.contourf(grid["mean"], grid["std"], grid["allowed"].double(), [0.5, 1.5], colors=[BLUE], alpha=0.25)
-    # How far the mean may move when its part has the old std, to compare every rule with.
+    # How far the mean may move where the old std is in its part of the KL: a line to compare every rule with.
     reach = math.sqrt(2.0 * eps_mean)
     for side in (-reach, reach):
         ax.axvline(side, color=GREEN, linewidth=1.0, linestyle=":")

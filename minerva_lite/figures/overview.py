@@ -1,4 +1,4 @@
-"""Pictures of the whole: who comes from whom."""
+"""Pictures of the whole book: which algorithm comes from which."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DESCENT = (
 
 
 def plot_family(ax: Axes) -> None:
-    """The family tree of the book's algorithms: a box each, an arrow for what was added, dotted for an estimator."""
+    """The family tree of the book's algorithms: boxes, arrows for what was added, dotted ones for estimators."""
     place = {name: (3.3 * column, 1.25 * row) for name, (column, row, _, _) in FAMILY.items()}
     boxes = {}
     for name, (_, _, text, color) in FAMILY.items():

@@ -15,7 +15,7 @@ from .style import BLUE, GRAY, GREEN, ORANGE, RED
 def plot_clip_objective(ax: Axes, *, advantage: float, clip_eps: float, max_ratio: float = 2.0) -> None:
     """PPO's clipped objective of one sample against its ratio; shaded: where its gradient is zero.
 
-    The gradient is autograd's, so the shading is a fact about the code and not about the picture.
+    The shading comes from autograd's gradient, so it shows what the code does.
     """
     log_ratio = torch.linspace(0.02, max_ratio, 397, dtype=torch.float64).log().requires_grad_()
     advantages = torch.full_like(log_ratio, advantage)
@@ -54,7 +54,7 @@ def plot_clip_objective(ax: Axes, *, advantage: float, clip_eps: float, max_rati
 
 
 def plot_promise(ax: Axes, kl: Tensor, kept: Tensor) -> None:
-    """Share of the surrogate's promise that the return kept, [N], against the KL of the step, [N], nats."""
+    """The return's gain over the surrogate's, [N], against the KL of the step, [N], nats."""
     ax.semilogx(kl, kept, "o", color=BLUE, alpha=0.35, markersize=3.5, markeredgewidth=0, rasterized=True)
     ax.axhline(1.0, color="black", linewidth=1.0)
     ax.axhline(0.0, color=RED, linestyle="--", linewidth=1.0)
@@ -63,7 +63,7 @@ def plot_promise(ax: Axes, kl: Tensor, kept: Tensor) -> None:
 
 
 def plot_drift(axes: Sequence[Axes], traces: Mapping[str, Tensor], clip_eps: float) -> None:
-    """Largest ratio, KL and share of paid samples over gradient steps: a [3, N] trace a run, on three axes."""
+    """Largest ratio, KL and share of samples with a gradient over gradient steps, on three axes: [3, N] per run."""
     for (name, trace), style in zip(traces.items(), ("-", "--", ":"), strict=False):
         for ax, figure in zip(axes, trace, strict=True):
             ax.plot(figure, style, label=name)

@@ -1,4 +1,4 @@
-"""V-MPO's weights: who is kept, how states are reweighted, and the slope of the temperature's dual."""
+"""V-MPO's weights: which samples are kept, how states are reweighted, and the slope of the temperature's dual."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def top_k_example(top_k_frac: float, eta: float) -> dict[str, Tensor]:
 
 
 def plot_top_k(ax: Axes, *, top_k_frac: float, eta: float) -> None:
-    """Weight of each of 32 samples, in equal shares of the batch, against its advantage; those not kept at the foot.
+    """Weight of each of 32 samples, as a multiple of 1 / 32, against its advantage; samples not kept stand at the foot.
 
     On the logarithmic axis the kept ones lie on a line of slope 1 / eta.
     """

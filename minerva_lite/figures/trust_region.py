@@ -50,7 +50,7 @@ def plot_minorizer(
 
 
 def plot_bounds(ax: Axes, pairs: Mapping[str, Tensor]) -> None:
-    """True error of the surrogate against its bound, log-log: a dot a random world, [N, 2] for each bound.
+    """True error of the surrogate against its bound, log-log: a dot per random world, [N, 2] for each bound.
 
     A dot above the line would break its bound.
     """
@@ -168,7 +168,7 @@ def plot_conjugate_gradient(ax: Axes, *, condition: float, steps: int) -> None:
 
 
 def plot_reparametrization(axes: Sequence[Axes], paths: Mapping[str, Mapping[str, Tensor]]) -> None:
-    """Paths [N, 2] of (mean, std) of a Gaussian policy: a panel a method, a line a parametrization it was run in."""
+    """Paths [N, 2] of (mean, std) of a Gaussian policy: a panel per method, a line per parametrization."""
     for ax, (method, lines) in zip(axes, paths.items(), strict=True):
         for (name, path), style in zip(lines.items(), ("-", "--", ":"), strict=False):
             ax.plot(path[:, 0], path[:, 1], style, label=f"in {name}", linewidth=2.6 if style == "-" else 2.0)
@@ -182,12 +182,12 @@ def plot_cg_error(ax: Axes, errors: Mapping[str, Tensor]) -> None:
     for (name, error), style in zip(errors.items(), ("o-", "s--", "^:", "v-."), strict=False):
         ax.semilogy(range(len(error)), error, style, markersize=4, label=name)
     ax.set(xlabel="iterations", ylabel=r"error $\Vert x_k - x \Vert / \Vert x \Vert$")
-    # The free place: below the curves that fall slowly, to the right of the one that falls at once.
+    # This place is free: below the curves that fall slowly, to the right of the one that falls at once.
     ax.legend(loc="center", bbox_to_anchor=(0.45, 0.28))
 
 
 def plot_kl_kept(ax: Axes, kl: Sequence[Tensor], names: Sequence[str], kl_bound: float | Tensor) -> None:
-    """Realized KL of each update over its bound (one number, or one an update), one line a run."""
+    """Realized KL of each update over its bound (one number, or one per update), a line per run."""
     for values, name, style in zip(kl, names, ("-", "--", ":"), strict=False):
         ax.plot(values / kl_bound, style, label=name, linewidth=1.4)
     ax.axhline(1.0, color="black", linewidth=1.0)

@@ -23,7 +23,7 @@ def plot_contraction(ax: Axes, errors: Mapping[float, Tensor]) -> None:
 
 
 def plot_grid_world(ax: Axes, cells: Tensor, title: str, *, policy: Tensor | None = None) -> None:
-    """One number a cell, [height, width], with the most likely of the moves up, right, down, left in each."""
+    """One number per cell, [height, width], and in each the most likely of the moves up, right, down, left."""
     height, width = cells.shape
     ax.imshow(cells, cmap="Blues", vmin=float(cells.min()), vmax=float(cells.max()) * 1.6)
     for row in range(height):
@@ -68,7 +68,7 @@ def plot_value_error(ax: Axes, errors: Mapping[str, Tensor]) -> None:
 def plot_time_limit(
     ax: Axes, limits: Sequence[int], curves: Mapping[str, Sequence[float]], truth: Sequence[float]
 ) -> None:
-    """Value of the start learned with each limit as the end of the world, and the true one, for two policies."""
+    """Value of the start for two policies: as learned if each time limit counts as termination, and the true one."""
     for (name, learned), true, color in zip(curves.items(), truth, (RED, BLUE), strict=True):
         ax.loglog(limits, learned, color=color, label=f"{name}, limit taken for an end")
         ax.axhline(float(true), color=color, linestyle="--", linewidth=1.2, label=f"{name}, true value")

@@ -31,7 +31,7 @@ MAX_FRAMES = 24
 
 
 class FramesFigure(widgets.VBox):
-    """Controls above a picture; `frames` says how many pictures. Shown as a still where no widget can be."""
+    """Controls above a picture; `frames` is the number of pictures. Without widgets a reader sees one still picture."""
 
     def __init__(self, children, *, alt: str, still: bytes, frames: int):
         super().__init__(children, _dom_classes=("frames-figure",))
@@ -47,9 +47,9 @@ class FramesFigure(widgets.VBox):
 
 
 def few_colors(picture: Image.Image) -> Image.Image:
-    """Reduced to 63 colors; what is written afterwards loses no more.
+    """The picture in 63 colors; the format that it is stored in loses no more.
 
-    A third of the size, letters stay sharp, and the book's own colors stay what they are.
+    That is a third of the size. Letters stay sharp, and the book's own colors stay exact.
     """
     own = [bytes.fromhex(color[1:]) for color in (BLUE, ORANGE, GREEN, RED, GRAY, "#FFFFFF", "#000000")]
     few = picture.quantize(56, dither=Image.Dither.NONE)
@@ -110,7 +110,7 @@ def frames_figure(
     wide = widgets.Layout(width="100%", max_width="45em")
 
     def nest(names: list[str], values: dict) -> widgets.Widget:
-        """A stack per grid, each inside the one before; the innermost holds the pictures."""
+        """One stack per grid, each inside the one before; the innermost holds the pictures."""
         if not names:
             return picture(values)
         name, rest = names[0], names[1:]

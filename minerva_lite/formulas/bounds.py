@@ -16,8 +16,8 @@ from ..checks import require_non_negative, require_same_shape, require_unit_inte
 def total_variation(policy_old: Tensor, policy: Tensor) -> Tensor:
     r"""Total variation between the rows of two tensors of probabilities, [..., A] each: [...], in [0, 1].
 
-    Half the sum of the absolute differences over the actions: the largest difference in the probability of a *set* of
-    actions, not of one.
+    It is half the sum of the absolute differences over the actions, and this is the largest difference in the
+    probability of any *set* of actions, not of one action.
 
     Book: eq. trpo-tv. Raises ValueError: shapes differ.
     """
@@ -30,8 +30,9 @@ def cpi_bound(max_expected_advantage: float, mixture: float, gamma: float, *, sh
     r"""Conservative policy iteration: the bound for the mixture (1 - alpha) old + alpha other. Return units.
 
     max_expected_advantage: max_s |E_{a ~ other} A^old(s, a)|, of the policy that is mixed in. mixture: alpha, in
-    [0, 1]. gamma: below 1. sharp: keep the horizon until the other policy first acts in one of the two
-    denominators; there is a world for which the bound is then an equality.
+    [0, 1]. gamma: below 1. sharp: in one of the two
+    denominators use the expected time until the other policy first acts instead of the whole horizon; there is a world
+    for which the bound is then an equality.
 
     Source: Kakade & Langford 2002. Book: eq. trpo-cpi.
     Raises ValueError: a number outside its range.
@@ -61,8 +62,8 @@ def penalty_constant(max_advantage: float, gamma: float) -> float:
 def tv_bound(max_advantage: float, max_tv: float, gamma: float, *, sharp: bool = False) -> float:
     r"""The bound for any two policies by the largest total variation over states, in [0, 1]. Return units.
 
-    sharp: keep the horizon until the policies part in one of the two denominators; there is a world for which the
-    bound is then an equality. Other arguments as in `penalty_constant`.
+    sharp: in one of the two denominators use the expected time until the policies first act differently instead of the
+    whole horizon; there is a world for which the bound is then an equality. Other arguments as in `penalty_constant`.
 
     Source: Schulman et al. 2015, arXiv:1502.05477, theorem 1 (its plain form). Book: eq. trpo-tv-bound.
     Raises ValueError: a number outside its range.

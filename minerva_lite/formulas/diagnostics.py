@@ -1,4 +1,4 @@
-"""What a practitioner reads while an agent trains."""
+"""Figures to read while an agent trains."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..checks import require_same_shape
 def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
     r"""Share of the returns' variance that the values account for: scalar, at most 1, detached.
 
-    1 is perfect, 0 no better than a constant, below 0 worse than a constant. NaN where the returns do not vary.
-    Blind to a constant bias of V: read it beside the value loss.
+    1 is perfect, 0 is no better than a constant, below 0 is worse than one; NaN where the returns do not vary. It does
+    not show a constant bias of V, so read it beside the value loss.
     Raises ValueError: shapes differ.
     """
     require_same_shape(value=value, returns=returns)
@@ -25,7 +25,7 @@ def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
 
 
 def effective_sample_size(weights: Tensor) -> Tensor:
-    r"""How many equally weighted samples would vary as little: weights [N, ...] to [...], between 1 and N, detached.
+    r"""The number of equally weighted samples whose mean would be as exact: [N, ...] to [...], from 1 to N, detached.
 
     weights: not negative; they need not sum to 1. NaN where all are 0.
     Source: Kong 1992, "A note on importance sampling using standardized weights".

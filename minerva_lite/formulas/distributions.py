@@ -49,11 +49,11 @@ def gaussian_kl(mean_old: Tensor, std_old: Tensor, mean: Tensor, std: Tensor) ->
 
 
 def gaussian_kl_mean_std(mean_old: Tensor, std_old: Tensor, mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor]:
-    r"""What a step of the mean alone, and one of the standard deviation alone, cost: two [..., D], nats.
+    r"""The KL of moving the mean alone, and the KL of moving the standard deviation alone: two [..., D], nats.
 
     The first is KL(old || N(mean, std_old^2)), the second KL(old || N(mean_old, std^2)). Their sum is KL(old || new)
-    only where mean or std is unchanged: the exact split has the new std in its mean part, so inflating it would relax
-    the bound on the mean.
+    only where the mean or the std is unchanged. The exact split is not used, because its mean part is divided by the
+    new std: a policy that becomes wider would loosen the bound on its mean.
 
     Source: Abdolmaleki et al. 2018, arXiv:1812.02256. Book: eq. mpo-kl-parts. Raises ValueError: shapes differ.
     """
@@ -72,7 +72,7 @@ def gaussian_kl_mean_std(mean_old: Tensor, std_old: Tensor, mean: Tensor, std: T
 def gaussian_sample(
     mean: Tensor, std: Tensor, generator: Generator | None = None, noise: Tensor | None = None
 ) -> Tensor:
-    r"""One draw from N(mean, std^2), [..., D], detached; the standard normal noise is `generator`'s, or given."""
+    r"""One draw from N(mean, std^2), [..., D], detached. The standard normal noise is `generator`'s, or given."""
     if noise is None:
         noise = torch.randn(mean.shape, generator=generator, dtype=mean.dtype, device=mean.device)
     # LaTeX: a_i = \mu_i + \sigma_i \xi_i
@@ -83,7 +83,8 @@ def gaussian_sample(
 def squashed_log_prob(pre_squash: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     r"""Log-density of a = tanh(u) where u ~ N(mean, std^2), from the stored u [..., D]: [...], nats.
 
-    Taken from u itself: an inverse tanh loses everything past |u| = 9 in float32. Exact for |u| up to 300.
+    It is computed from u and not from a, because in float32 an inverse tanh loses everything past |u| = 9. It is exact
+    for |u| up to 300.
 
     Source: change of variables; Haarnoja et al. 2018, arXiv:1801.01290, appendix C.
     Raises ValueError: shapes differ.
@@ -135,7 +136,8 @@ def categorical_sample(logits: Tensor, generator: Generator | None = None, noise
     """
     if noise is None:
         noise = torch.rand(logits.shape, generator=generator, dtype=logits.dtype, device=logits.device)
-    # An exponential over its rate is smallest with the softmax's probabilities: Gumbel-max as a race.
+    # The action whose exponential draw divided by exp(logit) is smallest has the softmax's probability: this is the
+    # Gumbel-max trick, written with exponentials.
     # LaTeX: \xi_j = -\log(1 - u_j)
     exponential = -torch.log1p(-noise)
     # LaTeX: a = \operatorname{argmax}_j \left[ \ell_j - \log \xi_j \right]
@@ -154,7 +156,7 @@ def kl_estimates(log_ratio: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     k1 = -log_ratio
     # LaTeX: k_2 = \tfrac{1}{2} (\log \rho_t)^2
     k2 = 0.5 * log_ratio * log_ratio
-    # expm1 keeps all digits where the policies are close, which is where the estimate is read.
+    # expm1 keeps all digits where the policies are close, and there the estimate is used most.
     # LaTeX: k_3 = \exp(\log \rho_t) - 1 - \log \rho_t
     k3 = torch.expm1(log_ratio) - log_ratio
     return k1, k2, k3

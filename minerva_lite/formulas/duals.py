@@ -1,6 +1,7 @@
 """E-steps and Lagrange multipliers of MPO and V-MPO.
 
-A multiplier is a value: its raw parameter is a softplus input that the agent holds, steps and passes in.
+Functions take a multiplier by its value. The agent holds its raw parameter, the input of a softplus, and an optimizer
+moves that.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from torch import Tensor
 
 from ..checks import can_ask, require_bool, require_one_of, require_positive, require_same_shape, require_shape
 
-FLOOR = 1e-8  # added to the softplus: with RAW_MIN no multiplier is below 2.5e-8
-RAW_MIN = -18.0  # softplus(-18) = 1.5e-8: below it the slope is so small that a multiplier would never come back
+FLOOR = 1e-8  # added to the softplus; with RAW_MIN it keeps every multiplier at 2.5e-8 or above
+RAW_MIN = -18.0  # softplus(-18) = 1.5e-8; below it the slope is too small for an optimizer to come back
 
 
 def positive(raw: Tensor) -> Tensor:
-    r"""The multiplier of a raw parameter: above 0, same shape, differentiable."""
+    r"""The multiplier that belongs to a raw parameter: above 0, same shape, differentiable."""
     # LaTeX: \eta = \operatorname{softplus}(\tilde{\eta}) + 10^{-8}
     return F.softplus(raw) + FLOOR
 
 
 def raw_of(value: float) -> float:
-    r"""The raw parameter at which a multiplier starts at `value`: the inverse of `positive`.
+    r"""The raw parameter whose multiplier is `value`: the inverse of `positive`.
 
     Raises ValueError: the value is not above 1e-8, or so small that its raw parameter lies below -18.
     """
@@ -39,9 +40,9 @@ def raw_of(value: float) -> float:
 
 @torch.no_grad()
 def project_raw(raw: Tensor) -> None:
-    """Move a raw parameter, in place, back to at least -18: after the optimizer's step, never inside the graph.
+    """Raise a raw parameter below -18 to -18, in place. Call it after the optimizer's step, never inside the graph.
 
-    A maximum inside the graph has no gradient below its threshold, so a multiplier that fell there would stay.
+    Inside the graph a maximum has no gradient below its threshold, so a multiplier that fell below would stay there.
     """
     # LaTeX: \tilde{\eta}' = \max(\tilde{\eta}, -18)
     projected = raw.clamp(min=RAW_MIN)
@@ -98,11 +99,12 @@ def weights_kl(weights: Tensor, log_prior: Tensor) -> Tensor:
 
 
 def multiplier_loss(alpha: Tensor, kl: Tensor, bound: float) -> Tensor:
-    r"""Loss of a multiplier, or of one each dimension: scalar, differentiable in alpha alone.
+    r"""Loss of one multiplier, or of one per dimension: scalar, differentiable in alpha alone.
 
-    Its slope is bound - KL: minimizing raises the price of a constraint that is broken and lowers that of a slack one.
+    Its slope is bound - KL. So minimizing it raises the multiplier of a constraint that is broken, and lowers that of
+    one that holds with room to spare.
 
-    alpha and kl: [...], one KL a multiplier, nats. bound: nats, above 0.
+    alpha and kl: [...], one KL per multiplier, nats. bound: nats, above 0.
 
     Source: Abdolmaleki et al. 2018, arXiv:1812.02256. Book: eq. mpo-multiplier.
     Raises ValueError: shapes differ or the bound is not above 0.
@@ -114,9 +116,9 @@ def multiplier_loss(alpha: Tensor, kl: Tensor, bound: float) -> Tensor:
 
 
 def kl_price(alpha: Tensor, kl: Tensor) -> Tensor:
-    r"""What a KL costs the policy at its multiplier's present value: scalar, differentiable in the KL alone.
+    r"""The term by which a KL enters the policy's loss: multiplier times KL, scalar, differentiable in the KL alone.
 
-    alpha and kl: [...], as in `multiplier_loss`, which moves the multiplier.
+    alpha and kl: [...], as in `multiplier_loss`, which is the loss that moves the multiplier.
     Raises ValueError: shapes differ.
     """
     require_same_shape(kl=kl, alpha=alpha)
@@ -125,12 +127,12 @@ def kl_price(alpha: Tensor, kl: Tensor) -> Tensor:
 
 
 def top_k_mask(advantage: Tensor, eligible: Tensor, top_k_frac: float) -> Tensor:
-    r"""The k = floor(kappa * n) best of the n eligible samples: bool [n_all], exactly k true, ties to the lower index.
+    r"""The k = floor(kappa * n) best of n eligible samples: bool [n_all], exactly k true, ties to the lower index.
 
     advantage: [n_all]. eligible: [n_all] bool. top_k_frac: kappa in (0, 1].
 
     Source: Song et al. 2019, arXiv:1909.12238, section 3.2 (top half). Book: eq. vmpo-top-k.
-    Raises ValueError: shapes differ, `eligible` is not bool, kappa outside (0, 1], or nobody would be selected.
+    Raises ValueError: shapes differ, `eligible` is not bool, kappa outside (0, 1], or no sample would be kept.
     """
     require_shape((None,), advantage=advantage)
     require_same_shape(advantage=advantage, eligible=eligible)
@@ -139,14 +141,16 @@ def top_k_mask(advantage: Tensor, eligible: Tensor, top_k_frac: float) -> Tensor
         raise ValueError(f"top_k_frac: wanted a number in (0, 1]; got {top_k_frac}")
     # LaTeX: n = \sum_t e_t
     count = eligible.sum()
-    # 1e-9: 0.29 * 100 is 28.999999999999996 in floating point, and 29 samples are meant.
+    # The 1e-9 is there because 0.29 * 100 is 28.999999999999996 in floating point, and 29 samples are meant.
     # LaTeX: k = \left\lfloor \kappa n + 10^{-9} \right\rfloor
     k = (top_k_frac * count.double() + 1e-9).floor()
     if can_ask(k) and k < 1:
-        raise ValueError(f"top_k_frac: wanted one that selects somebody; {top_k_frac} of {count} eligible is nobody")
+        raise ValueError(
+            f"top_k_frac: wanted one that keeps at least one sample; {top_k_frac} of {count} eligible samples is none"
+        )
     order = advantage.masked_fill(~eligible, -torch.inf).sort(descending=True, stable=True).indices
     rank = torch.arange(len(order), device=order.device)
-    # An eligible sample of advantage -inf would tie with those that are not: the agent refuses it at the door.
+    # An eligible sample with advantage -inf would tie with the ineligible ones; the agent refuses such a batch before.
     # LaTeX: m_t = \mathbf{1}\left[ t \in \mathrm{top}_k(A_t + \log e_t) \right]
     return torch.empty_like(eligible).scatter(0, order, rank < k)
 
@@ -158,7 +162,7 @@ def vmpo_weights(advantage: Tensor, mask: Tensor, log_importance: Tensor, eta: T
     eta: scalar temperature, advantage units, above 0.
 
     Source: Song et al. 2019, arXiv:1909.12238. Book: eq. vmpo-weights.
-    Raises ValueError: shapes differ, the mask is not bool or keeps nobody.
+    Raises ValueError: shapes differ, the mask is not bool, or it keeps no sample.
     """
     with torch.no_grad():
         logits, _ = _kept_logits(advantage, mask, log_importance, eta)
@@ -171,13 +175,15 @@ def vmpo_temperature_loss(
 ) -> Tensor:
     r"""V-MPO's dual of the E-step, to be minimized over eta: scalar, advantage units, differentiable in eta.
 
-    Its slope is eps_eta - KL(psi || w over its sum), both over the kept samples; normalizer "count" adds the log of
-    the mean w of the kept to it. Arguments as in `vmpo_weights`; eps_eta: nats, above 0. normalizer: what the log-sum
-    is measured against, "weights" (log of the sum of w over the kept) or "count" (log k, as the paper prints it; the
-    same when all w are 1, and unbounded below once the mean w of the kept is under exp(-eps_eta)).
+    Its slope is eps_eta - KL(psi || w / sum of w), both over the kept samples. Arguments as in `vmpo_weights`; eps_eta:
+    nats, above 0. normalizer: what is subtracted from the log-sum. "weights" subtracts the log of the sum of w over the
+    kept samples. "count" subtracts log k, as the paper prints it; this adds the log of the mean w of the kept samples
+    to the slope. Both are the same when every w is 1. With "count" the loss is unbounded below as soon as the mean w
+    of the kept samples is under exp(-eps_eta).
 
     Source: Song et al. 2019, arXiv:1909.12238. Book: eq. vmpo-dual.
-    Raises ValueError: shapes differ, the mask is not bool or keeps nobody, an unknown normalizer, eps_eta not above 0.
+    Raises ValueError: shapes differ, the mask is not bool or keeps no sample, an unknown normalizer, or eps_eta is not
+    above 0.
     """
     require_positive(eps_eta=eps_eta)
     require_one_of(("weights", "count"), normalizer=normalizer)
@@ -199,10 +205,11 @@ def _kept_logits(advantage: Tensor, mask: Tensor, log_importance: Tensor, eta: T
     if can_ask(mask) and not bool(mask.any()):
         raise ValueError("mask: wanted at least one sample kept; got none")
     advantage, log_importance = advantage.detach(), log_importance.detach()
-    # The maximum over the kept: one unkept sample far above them would underflow every weight that counts.
+    # The maximum is taken over the kept samples only: a sample far above them that is not kept would make the
+    # exponentials of all kept ones underflow.
     # LaTeX: c = \max_t \left[ A_t + \log m_t \right]
     best = advantage.masked_fill(~mask, -torch.inf).max()
-    # Filled before the division: an infinity there would turn the gradient of eta into NaN.
+    # The fill comes before the division, because an infinity divided by eta would turn the gradient of eta into NaN.
     scaled = (advantage - best).masked_fill(~mask, 0.0) / eta
     # LaTeX: \ell_t = \frac{A_t - c}{\eta} + \log w_t + \log m_t
     logits = (scaled + log_importance).masked_fill(~mask, -torch.inf)
@@ -210,5 +217,5 @@ def _kept_logits(advantage: Tensor, mask: Tensor, log_importance: Tensor, eta: T
 
 
 def _times(weights: Tensor, log_prior: Tensor) -> Tensor:
-    """weights * log_prior, with 0 where the weight is 0 even if the prior is too."""
+    """weights * log_prior; 0 where the weight is 0, even if the prior is 0 there and its logarithm -inf."""
     return (weights * log_prior).masked_fill(weights == 0, 0.0)

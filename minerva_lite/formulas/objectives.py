@@ -1,4 +1,4 @@
-"""Scalar losses and the per-sample terms they average. A loss is minimized; an objective is maximized."""
+"""Scalar losses, and the terms of single samples that they average. A loss is minimized, an objective maximized."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..checks import require_positive, require_same_shape
 
 
 def policy_gradient_loss(log_prob: Tensor, advantage: Tensor) -> Tensor:
-    r"""Scalar whose gradient is minus the sampled policy gradient. Both [...]; `advantage` is taken as given.
+    r"""Scalar whose gradient is minus the sampled policy gradient. Both [...]; no gradient enters `advantage`.
 
     Source: Williams 1992. Book: eq. ac-policy-loss. Raises ValueError: shapes differ.
     """
@@ -21,7 +21,7 @@ def policy_gradient_loss(log_prob: Tensor, advantage: Tensor) -> Tensor:
 def importance_surrogate(log_ratio: Tensor, advantage: Tensor) -> Tensor:
     r"""TRPO's surrogate by importance sampling, to be maximized: scalar, advantage units.
 
-    log_ratio: log pi_theta - log pi_b at a_t, [...], nats, attached to theta. advantage: [...], taken as given.
+    log_ratio: log pi_theta - log pi_b at a_t, [...], nats, attached to theta. advantage: [...]; no gradient enters it.
 
     Source: Schulman et al. 2015, arXiv:1502.05477, eq. 14. Book: eq. trpo-surrogate. Raises ValueError: shapes differ.
     """
@@ -34,7 +34,7 @@ def vine_surrogate(log_ratio: Tensor, advantage: Tensor) -> Tensor:
     r"""Vine sampling's self-normalized surrogate, to be maximized: scalar, advantage units.
 
     log_ratio: log pi_theta - log q of the K actions tried in each of N states, [N, K], nats; for an enumerated
-    action set log q is 0. advantage: [N, K], taken as given; a constant taken off a state's row changes no gradient.
+    action set log q is 0. advantage: [N, K]; no gradient enters it, and a constant added to a state's row changes none.
 
     Source: Schulman et al. 2015, arXiv:1502.05477, section 5.2. Book: eq. vine-surrogate.
     Raises ValueError: shapes differ.
@@ -79,7 +79,7 @@ def ppo_clip_loss(log_ratio: Tensor, advantage: Tensor, clip_eps: float) -> Tens
 def ppo_clip_fraction(log_ratio: Tensor, clip_eps: float) -> Tensor:
     r"""Fraction of samples whose ratio lies outside [1 - eps, 1 + eps]: scalar in [0, 1], detached.
 
-    Not every one of them has a zero gradient: clipping acts on one side only, the side the advantage favors.
+    Not every one of them has a zero gradient, because clipping acts only on the side that the advantage favors.
     Raises ValueError: clip_eps is not above 0.
     """
     require_positive(clip_eps=clip_eps)
@@ -118,7 +118,7 @@ def adapt_kl_penalty(kl_penalty: float, kl: float, kl_target: float) -> float:
 def weighted_nll(log_prob: Tensor, weights: Tensor) -> Tensor:
     r"""Negative log-likelihood of weighted samples: scalar, nats. Minimizing it is the M-step of MPO and V-MPO.
 
-    log_prob, weights: [N, B] (or [N] for one set of samples); the weights of each column are taken as given.
+    log_prob, weights: [N, B] (or [N] for one set of samples); no gradient enters the weights.
 
     Source: Abdolmaleki et al. 2018, arXiv:1806.06920, section 3.3. Book: eq. mpo-mstep.
     Raises ValueError: shapes differ.
@@ -139,10 +139,10 @@ def value_loss(value: Tensor, value_target: Tensor) -> Tensor:
 
 
 def clipped_value_loss(value: Tensor, value_old: Tensor, value_target: Tensor, clip_range: float) -> Tensor:
-    r"""Value loss that lets V(s_t) rest once it has moved more than `clip_range` toward its target: scalar.
+    r"""Value loss without a gradient for a V(s_t) that has moved more than `clip_range` toward its target: scalar.
 
-    The gradient vanishes where V is nearer to its target than V clipped to the range, and not where V has moved away
-    from it. All [...]; clip_range is in return units, so a good one depends on the reward's scale.
+    Where V has moved that far away from its target, the gradient remains. All [...]; clip_range is in return units, so
+    a good one depends on the scale of the rewards.
 
     Source: the PPO2 code of OpenAI baselines; not in the paper. Book: eq. value-clip.
     Raises ValueError: shapes differ or clip_range is not above 0.
@@ -160,7 +160,7 @@ def clipped_value_loss(value: Tensor, value_old: Tensor, value_target: Tensor, c
 def normalize_advantage(advantage: Tensor, eps: float = 1e-8) -> Tensor:
     r"""Advantages shifted to mean 0 and scaled to population standard deviation 1: [...], no unit.
 
-    Raises ValueError: fewer than two advantages, whose spread says nothing.
+    Raises ValueError: fewer than two advantages, which have no spread.
     """
     if advantage.numel() < 2:
         raise ValueError(f"advantage: wanted at least 2 entries to normalize; got {advantage.numel()}")

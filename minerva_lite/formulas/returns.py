@@ -16,9 +16,9 @@ def discounted_returns(
     *,
     gamma: float,
 ) -> Tensor:  # [T, B]  G_t, return units, detached
-    r"""Reward-to-go, bootstrapped where the data end but the episode does not.
+    r"""Discounted sum of the rewards to come, bootstrapped where the data end and the episode does not.
 
-    Equal to `value + gae(..., lam=1)`, whatever the value function is.
+    It equals `value + gae(..., lam=1)` for every value function.
 
     Source: Sutton & Barto 2018, the n-step return. Book: eq. ac-returns.
     Raises ValueError: shapes differ, a flag is not bool, or gamma lies outside [0, 1].
@@ -74,11 +74,11 @@ def gae(
 
 
 def leave_one_out_baseline(returns: Tensor, mask: Tensor) -> Tensor:
-    r"""For each environment the mean return-to-go of the *others* that are still running: [T, B], detached.
+    r"""For each environment the mean return of the *other* environments that are still running: [T, B], detached.
 
-    returns: [T, B]. mask: [T, B] bool, true where an environment is in its first episode. Where no other runs the
-    baseline is 0. A row's own return is left out, so the baseline does not depend on its action, and the gradient
-    stays unbiased.
+    returns: [T, B]. mask: [T, B] bool, true while an environment is in its first episode. The baseline is 0 where no
+    other environment is running. It leaves out the row's own return, so it does not depend on the row's action, and
+    the gradient stays unbiased.
 
     Source: Kool et al. 2019, "Buy 4 REINFORCE samples, get a baseline for free!". Book: eq. loo-baseline.
     Raises ValueError: shapes differ or the mask is not bool.
@@ -105,10 +105,10 @@ def retrace_targets(
     gamma: float,
     lam: float = 1.0,
 ) -> Tensor:  # [T, B]  return units, detached
-    r"""Retrace(lambda) targets for Q: any behavior policy, and traces that never exceed 1.
+    r"""Retrace(lambda) targets for Q. The behavior policy may be any; the traces never exceed 1.
 
-    With lam = 0 this is one-step expected SARSA. The first ratio of a sequence is never used: the correction of
-    step t starts with the ratio of step t + 1, for a_t itself is given.
+    With lam = 0 this is one-step expected SARSA. The first ratio of a sequence is never used: the action a_t is given,
+    so the correction of step t starts with the ratio of step t + 1.
 
     Source: Munos et al. 2016, arXiv:1606.02647. Book: eq. retrace-recursion.
     Raises ValueError: shapes differ, a flag is not bool, or gamma or lam lies outside [0, 1].

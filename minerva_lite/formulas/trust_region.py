@@ -19,10 +19,11 @@ class CurvatureError(ArithmeticError):
 def conjugate_gradient(
     product: Callable[[Tensor], Tensor], target: Tensor, iterations: int, *, tolerance: float = 1e-10
 ) -> Tensor:
-    r"""Solve M x = b for a symmetric positive definite M, known only by its products: x [n].
+    r"""Solve M x = b for a symmetric positive definite M of which only products are known: x [n].
 
-    product(v) is M v, [n] to [n]. target: b [n]. Exact after n iterations in exact arithmetic; stops earlier once
-    the squared residual is below `tolerance` times that of x = 0. Work: one product an iteration.
+    product(v) is M v, [n] to [n]. target: b [n]. In exact arithmetic the solution is exact after n iterations. The
+    loop stops earlier once the squared residual is below `tolerance` times that of x = 0. Work: one product per
+    iteration.
 
     Source: Hestenes & Stiefel 1952. Book: eq. cg-iteration.
     Raises ValueError: fewer than one iteration, or a negative tolerance. CurvatureError: p^T M p is not above 0.
@@ -76,7 +77,7 @@ def fisher_vector_product(
     require_non_negative(damping=damping)
     # LaTeX: h = g_{\mathrm{KL}}^\top v
     slope = kl_gradient @ vector
-    # The gradient of h is F v. A parameter that the KL does not depend on, such as a clamped log-std, has none.
+    # The gradient of h is F v. It is zero for a parameter that the KL does not depend on, such as a clamped log-std.
     parts = torch.autograd.grad(slope, parameters, retain_graph=True, materialize_grads=True)
     # LaTeX: (F + \omega I) v = F v + \omega v
     return torch.cat([part.reshape(-1) for part in parts]) + damping * vector
@@ -85,9 +86,9 @@ def fisher_vector_product(
 def full_step(gradient: Tensor, direction: Tensor, kl_bound: float) -> Tensor:
     r"""The multiple of `direction` that lies on the ellipsoid (1/2) s^T F s = delta: [n].
 
-    gradient: g [n]. direction: x = F^-1 g [n], for which this is the step of largest gain g^T s; or a truncated x of
-    `conjugate_gradient`, for which x^T F x is g^T x all the same. With damping F stands for F + omega I. kl_bound:
-    delta, nats.
+    gradient: g [n]. direction: x = F^-1 g [n]; then this is the step of largest gain g^T s. A truncated x of
+    `conjugate_gradient` will do too, because x^T F x = g^T x holds for it as well. With damping, F stands for
+    F + omega I. kl_bound: delta, nats.
 
     Source: Schulman et al. 2015, arXiv:1502.05477, appendix C. Book: eq. full-step.
     Raises ValueError: shapes differ or the bound is not above 0. CurvatureError: g^T x is not above 0.
@@ -109,7 +110,7 @@ class LineSearch(NamedTuple):
 
     fraction: float
     trials: int
-    reason: str  # "accepted", "kl" or "surrogate": what the last trial failed
+    reason: str  # "accepted", or the test that the last trial failed: "kl" or "surrogate"
 
 
 def line_search(
@@ -124,7 +125,7 @@ def line_search(
     r"""The largest of the fractions 1, beta, beta^2, … of a step that keeps the bound and gains enough.
 
     evaluate(fraction): gain of the surrogate over the start, and mean KL(old || new) in nats, at that fraction.
-    expected_gain: g^T s of the full step, by which a fraction f expects f times as much.
+    expected_gain: g^T s of the full step; a fraction f of it is expected to gain f times as much.
 
     Source: Schulman et al. 2015, arXiv:1502.05477, appendix C; the acceptance ratio from its code.
     Book: eq. line-search.
@@ -157,9 +158,9 @@ def predicted_gain(gradient: Tensor, step: Tensor) -> Tensor:
 def at_rounding_level(gain: Tensor, advantage: Tensor, kl_bound: float) -> bool:
     r"""Whether the gain a full step promises is what rounding alone could have produced.
 
-    gain: sqrt(2 delta g^T F^-1 g), the predicted gain. advantage: [N]. In exact expectation none exceeds
-    sqrt(2 delta mean A^2), and on a batch that is its scale: a share of a few thousand machine epsilons is noise,
-    which the scaling to the bound would blow up to a full step. Book: eq. rounding-level.
+    gain: sqrt(2 delta g^T F^-1 g), the predicted gain. advantage: [N]. In exact expectation no gain exceeds
+    sqrt(2 delta mean A^2), so this is the scale of a gain. One of a few thousand machine epsilons of it is noise, and
+    the scaling to the bound would turn that noise into a full step. Book: eq. rounding-level.
     """
     # LaTeX: g_{\mathrm{max}} = \sqrt{2 \delta_{\mathrm{KL}} \operatorname{mean}_t A_t^2}
     most = math.sqrt(2.0 * kl_bound) * advantage.square().mean().sqrt()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import secrets
@@ -17,23 +18,39 @@ from ..agents import AGENTS
 from ..agents.base import pick_device
 from ..worlds.spec import EnvSpec
 
-FORMAT = 2  # 1 had no training
+FORMAT = 3  # 1 had no training; 1 and 2 are of version 0.1, whose settings and networks differ from these
 
 
 def save(agent: Any, path: str | Path, training: dict[str, Any] | None = None) -> None:
     """Write everything that training changes, normalizer and generator included, and the settings.
 
     training: where a run stands, as `train` tells it. A crash never leaves half a checkpoint.
-    Raises OSError: there is no room for it; the file that stood there is untouched.
+    Raises OSError: there is no room for it. FloatingPointError: a number that training changes is NaN or infinite.
+    In both cases the file that stood there is untouched.
     """
+    learned = agent.state_dict()
+    _require_finite({part: value for part, value in learned.items() if part not in ("config", "spec")})
     versions = {"python": platform.python_version(), "torch": str(torch.__version__), "gymnasium": gym.__version__}
-    state = {"format": FORMAT, "agent": agent.name, "versions": versions, "state": agent.state_dict()}
-    state |= {"training": training}
+    state = {"format": FORMAT, "agent": agent.name, "versions": versions, "state": learned, "training": training}
     with replacing(path) as part, part.open("wb") as file:
         try:
             torch.save(state, file)
         except RuntimeError as error:  # what torch makes of a disk that fills up while it writes
             raise OSError(str(error.__context__ or error)) from error
+
+
+def _require_finite(state: Any, where: str = "") -> None:
+    """Raise FloatingPointError naming the first tensor or number of a nested state that is not finite."""
+    if isinstance(state, (dict, list, tuple)):
+        for key, value in state.items() if isinstance(state, dict) else enumerate(state):
+            _require_finite(value, f"{where}.{key}" if where else str(key))
+        return
+    if isinstance(state, torch.Tensor):
+        bad = int((~torch.isfinite(state)).sum())
+    else:
+        bad = int(isinstance(state, float) and not math.isfinite(state))
+    if bad:
+        raise FloatingPointError(f"{where}: wanted finite numbers in a checkpoint; got {bad} that are NaN or infinite")
 
 
 @contextmanager
@@ -65,7 +82,7 @@ def require_place(**paths: str | Path | None) -> None:
 def load(path: str | Path, *, device: str | torch.device = "auto") -> Any:
     """The agent saved at `path`. Reads tensors and plain values only, so a hostile file cannot run code.
 
-    Raises FileNotFoundError, or ValueError: the file is no checkpoint of this package, of a newer format, or does not
+    Raises FileNotFoundError, or ValueError: the file is no checkpoint of this package, of another format, or does not
     fit together; or the device is not here.
     """
     saved, device = read(path), pick_device(device)
@@ -93,7 +110,7 @@ def fitting(path: str | Path, name: str) -> Iterator[None]:
 def read(path: str | Path) -> dict[str, Any]:
     """What a checkpoint holds: tensors and plain values, nothing else is read.
 
-    Raises FileNotFoundError, or ValueError: the file is no checkpoint of this package, or of a newer format.
+    Raises FileNotFoundError, or ValueError: the file is no checkpoint of this package, or of another format.
     """
     path = Path(path)
     try:
@@ -104,6 +121,16 @@ def read(path: str | Path) -> dict[str, Any]:
         raise ValueError(f"path: wanted a checkpoint of minerva_lite; {path.name} cannot be read ({error})") from error
     if not isinstance(saved, dict) or saved.get("agent") not in AGENTS or not isinstance(saved.get("format"), int):
         raise ValueError(f"path: wanted a checkpoint of minerva_lite; {path.name} holds something else")
-    if saved["format"] > FORMAT:
-        raise ValueError(f"path: wanted format {FORMAT} or older; {path.name} has format {saved['format']}")
+    if saved["format"] != FORMAT:
+        raise ValueError(f"path: wanted format {FORMAT}; {path.name} has format {saved['format']}, {_of(saved)}")
     return saved
+
+
+def _of(saved: dict[str, Any]) -> str:
+    """Which version wrote a checkpoint of another format, and what can be done with it."""
+    if saved["format"] > FORMAT:
+        return "of a newer version: update minerva_lite"
+    return (
+        "of minerva_lite 0.1: train again with this version, or evaluate and film it with 0.1; its weights alone are "
+        "in torch.load(path)['state']['modules'], under the names that they had in 0.1"
+    )

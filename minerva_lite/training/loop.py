@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 
 from ..agents.base import give_up
 from ..checks import require_count
+from ..worlds.spec import VectorEnv
 from .checkpoints import fitting, read, require_place, save
 from .evaluation import History, evaluate
 from .gpu import Plain, accelerate, floats
@@ -27,7 +28,7 @@ from .gpu import Plain, accelerate, floats
 
 def train(
     agent: Any,
-    env: Any,
+    env: VectorEnv,
     total_steps: int,
     *,
     eval_every: int | None = None,
@@ -45,13 +46,14 @@ def train(
     once an evaluation's mean reaches it. callback: called with every row of figures.
     checkpoint: a file written after the first update past each multiple of checkpoint_every (None: at every
     evaluation), at the end, and on Ctrl-C, which waits for the update in progress; beside it, under the same name with
-    `.best` before the suffix, the agent of the best evaluation. resume: go on from that file if it exists; with the
-    same agent, environment and arguments the run ends as if it had never stopped, to the bit, where the environment's
-    state can be saved, and with fresh episodes, and a warning, where not.
+    `.best` before the suffix, the agent of the best evaluation, which is one whose mean is finite. resume: go on from
+    that file if it exists; with the same agent, environment and arguments the run ends as if it had never stopped, to
+    the bit, where the environment's state can be saved, and with fresh episodes, and a warning, where not.
     Raises ValueError: total_steps below one rollout, an environment that does not fit the agent, a checkpoint that
     exists without `resume`, or one of another run. OSError: a checkpoint cannot be written. OutOfMemoryError: the
-    device's memory is full. FloatingPointError: three rollouts in a row held a number that is not finite. After the
-    last three the last checkpoint stands.
+    device's memory is full. FloatingPointError: three rollouts in a row held a number that is not finite, or one that
+    is not finite would have gone into a checkpoint, on Ctrl-C and at the end too. After the last three the last
+    checkpoint stands, and its numbers are finite.
     """
     require_count(total_steps=total_steps, eval_episodes=eval_episodes)
     for name, every in (("eval_every", eval_every), ("checkpoint_every", checkpoint_every)):
@@ -85,7 +87,7 @@ def train(
                 history.evaluations.append(row)
                 if callback:
                     callback(row)
-                run.stopped = stop_at is not None and row["eval/mean"] >= stop_at
+                run.stopped = stop_at is not None and stop_at <= row["eval/mean"] < math.inf
             _show(bar, run)
             due = evaluated if checkpoint_every is None else _passed(before, run.steps, checkpoint_every)
             if due or last or run.stopped or interrupted:
@@ -95,7 +97,7 @@ def train(
     return history
 
 
-def _require_fit(agent: Any, env: Any, total_steps: int) -> None:
+def _require_fit(agent: Any, env: VectorEnv, total_steps: int) -> None:
     """Raise ValueError unless the budget holds a rollout and the environment is the one the agent was made for."""
     config = agent.config
     if total_steps < config.batch_size:
@@ -154,21 +156,35 @@ def _passed(before: int, after: int, every: int) -> bool:
 class _Run:
     """Where a training stands, and its files."""
 
-    def __init__(self, path: str | Path | None, runner: Plain, env: Any, total_steps: int):
+    def __init__(self, path: str | Path | None, runner: Plain, env: VectorEnv, total_steps: int):
         self.path, self.runner, self.agent = Path(path) if path else None, runner, runner.agent
         self.env, self.total_steps = env, total_steps
         self.history, self.steps, self.seconds, self.stopped, self.refused = History(), 0, 0.0, False, 0.0
+        self.best = self.path and self.path.with_name(f"{self.path.stem}.best{self.path.suffix}")
+        self.saved: int | None = None  # steps of the checkpoint that stands in the file
 
     def save(self, obs: torch.Tensor) -> None:
         if self.path:
             told = {name: getattr(self, name) for name in ("total_steps", "steps", "seconds", "stopped")}
             told |= {"updates": self.history.updates, "evaluations": self.history.evaluations}
-            save(self.runner, self.path, told | {"obs": obs, "env": self.env.state_dict()})
+            self.write(self.path, told | {"obs": obs, "env": self.env.state_dict()})
+            self.saved = self.steps
 
     def keep_best(self, row: dict[str, float]) -> None:
-        """Save the agent by itself if no evaluation so far was as good."""
-        if self.path and all(row["eval/mean"] > other["eval/mean"] for other in self.history.evaluations):
-            save(self.runner, self.path.with_name(f"{self.path.stem}.best{self.path.suffix}"))
+        """Save the agent by itself if no evaluation so far was as good; one that is not finite is no measure."""
+        finite = [other["eval/mean"] for other in self.history.evaluations if math.isfinite(other["eval/mean"])]
+        if self.best and math.isfinite(row["eval/mean"]) and all(row["eval/mean"] > mean for mean in finite):
+            self.write(self.best)
+
+    def write(self, path: Path, training: dict[str, Any] | None = None) -> None:
+        """Save the agent. Raises FloatingPointError: it has diverged; the message says what is left of the run."""
+        try:
+            save(self.runner, path, training)
+        except FloatingPointError as error:
+            kept = f"{self.path} holds the last good checkpoint, of {self.saved} steps"
+            left = ["no good checkpoint was written" if self.saved is None else kept]
+            left += [f"{self.best} the agent of the best evaluation"] if self.best and self.best.exists() else []
+            raise FloatingPointError("; ".join([f"{error} after {self.steps} steps", *left])) from error
 
     def notice_refusals(self, row: dict[str, float]) -> None:
         """Raise FloatingPointError after three refusals in a row, which a guard on a GPU counts but cannot raise."""
@@ -192,6 +208,7 @@ class _Run:
         for leftover in self.path.parent.glob(f"{self.path.name}*.part"):  # of a process killed while it wrote
             leftover.unlink()
         self.steps, self.seconds, self.stopped = told["steps"], told["seconds"], told["stopped"]
+        self.saved = self.steps
         self.history.updates, self.history.evaluations = told["updates"], told["evaluations"]
         if told["env"] is None:
             warnings.warn(
@@ -200,7 +217,7 @@ class _Run:
             return self.env.reset()
         try:
             self.env.load_state_dict(told["env"])
-        except (AttributeError, KeyError) as error:
+        except (NotImplementedError, KeyError) as error:
             raise ValueError(
                 f"checkpoint: wanted the state of a {type(self.env).__name__}; {self.path.name} holds that of another "
                 "back end: name the one it was saved with"

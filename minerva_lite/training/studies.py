@@ -37,7 +37,7 @@ Name = tuple[str, ...]  # of a run: its first four columns
 
 @dataclass(frozen=True)
 class Task:
-    """One run of a study: its name in the table, and what a worker needs besides to do it."""
+    """One run of a study: its name in the table, and what else a worker needs to do it."""
 
     algorithm: str
     env_id: str
@@ -53,8 +53,8 @@ class Task:
 
 
 def run(task: Task) -> list[dict[str, Any]]:
-    """Train one seed: a row an evaluation, the last over 100 episodes."""
-    torch.set_num_threads(1)  # one process a core is faster than one process on all cores
+    """Train one seed: a row per evaluation, the last over 100 episodes."""
+    torch.set_num_threads(1)  # one process per core is faster than one process on all cores
     env = make_env(task.env_id, task.config.num_envs, seed=task.seed)
     agent = task.agent_class(task.config, env.spec, seed=task.seed, device="cpu")
     history = train(agent, env, task.total_steps, progress=False)
@@ -82,12 +82,13 @@ def study(
 ) -> None:
     """Run every algorithm on every environment in every variant with every seed; the rows go to the CSV file `path`.
 
-    variants: what each changes in the preset, or names that `ABLATIONS` has for every algorithm, or None: all of its
-    names. jobs: how many runs at a time, each in a process of one thread. address: of a Ray cluster that does them
-    (`local` starts one here); its machines need this package.
-    A run's rows are written when it ends. The same call on the same file keeps the runs that it holds, whatever became
-    of the presets since, and does the others. A run that raises, or kills its process, leaves a line that
-    `read_failures` returns; `study` ends with a warning, and the next call tries it again.
+    variants: a mapping from a name to the settings that it changes in the preset; or names from `ABLATIONS`, which
+    every algorithm must have; or None, for all names that `ABLATIONS` has for the algorithm. jobs: how many runs at a
+    time, each in its own process with one thread. address: the Ray cluster that does the runs (`local` starts one
+    here); its machines need this package.
+    A run's rows are written when it ends. The same call on the same file keeps the runs that the file holds, even if
+    presets have changed since, and does the missing ones. A run that raises, or kills its process, leaves a line that
+    `read_failures` returns; then `study` ends with a warning, and the next call tries the run again.
     Raises ValueError, before anything is written: nothing to run, an unknown algorithm or variant, a preset that does
     not exist or does not take the changes, fewer than one job, a file that holds anything but runs of this study by
     the same versions, or no cluster at `address`. ImportError: Ray is missing.
@@ -110,7 +111,7 @@ def study(
 
 
 def read_study(path: str | Path) -> list[dict[str, Any]]:
-    """The rows of a study's CSV file, numbers as numbers; those of the runs that ended, where it is still growing."""
+    """The rows of a study's CSV file, numbers as numbers. While the study runs: those of the runs that have ended."""
     rows = list(csv.DictReader(line for line in _whole_lines(Path(path)) if not line.startswith("#")))
     ended = {tuple(row.values())[:4] for row in rows if row["episodes"] == "100"}
     text = {"algorithm", "env_id", "variant"}
@@ -130,7 +131,7 @@ def _tasks(
     seeds: Iterable[int],
     variants: Mapping[str, Mapping[str, Any]] | Iterable[str] | None,
 ) -> list[Task]:
-    """What there is to do, in the order of the table."""
+    """All runs of a study, in the order of the table."""
     algorithms = [algorithms] if isinstance(algorithms, str) else list(algorithms)
     env_ids, seeds = list(env_ids), list(seeds)
     for i, seed in enumerate(seeds):
@@ -145,7 +146,7 @@ def _tasks(
         require_one_of(tuple(known), **{f"variants[{i}]": name for i, name in enumerate(chosen)})
         for env_id, variant in itertools.product(env_ids, chosen):
             kept, changes = preset(algorithm, env_id), known[variant]
-            if not variant.isprintable():  # a line break would end a comment
+            if not variant.isprintable():  # a line break would end the comment that names a failed run
                 raise ValueError(f"variants: wanted names of printable characters; got {variant!r}")
             settings = tuple(field.name for field in fields(kept.config))
             for name in changes:
@@ -159,18 +160,18 @@ def _tasks(
 
 
 class _Table:
-    """The file of a study, and what it holds of every run."""
+    """The file of a study, and the rows of each run in it."""
 
     def __init__(self, path: Path, names: list[Name]):
         self.path, self.names = path, names
-        self.runs: dict[Name, str] = {}  # the rows of each that ended, as they stand in the file
+        self.runs: dict[Name, str] = {}  # the rows of each run that ended, as they stand in the file
         self.failures: dict[Name, str] = {}
         self.command = f"# command: python -m minerva_lite {shlex.join(sys.argv[1:])}"
         if path.exists():
             self._read()
 
     def _read(self) -> None:
-        """Take over what an earlier call wrote; a run without its last row was killed, and counts for nothing."""
+        """Read what an earlier call wrote. A run without its last row was killed; its rows are dropped."""
         lines, file = _whole_lines(self.path), self.path.name
         marks = "# command: ", "# versions: ", ",".join(COLUMNS)
         if [line[: len(mark)] for line, mark in zip(lines, marks, strict=False)] != [*marks] or lines[2] != marks[2]:
@@ -198,7 +199,7 @@ class _Table:
                     self.failures[name] = line + "\n"
 
     def add(self, name: Name, rows: list[dict[str, Any]] | None, error: str | None) -> None:
-        """Take in the rows of a run, or its error; when this returns, they are on the disk."""
+        """Add the rows of a run, or its error. When this returns, they are on the disk."""
         if rows is None:
             self.failures[name] = text = f"{FAILED}{' '.join(name)}: {error}\n"
         else:
@@ -210,7 +211,7 @@ class _Table:
             os.fsync(file.fileno())
 
     def write(self) -> None:
-        """Put everything in order, by way of a second file: a kill leaves the old one or the new one."""
+        """Write the table, in order, to a second file that then replaces the first: a kill leaves one of the two."""
         head = f"{self.command}\n{_versions()}\n{_as_csv([COLUMNS])}"
         kept = [texts[name] for texts in (self.runs, self.failures) for name in self.names if name in texts]
         with replacing(self.path) as part:
@@ -229,5 +230,5 @@ def _as_csv(rows: Iterable[Iterable[Any]]) -> str:
 
 
 def _whole_lines(path: Path) -> list[str]:
-    """The lines of a text file, without a last one that a kill tore."""
+    """The lines of a text file, without a last line that a kill left incomplete."""
     return path.read_text("utf8", errors="replace").split("\n")[:-1]

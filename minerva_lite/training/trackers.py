@@ -12,9 +12,9 @@ from typing import Any
 
 
 class TensorBoard:
-    """Every figure over environment steps, in a folder for `tensorboard --logdir`; one run a folder.
+    """Every figure over environment steps, in a folder for `tensorboard --logdir`; one folder per run.
 
-    A resumed run goes on in its folder: what it held from the first step that it is told now on is replaced.
+    A resumed run goes on in its folder. Its first row replaces what the folder held from that step on.
     Raises ImportError: TensorBoard is missing.
     """
 
@@ -28,12 +28,12 @@ class TensorBoard:
     def __call__(self, row: Mapping[str, float]) -> None:
         step = int(row["steps"])
         if self._writer is None:
-            # A killed run may have told more than its checkpoint knows; that is told again.
+            # A killed run may have written rows after its last checkpoint; the resumed run writes them again.
             self._writer = self._new(self.folder, purge_step=step)
         for name, value in row.items():
             if name != "steps":
                 self._writer.add_scalar(name, value, step)
-        self._writer.flush()  # a kill loses nothing that the checkpoint counts as done
+        self._writer.flush()  # so that a kill loses no row that the checkpoint counts as done
 
     def close(self) -> None:
         if self._writer is not None:
@@ -49,14 +49,14 @@ class TensorBoard:
 class WeightsAndBiases:
     """Every figure over environment steps, in a run of `project`; `settings` go to `wandb.init`.
 
-    `mode="offline"` and `dir=…` keep it on this machine. `id="…", resume="allow"` goes on with a run: W&B keeps what
-    it was told first of a step, and leaves out what a resumed training tells again.
+    `mode="offline"` and `dir=…` keep it on this machine. `id="…", resume="allow"` goes on with a run: of each step W&B
+    keeps the row that it received first, and drops the one that a resumed training sends again.
     Raises ImportError: W&B is missing.
     """
 
     def __init__(self, project: str, **settings: Any):
         try:
-            from wandb import init  # by name: a folder `wandb` that it left here would pass for the package
+            from wandb import init  # by name, because a folder `wandb` that it left here would be imported as a package
         except ImportError as error:
             raise ImportError(f"WeightsAndBiases needs `pip install minerva_lite[tracking]` ({error})") from error
         self.run = init(project=project, **settings)

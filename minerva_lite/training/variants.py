@@ -1,29 +1,9 @@
-"""Presets with one thing changed: what `study` may compare by name."""
+"""Presets with some settings changed, by name, for `study` to compare."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# What each implementation detail of PPO is worth: the preset with one setting changed.
-PPO_ABLATIONS: dict[str, dict[str, Any]] = {
-    "preset": {},
-    "no clipping": {"clip_eps": 1e6},
-    "clip at 0.1": {"clip_eps": 0.1},
-    "clip at 0.4": {"clip_eps": 0.4},
-    "adaptive KL penalty": {"objective": "kl_penalty"},
-    "stop at KL 0.02": {"target_kl": 0.02},
-    "1 epoch": {"epochs": 1},
-    "raw advantages": {"normalize_advantage": False},
-    "lambda = 1 (returns)": {"estimator": "returns"},
-    "lambda = 0 (TD)": {"estimator": "td"},
-    "clipped value loss": {"clip_value": True},
-    "entropy bonus 0.01": {"entropy_coef": 0.01},
-    "constant learning rate": {"anneal_lr": False},
-    "no gradient clipping": {"max_grad_norm": 1e6},
-    "normalized observations": {"normalize_obs": True},
-    "scaled rewards": {"normalize_reward": True},
-    "SGD with momentum": {"optimizer": "sgd", "momentum": 0.9},
-}
 # What "--variants" may name, algorithm by algorithm: the preset, or the preset with settings changed.
 ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
     "reinforce": {
@@ -50,7 +30,26 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
         "constant bound": {"anneal_kl": False},
         "Adam critic": {"value_fit": "adam"},
     },
-    "ppo": PPO_ABLATIONS,
+    # What each implementation detail of PPO is worth.
+    "ppo": {
+        "preset": {},
+        "no clipping": {"clip_eps": 1e6},
+        "clip at 0.1": {"clip_eps": 0.1},
+        "clip at 0.4": {"clip_eps": 0.4},
+        "adaptive KL penalty": {"objective": "kl_penalty"},
+        "stop at KL 0.02": {"target_kl": 0.02},
+        "1 epoch": {"epochs": 1},
+        "raw advantages": {"normalize_advantage": False},
+        "lambda = 1 (returns)": {"estimator": "returns"},
+        "lambda = 0 (TD)": {"estimator": "td"},
+        "clipped value loss": {"clip_value": True},
+        "entropy bonus 0.01": {"entropy_coef": 0.01},
+        "constant learning rate": {"anneal_lr": False},
+        "no gradient clipping": {"max_grad_norm": 1e6},
+        "normalized observations": {"normalize_obs": True},
+        "scaled rewards": {"normalize_reward": True},
+        "SGD with momentum": {"optimizer": "sgd", "momentum": 0.9},
+    },
     "mpo": {
         "preset": {},
         "retrace": {"critic_target": "retrace", "sequence_length": 4, "minibatch_size": 32},

@@ -43,8 +43,8 @@ def film(
 ) -> dict[str, float]:
     """Write whole episodes to `path`, an .mp4 or a .gif, and return their figures.
 
-    They are the episodes that `evaluate` plays with the same seeds, and the figures are the same: the agent plays
-    first, then its actions are repeated in front of the camera. fps: pictures a second (None: the environment's own).
+    Episodes and figures are those of `evaluate` with the same seeds: the agent plays first, then its actions are
+    repeated in an environment that draws. fps: pictures per second (None: the environment's own).
     Raises ValueError: another kind of file, no folder for it, what `evaluate` refuses, an environment that draws no
     pictures, or one that does not repeat an episode under its seed. ImportError: what draws or writes is not
     installed. OSError: the film cannot be written. Then there is no new file, and an old one is untouched.
@@ -79,7 +79,7 @@ def film(
 
 
 def _pictures_a_second(env: gym.Env, env_id: str) -> float:
-    """How fast time passes in the environment. Raises ValueError: it cannot be drawn."""
+    """Pictures per second of the environment's own time. Raises ValueError: it cannot be drawn."""
     modes = env.metadata.get("render_modes", [])
     if "rgb_array" not in modes:
         raise ValueError(f"env_id: wanted an environment with render_mode rgb_array; {env_id} has {modes}")
@@ -104,11 +104,11 @@ def _replay(env_id: str, seed: int, actions: list[np.ndarray]) -> Generator[np.n
 
 def _first_picture(env: gym.Env, env_id: str) -> np.ndarray:
     """A picture. Raises ImportError: what draws it is missing."""
-    with _named(env_id, Exception):  # there are as many kinds as ways to draw
-        if env_id.startswith("dm_control/"):  # it chose how to draw when it was imported
+    with _named(env_id, Exception):  # every way to draw raises an exception of its own
+        if env_id.startswith("dm_control/"):  # it read MUJOCO_GL when it was imported: let it read again
             importlib.reload(sys.modules["dm_control._render"])
         elif hasattr(env.unwrapped, "mujoco_renderer") and "MUJOCO_GL" in os.environ:
-            # Gymnasium's own attempt at it leaves half an object, which complains when it goes.
+            # Tried here first: where Gymnasium itself fails, it leaves an object that raises when it is deleted.
             importlib.import_module(f"mujoco.{os.environ['MUJOCO_GL']}").GLContext(64, 64).free()
         return env.render()
 
@@ -119,7 +119,7 @@ def _named(env_id: str, failure: type[Exception]) -> Iterator[None]:
     try:
         yield
     except gym.error.DependencyNotInstalled:
-        raise  # the message says it already
+        raise  # the message already says what to install
     except failure as error:
         raise ImportError(
             f"env_id: {env_id} cannot be drawn here ({error}); MuJoCo and dm_control need an OpenGL library: on "
@@ -129,7 +129,7 @@ def _named(env_id: str, failure: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def _without_display() -> Iterator[None]:
-    """Where no screen is, MuJoCo draws by EGL and pygame by its dummy: left alone both look for a window."""
+    """Without a screen, let MuJoCo draw by EGL and pygame by its dummy driver; by default both look for a window."""
     chosen = {"PYGAME_HIDE_SUPPORT_PROMPT": "1"}
     if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         chosen |= {"MUJOCO_GL": "egl", "SDL_VIDEODRIVER": "dummy"}
@@ -153,7 +153,7 @@ def _encode(pictures: Iterator[np.ndarray], file: Path, suffix: str, fps: float)
     options = f"-v error -y -f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {fps} -i - {FORMATS[suffix]}".split()
     command = [get_ffmpeg_exe(), *options, str(file)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as ffmpeg:
-        with suppress(BrokenPipeError):  # it has left, and said why
+        with suppress(BrokenPipeError):  # ffmpeg has ended, and said why
             for picture in chain([first], pictures):
                 ffmpeg.stdin.write(picture.tobytes())
         _, said = ffmpeg.communicate()

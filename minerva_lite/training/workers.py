@@ -12,19 +12,20 @@ from typing import Any, TypeVar
 
 import joblib
 
-CONNECT_SECONDS = 30  # what a Ray cluster has to answer
+CONNECT_SECONDS = 30  # the time that a Ray cluster has to answer
 Key = TypeVar("Key", bound=Hashable)
 Pool = Callable[[], joblib.Parallel]
 
 
 @contextmanager
 def workers(jobs: int, address: str | None = None) -> Iterator[Pool]:
-    """What makes a pool that does `jobs` calls at a time: joblib's own, or Ray's at `address` (`local`: started here).
-    A cluster that asks for a token gets it where RAY_AUTH_MODE=token is set, as from Ray's own programs.
+    """A function that makes a pool for `jobs` calls at a time: joblib's own, or Ray's at `address` (`local`: here).
+
+    A cluster that wants a token gets it if RAY_AUTH_MODE=token is set, as with Ray's own programs.
     Raises ValueError: no Ray cluster answers at `address`, or it is too small. ImportError: Ray is missing.
     """
-    # For one job joblib would start no process, and a call that kills its process would end everything. So there are
-    # two at least, and `pre_dispatch` says how many calls they get at a time.
+    # With one worker joblib would start no process, and a call that kills its process would end everything. So there
+    # are at least two workers, and `pre_dispatch` limits how many calls they get at a time.
     count = max(2, jobs)
     pool = partial(joblib.Parallel, count, pre_dispatch=jobs, batch_size=1, return_as="generator_unordered")
     if address is None:
@@ -37,10 +38,10 @@ def workers(jobs: int, address: str | None = None) -> Iterator[Pool]:
 def outcomes(
     function: Callable[[Any], Any], arguments: Mapping[Key, Any], pool: Pool
 ) -> Iterator[tuple[Key, Any, str | None]]:
-    """Of every call, as they end: its key, what it returned (or None), and in one line what it raised (or None).
+    """For every call, when it ends: its key, what it returned (or None), and its error in one line (or None).
 
-    A call that kills its process breaks the pool, and nobody knows which one it was. Those that had begun are then
-    done again, each in a pool of its own, and the others in a new one.
+    A call that kills its process breaks the pool, and the pool does not say which call it was. So all calls that had
+    begun are done again, each in a pool of its own, and the others in a new pool.
     """
     left = dict(arguments)
     while left:
@@ -50,48 +51,49 @@ def outcomes(
                 del left[key]
                 yield key, result, error
         except Exception:
-            if not begun:  # the pool itself cannot be made
+            if not begun:  # the pool itself could not be made
                 raise
         for key in [key for key in begun if key in left]:
             try:
                 [(_, result, error)] = pool()(_calls(function, {key: left[key]}, []))
             except Exception as death:
-                result, error = None, _told(death)
+                result, error = None, _in_one_line(death)
             del left[key]
             yield key, result, error
 
 
 def _calls(function: Callable[[Any], Any], arguments: Mapping[Key, Any], begun: list[Key]) -> Iterable[Any]:
-    """What joblib takes one by one, as its workers become free."""
+    """The calls, which joblib takes one by one as its workers become free."""
     for key, argument in arguments.items():
         begun.append(key)
         yield joblib.delayed(_call)(function, key, argument)
 
 
 def _call(function: Callable[[Any], Any], key: Key, argument: Any) -> tuple[Key, Any, str | None]:
-    """In the worker: an exception that came out of here would end the other calls too."""
+    """Make one call in the worker and catch what it raises: an exception would end the other calls too."""
     try:
         return key, function(argument), None
     except (Exception, SystemExit) as error:
-        return key, None, _told(error)
+        return key, None, _in_one_line(error)
 
 
-def _told(error: BaseException) -> str:
-    """An error in one line, however many its message has."""
+def _in_one_line(error: BaseException) -> str:
+    """Type and message of an error in one line, even if the message has several."""
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 @contextmanager
 def _ray(address: str, cpus: int) -> Iterator[None]:
-    """Ray as a back end of joblib, until the end of the block; a connection that exists already is used, and kept."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # reports to nobody
+    """Make Ray a back end of joblib until the end of the block. A connection that exists already is used and kept."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # so that it sends no reports
     try:
         import ray
         from ray.util.joblib import register_ray
     except ImportError as error:
         raise ImportError(f"address: Ray needs `pip install minerva_lite[ray]` ({error})") from error
     register_ray()
-    # joblib takes no generator from pools of `multiprocessing`, which may deadlock; Ray's only inherit the refusal.
+    # joblib returns no generator from pools of `multiprocessing`, because they may deadlock. Ray's pool inherits this
+    # refusal without the reason.
     joblib.parallel.BACKENDS["ray"].supports_return_generator = True
     started = not ray.is_initialized()
     if started:
@@ -111,8 +113,10 @@ def _ray(address: str, cpus: int) -> Iterator[None]:
 
 
 def _require_cluster(address: str) -> None:
-    """Raise ValueError unless a Ray cluster answers: Ray itself may wait for minutes and then end the process, so
-    another process asks."""
+    """Raise ValueError unless a Ray cluster answers.
+
+    Another process asks, because Ray may wait for minutes and then end the process that asked.
+    """
     program = "import sys, ray; ray.init(sys.argv[1], log_to_driver=False, logging_level='ERROR')"
     try:
         command = [sys.executable, "-c", program, address]

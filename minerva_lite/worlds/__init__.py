@@ -1,13 +1,14 @@
-"""What acts back: worlds that are solved exactly, and vector environments behind one face."""
+"""What an agent acts in: worlds that are solved exactly, and vector environments with one interface."""
 
 from .envs import make_env
 from .numpy_backed import EnvPoolEnv, GymEnv
-from .spec import EnvSpec, Step
+from .spec import BranchingEnv, EnvSpec, Step, VectorEnv
 from .tabular import Paths, TabularMDP, drifting_critic, inverse_cdf, random_policy, softmax_score
 from .torch_native import TORCH_ENVS, TabularEnv, TorchCartPole, TorchEnv, TorchPendulum
 
 __all__ = [
     "TORCH_ENVS",
+    "BranchingEnv",
     "EnvPoolEnv",
     "EnvSpec",
     "GymEnv",
@@ -18,6 +19,7 @@ __all__ = [
     "TorchCartPole",
     "TorchEnv",
     "TorchPendulum",
+    "VectorEnv",
     "drifting_critic",
     "inverse_cdf",
     "make_env",

@@ -1,7 +1,8 @@
-"""One vector-environment face over torch-native, Gymnasium and EnvPool back ends.
+"""One interface for vector environments: torch-native ones, Gymnasium's and EnvPool's.
 
-Autoreset happens in the same step: `step.next_obs` is the true successor, `step.obs` what to act on next, so no
-phantom transition exists. Actions are [-1, 1] (or int64) and are rescaled to the environment's bounds at its door.
+An environment whose episode ends starts the next one in the same step: `step.next_obs` is the true successor,
+`step.obs` what to act on next. So every row is a real transition, unless `autoreset="next_step"` asks for the other
+way. Actions lie in [-1, 1] (or are int64), and the environment rescales them to its own bounds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import gymnasium as gym
 import torch
 
 from ..checks import require_count, require_one_of
-from .numpy_backed import EnvPoolEnv, GymEnv
+from .numpy_backed import AUTORESET, EnvPoolEnv, GymEnv
 from .spec import EnvSpec, Step
 from .torch_native import TORCH_ENVS, TabularEnv, TorchCartPole, TorchEnv, TorchPendulum
 
@@ -40,32 +41,43 @@ def make_env(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
     stagger: bool = False,
+    autoreset: str = "same_step",
 ) -> TorchEnv | GymEnv | EnvPoolEnv:
     """A vector environment: any Gymnasium id, or `dm_control/<domain>/<task>`.
 
-    backend: `torch`, `gymnasium` (one process), `parallel` (Gymnasium, a process an environment), `envpool` (by
+    backend: `torch`, `gymnasium` (one process), `parallel` (Gymnasium, one process per environment), `envpool` (by
     EnvPool's id; `evaluate` needs Gymnasium to have one of that name too), or `auto` (torch where there is a
-    torch-native twin, Gymnasium otherwise). stagger: let the first episodes of torch-native environments begin with
-    their clocks apart, so that the time limit does not end all of them together.
-    Raises ValueError: an unknown id or back end, fewer than one environment, `stagger` for one that is not
-    torch-native, or spaces no agent here can handle. ImportError: the optional packages of the back end or of
-    dm_control are missing. `gymnasium.error.DependencyNotInstalled`: MuJoCo or Box2D is missing.
+    torch-native twin, Gymnasium otherwise). stagger: start the clocks of torch-native environments at random steps
+    below the time limit, so that it does not end all first episodes together. autoreset: `same_step`, or
+    `next_step`, Gymnasium's other way: the step after an end is the reset, a phantom row, to which `collect` gives
+    restart weight 0.
+    Raises ValueError: an unknown id, back end or autoreset, fewer than one environment, `stagger` for one that is not
+    torch-native, `next_step` for one that is not Gymnasium's, or spaces no agent here can handle. ImportError: the
+    optional packages of the back end or of dm_control are missing. `gymnasium.error.DependencyNotInstalled`: MuJoCo or
+    Box2D is missing.
     """
     require_one_of(("auto", "torch", "gymnasium", "parallel", "envpool"), backend=backend)
+    require_one_of(tuple(AUTORESET), autoreset=autoreset)
     require_count(num_envs=num_envs)
-    where = {"seed": seed, "device": device, "dtype": dtype}
     if backend == "torch" and env_id not in TORCH_ENVS:
         raise ValueError(f"env_id: wanted one of {', '.join(TORCH_ENVS)} for backend torch; got {env_id!r}")
-    if backend in ("auto", "torch") and env_id in TORCH_ENVS:
-        return TORCH_ENVS[env_id](num_envs, **where, stagger=stagger)
+    native = backend in ("auto", "torch") and env_id in TORCH_ENVS
+    if autoreset != "same_step" and (native or backend == "envpool"):
+        raise ValueError(
+            f"autoreset: wanted same_step for back end {'torch' if native else backend}; got {autoreset}, which "
+            "gymnasium and parallel have"
+        )
+    if native:
+        return TORCH_ENVS[env_id](num_envs, seed=seed, device=device, dtype=dtype, stagger=stagger)
     if stagger:
         raise ValueError(f"stagger: wanted False, {env_id} is not torch-native, whose clocks can be set; got True")
     if backend == "envpool":
-        return EnvPoolEnv(env_id, num_envs, **where)
+        return EnvPoolEnv(env_id, num_envs, seed=seed, device=device, dtype=dtype)
     try:
-        return GymEnv(env_id, num_envs, **where, parallel=backend == "parallel")
+        parallel = backend == "parallel"
+        return GymEnv(env_id, num_envs, seed=seed, device=device, dtype=dtype, parallel=parallel, autoreset=autoreset)
     except gym.error.DependencyNotInstalled:
-        raise  # a known id; the message says what to install
+        raise  # the id is known, and the message says what to install
     except gym.error.Error as error:
         hint = "".join(f"; did you mean {name}?" for name in _like(env_id)) or f" ({error})"
         raise ValueError(f"env_id: wanted a registered Gymnasium id; got {env_id!r}{hint}") from error

@@ -11,29 +11,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..checks import require_count, require_shape
+from ..checks import require_count, require_one_of, require_shape
 from .snapshot import Opaque, restore, snapshot
 from .spec import EnvSpec, Step
 
+AUTORESET = {"same_step": gym.vector.AutoresetMode.SAME_STEP, "next_step": gym.vector.AutoresetMode.NEXT_STEP}
+
 
 class NumpyEnv:
-    """Base of the back ends that speak NumPy: spaces become a spec, actions are rescaled, results become tensors.
+    """Base of the back ends that use NumPy: spaces become a spec, actions are rescaled, results become tensors.
 
-    A subclass gives `env`, `reset` and `advance`.
+    A subclass gives `reset`, `advance` and `close`.
     """
-
-    env: Any
 
     def __init__(
         self,
         env_id: str,
         num_envs: int,
-        spaces: tuple[gym.Space, gym.Space],
+        spaces: tuple[gym.Space[Any], gym.Space[Any]],
         seed: int,
         device: torch.device | str,
         dtype: torch.dtype,
     ):
-        self.num_envs, self.device, self.dtype, self._seed = num_envs, torch.device(device), dtype, seed
+        self.num_envs, self.device, self.dtype = num_envs, torch.device(device), dtype
+        self._seed: int | None = seed  # of the first reset
         observed, actions = spaces
         if not isinstance(observed, gym.spaces.Box):
             raise ValueError(
@@ -45,6 +46,7 @@ class NumpyEnv:
             self._first = int(actions.start)
             self.spec = EnvSpec(env_id, obs_dim, num_actions=int(actions.n))
         elif isinstance(actions, gym.spaces.Box) and np.isfinite([actions.low, actions.high]).all():
+            self._actions = actions
             self._low, self._high = actions.low.astype(np.float64), actions.high.astype(np.float64)
             self.spec = EnvSpec(env_id, obs_dim, action_dim=int(np.prod(actions.shape)))
         else:
@@ -52,7 +54,6 @@ class NumpyEnv:
                 f"env_id: wanted Discrete or bounded Box actions; {env_id} has {actions}; "
                 "gymnasium.wrappers.TransformAction, named where the environment is registered, can make one of another"
             )
-        self._actions = actions
 
     def reset(self) -> Tensor:
         """Start new episodes everywhere: [B, O]. Only the first reset uses the seed, so episodes do not repeat."""
@@ -60,6 +61,10 @@ class NumpyEnv:
 
     def advance(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """True successors, rewards, terminated, truncated, and what to act on next."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of processes and windows."""
         raise NotImplementedError
 
     def step(self, action: Tensor) -> Step:
@@ -75,17 +80,18 @@ class NumpyEnv:
         )
 
     def state_dict(self) -> dict[str, Any] | None:
-        """All that the next steps depend on; None where it cannot be read, which is so for all but `GymEnv`."""
+        """All that the next steps depend on. None where it cannot be read: only `GymEnv` can."""
         return None
 
-    def close(self) -> None:
-        self.env.close()
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state. Raises NotImplementedError: this back end saves none."""
+        raise NotImplementedError(f"{type(self).__name__} saves no state")
 
     def _obs(self, obs: np.ndarray) -> Tensor:
         return torch.as_tensor(obs.reshape(self.num_envs, -1), dtype=self.dtype, device=self.device)
 
     def native(self, action: Tensor) -> np.ndarray:
-        """What the environments take: [-1, 1] mapped affinely onto their own bounds, dimension by dimension."""
+        """The action as the environments take it: each dimension mapped affinely from [-1, 1] onto its own bounds."""
         if self.spec.num_actions:
             require_shape((self.num_envs,), action=action)
             return action.cpu().numpy() + self._first
@@ -98,7 +104,9 @@ class NumpyEnv:
 class GymEnv(NumpyEnv):
     """Any Gymnasium id with Box observations, or a dictionary of them, and Box or Discrete actions.
 
-    parallel: each environment in a process of its own, which pays where steps are slow.
+    parallel: each environment runs in its own process, which is faster where single steps are slow. autoreset:
+    `same_step`, or `next_step`, where an environment that has ended spends the next step on its reset: a phantom row,
+    `Step.phantom`.
     """
 
     def __init__(
@@ -110,42 +118,71 @@ class GymEnv(NumpyEnv):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         parallel: bool = False,
+        autoreset: str = "same_step",
     ):
         require_count(num_envs=num_envs)
-        self.env = gym.make_vec(
+        require_one_of(tuple(AUTORESET), autoreset=autoreset)
+        self.env: gym.vector.VectorEnv[Any, Any, Any] = gym.make_vec(
             registered_id(env_id),
             num_envs,
             vectorization_mode="async" if parallel else "sync",
-            vector_kwargs={"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP},
-            wrappers=(flat,),
+            vector_kwargs={"autoreset_mode": AUTORESET[autoreset]},
+            wrappers=(flat,),  # type: ignore[arg-type]  # wanted are wrappers; one that has nothing to do is none
         )
+        self.autoreset = autoreset
         spaces = self.env.single_observation_space, self.env.single_action_space
         try:
             super().__init__(env_id, num_envs, spaces, seed, device, dtype)
         except ValueError:
-            self.env.close()  # its processes would live on
+            self.env.close()  # otherwise its processes would stay
             raise
 
     def reset(self) -> Tensor:
         obs, _ = self.env.reset(seed=self._seed)
         self._seed = None
+        self._over = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
         return self._obs(obs)
 
+    def step(self, action: Tensor) -> Step:
+        """Advance by `action` ([B, D] in [-1, 1], clipped, or [B] int64); ignored where the step is a phantom."""
+        step = super().step(action)
+        if self.autoreset == "next_step":
+            step = step._replace(phantom=self._over)
+            self._over = step.terminated | step.truncated  # whose next step is its reset
+        return step
+
+    def close(self) -> None:
+        self.env.close()
+
     def state_dict(self) -> dict[str, Any] | None:
-        """All that the next steps depend on; None if `parallel`, or if `snapshot` cannot read a part of one."""
-        if not hasattr(self.env, "envs"):  # they live in other processes
+        """All that the next steps depend on; None if `parallel`, or if `snapshot` cannot save a part of it."""
+        if not isinstance(self.env, gym.vector.SyncVectorEnv):  # they are in other processes
             return None
         try:
-            return {"envs": [snapshot(env) for env in self.env.envs]}
+            envs = [snapshot(env) for env in self.env.envs]
         except Opaque:
             return None
+        return {"envs": envs} | ({"over": self._over} if self.autoreset == "next_step" else {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state that an environment of the same making saved."""
+        """Go on from a state that an environment of the same making saved.
+
+        Raises ValueError: the other `autoreset`. NotImplementedError: `parallel`, whose state cannot be set.
+        """
+        if not isinstance(self.env, gym.vector.SyncVectorEnv):
+            return super().load_state_dict(state)
+        saved_mode = "next_step" if "over" in state else "same_step"
+        if "envs" in state and saved_mode != self.autoreset:
+            raise ValueError(
+                f"autoreset: wanted the state of an environment with {self.autoreset}; got {saved_mode}: name that one"
+            )
         if self._seed is not None:
             self.reset()
         for env, saved in zip(self.env.envs, state["envs"], strict=True):
             restore(env, saved)
+        if self.autoreset == "next_step":
+            self._over = state["over"].to(self.device, copy=True)
+            self.env._autoreset_envs = self._over.cpu().numpy().copy()  # what Gymnasium knows of it
 
     def advance(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         obs, reward, terminated, truncated, info = self.env.step(action)
@@ -157,13 +194,13 @@ class GymEnv(NumpyEnv):
         return next_obs, reward, terminated, truncated, obs
 
 
-def flat(env: gym.Env) -> gym.Env:
+def flat(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
     """A dictionary of observations as one vector, in the order of the names; anything else as it is."""
     return gym.wrappers.FlattenObservation(env) if isinstance(env.observation_space, gym.spaces.Dict) else env
 
 
 def registered_id(env_id: str) -> str:
-    """What Gymnasium calls it: `dm_control/<domain>/<task>` is Shimmy's `dm_control/<domain>-<task>-v0`.
+    """The name that Gymnasium has for an id: `dm_control/<domain>/<task>` is Shimmy's `dm_control/<domain>-<task>-v0`.
 
     Raises ImportError: a dm_control id without Shimmy and dm_control.
     """
@@ -172,7 +209,7 @@ def registered_id(env_id: str) -> str:
         return env_id
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of GLFW, where there is no screen: nothing is to be drawn
+            warnings.simplefilter("ignore")  # GLFW warns where there is no screen, and nothing is drawn here
             import dm_control  # noqa: F401 - Shimmy registers nothing without it
             import shimmy
     except ImportError as error:
@@ -182,10 +219,10 @@ def registered_id(env_id: str) -> str:
 
 
 class EnvPoolEnv(NumpyEnv):
-    """One of EnvPool's environments, by EnvPool's id: all of them stepped by threads in C++.
+    """One of EnvPool's environments, by EnvPool's id; its threads in C++ step all copies.
 
-    Left alone, EnvPool resets at the step after an end and throws that step's action away. Here the environments that
-    ended are reset at once, so there is no such row.
+    By itself EnvPool resets an environment at the step after an end and throws that step's action away. Here the
+    environments that ended are reset at once, so no row is such a step.
     """
 
     def __init__(
@@ -218,3 +255,6 @@ class EnvPoolEnv(NumpyEnv):
             obs = next_obs.copy()
             obs[ended], _ = self.env.reset(ended)
         return next_obs, reward, terminated, truncated, obs
+
+    def close(self) -> None:
+        self.env.close()

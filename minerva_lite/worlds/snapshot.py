@@ -1,8 +1,8 @@
-"""What an environment outside torch is made of, as tensors and plain values, and back.
+"""The state of an environment outside torch, as tensors and plain values, saved and restored.
 
 Everything found in the environment's attributes is saved: numbers, arrays, random generators, MuJoCo's data and model.
-An attribute that is neither one of these nor known to stay as it was built makes the environment one that cannot be
-saved: better no state than half of one.
+If one attribute is neither of these nor known to stay as it was built, the environment cannot be saved at all: half a
+state would be worse than none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 class Opaque(Exception):
-    """An attribute that nobody knows how to save; the message is where it stands."""
+    """An attribute that `snapshot` cannot save; the message says where it stands and of which type it is."""
 
 
 def snapshot(env: gym.Env) -> Saved:
@@ -33,22 +33,22 @@ def snapshot(env: gym.Env) -> Saved:
 
 
 def restore(env: gym.Env, saved: Saved) -> None:
-    """Put an environment of the same making into a saved state."""
+    """Put an environment that was made with the same arguments into a saved state."""
     _load(env, saved, set())
 
 
 def _members(thing: Any) -> dict[str, Any]:
-    """The attributes to save of a wrapper, an environment, or a task of dm_control."""
+    """The attributes of a wrapper, an environment, or a task of dm_control that are to be saved."""
     return {name: value for name, value in vars(thing).items() if not _static(value)}
 
 
 def _static(value: Any) -> bool:
-    text = isinstance(value, np.ndarray) and value.dtype.kind in "SU"  # a map drawn in letters
+    text = isinstance(value, np.ndarray) and value.dtype.kind in "SU"  # such as the map of a grid, in letters
     return text or isinstance(value, STATIC) or type(value).__name__ in STATIC_NAMES
 
 
 def _nested(thing: Any) -> bool:
-    """Whether a thing is made of attributes that we walk through."""
+    """Whether to save a thing by saving its attributes."""
     return isinstance(thing, gym.Env) or type(thing).__module__.startswith(("dm_control.", "shimmy."))
 
 
@@ -93,7 +93,7 @@ def _save(value: Any, where: str, seen: set[int]) -> Saved:
 
 
 def _load(value: Any, saved: Saved, seen: set[int]) -> Any:
-    """What `value` has to become; things that hold state are changed in place."""
+    """The value that replaces `value`. Objects that hold state are changed in place and returned."""
     if isinstance(value, np.random.Generator):
         value.bit_generator.state = _load({}, saved["generator"], seen)
     elif isinstance(value, np.random.RandomState):
@@ -102,31 +102,31 @@ def _load(value: Any, saved: Saved, seen: set[int]) -> Any:
         if "integration" in saved:
             import mujoco
 
-            # dm_control begins a step in its middle: what the first half makes of a state (contacts, constraints, all
-            # of it in an arena that no one can copy) has to be made here.
+            # dm_control's step begins with the second half of MuJoCo's. So the first half, which computes contacts and
+            # constraints from the state, has to run here; its results lie in memory that cannot be copied.
             mujoco.mj_setState(value.model, value, saved["integration"].numpy(), mujoco.mjtState.mjSTATE_INTEGRATION)
             mujoco.mj_step1(value.model, value)
         for name, array in _arrays(value).items():
-            told = saved[name].numpy()
-            if told.shape == array.shape and not np.array_equal(told, array, equal_nan=told.dtype.kind == "f"):
-                array[...] = told
-    elif _physics(value):
-        for part, told in zip(_physics(value), saved["physics"], strict=True):
-            _load(part, told, seen)
+            kept = saved[name].numpy()
+            if kept.shape == array.shape and not np.array_equal(kept, array, equal_nan=kept.dtype.kind == "f"):
+                array[...] = kept
+    elif physics := _physics(value):
+        for part, state in zip(physics, saved["physics"], strict=True):
+            _load(part, state, seen)
     elif _nested(value):
         if id(value) not in seen:
             seen.add(id(value))
-            for name, told in saved.items():
-                setattr(value, name, _load(getattr(value, name, None), told, seen))
+            for name, state in saved.items():
+                setattr(value, name, _load(getattr(value, name, None), state, seen))
     elif isinstance(saved, torch.Tensor):
         return saved.clone() if isinstance(value, torch.Tensor) else saved.numpy().copy()
     elif isinstance(saved, (list, tuple)):
         old = value if isinstance(value, (list, tuple)) and len(value) == len(saved) else [None] * len(saved)
         return type(saved)(_load(o, x, seen) for o, x in zip(old, saved, strict=True))
     elif isinstance(saved, dict):
-        old = value if isinstance(value, dict) else {}
-        kept = {name: x for name, x in old.items() if _static(x)}
-        return kept | {name: _load(old.get(name), x, seen) for name, x in saved.items()}
+        there = value if isinstance(value, dict) else {}
+        kept = {name: x for name, x in there.items() if _static(x)}
+        return kept | {name: _load(there.get(name), x, seen) for name, x in saved.items()}
     else:
         return saved
     return value
@@ -144,7 +144,7 @@ def _integration(data: Any) -> torch.Tensor:
 
 def _arrays(thing: Any) -> dict[str, np.ndarray]:
     """Every array of MuJoCo's data or model, by name."""
-    # Textures are megabytes, and change nothing but pictures.
+    # Textures are left out: they take megabytes and change only what is drawn.
     names = (name for name in dir(thing) if not name.startswith(("_", "tex_")))
     named = {name: getattr(thing, name, None) for name in names}
     return {

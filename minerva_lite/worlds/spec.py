@@ -1,9 +1,9 @@
-"""What every environment speaks."""
+"""The two types that every environment shares with the agents: its description, and one step."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """What a network must know of an environment. Exactly one of action_dim and num_actions is above 0."""
+    """What an agent must know to build its networks. Exactly one of action_dim and num_actions is above 0."""
 
     env_id: str
     obs_dim: int
@@ -27,27 +27,48 @@ class Step(NamedTuple):
     terminated: Tensor  # [B] bool
     truncated: Tensor  # [B] bool, never together with terminated
     obs: Tensor  # [B, O] what to act on next: next_obs, or the first one of a new episode
+    # [B] bool: no transition but the reset after an end; the action was ignored, next_obs is the first observation of
+    # the new episode. None: this environment makes no such rows.
+    phantom: Tensor | None = None
 
 
+@runtime_checkable
 class VectorEnv(Protocol):
-    """B environments stepped side by side."""
+    """B environments stepped side by side, with an end and a new beginning for each on its own."""
 
     spec: EnvSpec
-    num_envs: int
-    dtype: torch.dtype
-    device: torch.device
+    num_envs: int  # B
+    dtype: torch.dtype  # of observations, rewards and continuous actions
+    device: torch.device  # of everything that goes in and comes out
 
     def reset(self) -> Tensor:
-        """Begin new episodes everywhere; the first observations [B, O]."""
+        """Start new episodes everywhere: the first observations [B, O]."""
+        ...
 
     def step(self, action: Tensor) -> Step:
-        """One step of each, by actions [B, D] in [-1, 1] or [B] int64."""
+        """Advance by `action`: [B, D] in [-1, 1], clipped, or [B] int64."""
+        ...
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Everything that the next step depends on; None where it cannot be saved."""
+        """All that the next steps depend on; None where it cannot be read."""
+        ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Go on from a state that an environment of the same making saved."""
+        ...
 
     def close(self) -> None:
         """Let go of processes and windows."""
+        ...
+
+
+@runtime_checkable
+class BranchingEnv(VectorEnv, Protocol):
+    """One whose state can be read and set, so that several futures of one state can be tried: what a vine needs."""
+
+    state: Tensor  # [B, S] all that the next step depends on, besides time and random numbers
+    elapsed: Tensor  # [B] int64, steps since the episode began
+
+    def branch(self, state: Tensor, elapsed: Tensor, seed: int) -> BranchingEnv:
+        """A copy with one environment a row of `state` [N, S] and `elapsed` [N], its random numbers from `seed`."""
+        ...

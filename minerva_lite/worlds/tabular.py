@@ -1,4 +1,4 @@
-"""Small exact worlds: everything an estimator tries to guess, by linear algebra in float64."""
+"""Small worlds in which everything that an estimator estimates is computed exactly, by linear algebra in float64."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class TabularMDP:
 
     @classmethod
     def chain(cls, states: int, gamma: float, *, slip: float = 0.1) -> TabularMDP:
-        """A corridor: action 0 goes left, 1 right, and with chance `slip` the other way; a start at the left end.
+        """A corridor: action 0 goes left, 1 right, and with chance `slip` the other way; the start is the left end.
 
-        The right end pays 1 for every step right, the left end 0.1 for every step left: a small reward nearby, a
-        large one far off. Walls hold.
+        The right end pays 1 for every step to the right, the left end 0.1 for every step to the left: a small reward
+        nearby, a large one far away. A step against a wall stays where it is.
         """
         require_count(states=states)
         require_unit_interval(slip=slip)
@@ -72,10 +72,11 @@ class TabularMDP:
 
     @classmethod
     def grid(cls, height: int, width: int, gamma: float, *, slip: float = 0.1) -> TabularMDP:
-        """A room of height * width cells; actions up, right, down, left; walls hold. State = row * width + column.
+        """A room of height * width cells; actions up, right, down, left. State = row * width + column.
 
-        With chance `slip` the move is one of the four at random. Every step costs 0.04 except in the goal, the cell
-        at the lower right, which pays 1 and sends back to the start at the upper left.
+        A step against a wall stays where it is. With chance `slip` the move is one of the four at random. Every step
+        costs 0.04 except in the goal, the cell at the lower right, which pays 1 and sends back to the start at the
+        upper left.
         """
         require_count(height=height, width=width)
         require_unit_interval(slip=slip)
@@ -96,8 +97,8 @@ class TabularMDP:
     def two_state(cls, gamma: float) -> TabularMDP:
         """Two states, two actions: 0 stays, 1 switches. Staying in state 1 pays 1, nothing else pays; start in 0.
 
-        Small enough for every quantity by hand: with stay probabilities p_0 and p_1 the visitation, values and
-        gradients are fractions.
+        It is small enough to compute everything by hand: with probabilities p_0 and p_1 of staying, visitation, values
+        and gradients are fractions.
         """
         transition = torch.zeros(2, 2, 2, dtype=torch.float64)
         for s in range(2):
@@ -105,7 +106,7 @@ class TabularMDP:
         reward = torch.tensor([[0.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
         return cls(transition, reward, _one_hot(2, 0), gamma)
 
-    # What is true of a policy.
+    # Properties of a policy.
 
     def averaged(self, policy: Tensor) -> tuple[Tensor, Tensor]:
         """P^pi [S, S] and r^pi [S]: the process with the policy's actions averaged out."""
@@ -115,7 +116,8 @@ class TabularMDP:
     def value(self, policy: Tensor) -> Tensor:
         """V^pi(s), [S]: the solution of Bellman's equation. Differentiable in the policy."""
         chain, reward = self.averaged(policy)
-        return torch.linalg.solve(torch.eye(len(reward), dtype=reward.dtype) - self.gamma * chain, reward)
+        value: Tensor = torch.linalg.solve(torch.eye(len(reward), dtype=reward.dtype) - self.gamma * chain, reward)
+        return value
 
     def q_value(self, policy: Tensor) -> Tensor:
         """Q^pi(s, a), [S, A]."""
@@ -128,7 +130,9 @@ class TabularMDP:
     def visitation(self, policy: Tensor) -> Tensor:
         """Discounted visitation sum_t gamma^t P(s_t = s), [S]: not normalized, it sums to 1 / (1 - gamma)."""
         chain, _ = self.averaged(policy)
-        return torch.linalg.solve(torch.eye(len(chain), dtype=chain.dtype) - self.gamma * chain.T, self.start)
+        identity = torch.eye(len(chain), dtype=chain.dtype)
+        visits: Tensor = torch.linalg.solve(identity - self.gamma * chain.T, self.start)
+        return visits
 
     def expected_return(self, policy: Tensor) -> Tensor:
         """J(pi), scalar: the mean of V^pi over the start. Differentiable in the policy."""
@@ -149,7 +153,7 @@ class TabularMDP:
         weight = (1.0 - self.gamma) * self.visitation(policy).unsqueeze(-1) * policy
         return torch.einsum("sa,sam,san->mn", weight, score, score)
 
-    # What is true of an estimator.
+    # Properties of an estimator.
 
     def gae_moments(self, policy: Tensor, value: Tensor, lam: float) -> tuple[Tensor, Tensor]:
         """Mean and variance, each [S, A], of GAE(lam) on endless paths from (s, a), with any critic `value` [S].
@@ -163,7 +167,7 @@ class TabularMDP:
         require_shape((len(self.start),), value=value)
         require_unit_interval(lam=lam)
         decay, shape = self.gamma * lam, self.reward.shape
-        # From each pair (s, a) to the next one.
+        # Transitions from each pair (s, a) to the next pair.
         pairs = torch.einsum("san,nb->sanb", self.transition, policy).reshape(policy.numel(), -1)
         eye = torch.eye(len(pairs), dtype=pairs.dtype)
         td_error = self.reward.unsqueeze(-1) + self.gamma * value - value.reshape(-1, 1, 1)  # [S, A, S]
@@ -186,12 +190,12 @@ class TabularMDP:
         return (weight * bias.square()).sum(), (weight * variance).sum()
 
     def best_policy(self) -> Tensor:
-        """The optimal policy [S, A] by policy iteration: in every state one action, of equally good ones any."""
+        """The optimal policy [S, A], by policy iteration: one action per state, any of those that are equally good."""
         choice = torch.zeros(len(self.reward), dtype=torch.int64)
         while True:
             policy = torch.eye(self.reward.shape[1], dtype=self.reward.dtype)[choice]
             gain, best = self.advantage(policy).max(-1)
-            # A tie is no improvement, and rounding makes ties look like tiny gains.
+            # A tie is no improvement, but rounding makes it look like a tiny gain.
             better = gain > 1e-10 * (1.0 + self.reward.abs().max()) / (1.0 - self.gamma)
             if not better.any():
                 return policy
@@ -233,7 +237,7 @@ class TabularMDP:
     def visits(self, policy: Tensor, count: int, generator: Generator) -> Tensor:
         """`count` independent states [N] from the normalized discounted visitation, by walking.
 
-        A walk goes on with chance gamma after every state and returns the one it stopped in.
+        After every state a walk goes on with chance gamma; the state in which it stops is returned.
         """
         require_count(count=count)
         state = inverse_cdf(self.start.expand(count, -1), torch.rand(count, generator=generator, dtype=torch.float64))

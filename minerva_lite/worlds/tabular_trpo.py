@@ -1,4 +1,4 @@
-"""TRPO's theory where everything is known: exact gains, errors and steps on tabular worlds.
+"""TRPO's theory computed exactly: gains, errors and steps on tabular worlds.
 
 A policy is a tensor [S, A] of probabilities; where a function says so, leading axes hold several of them.
 """
@@ -23,8 +23,9 @@ from .tabular import TabularMDP
 def trap(reward: Tensor, gamma: float) -> TabularMDP:
     """Two states, A actions, rewards [2, A]: in state 0, the start, the last action leads to state 1 for good.
 
-    Where each row's old mean is zero the rewards are the advantages, and a surrogate that never saw state 1 errs as
-    much as its bound allows. Raises ValueError: reward has not two rows.
+    If the old policy's mean reward is zero in both states, the rewards are the advantages. The old policy never visits
+    state 1, so the surrogate does not see it and errs as much as its bound allows. Raises ValueError: reward has not
+    two rows.
     """
     require_shape((2, None), reward=reward)
     transition = torch.zeros(2, reward.shape[1], 2, dtype=reward.dtype)
@@ -34,9 +35,9 @@ def trap(reward: Tensor, gamma: float) -> TabularMDP:
 
 
 def with_weather(world: TabularMDP, size: float) -> TabularMDP:
-    """The same world, twice: in each step a coin decides whether every reward is higher or lower by `size`.
+    """The same world in two weathers: at each step a coin decides whether all rewards are higher or lower by `size`.
 
-    State weather * S + s; nothing the agent does moves the weather, so it changes no advantage.
+    The state is weather * S + s. No action influences the weather, so it changes no advantage.
     """
     states, actions = world.reward.shape
     half = torch.full((2, 2), 0.5, dtype=world.reward.dtype)
@@ -53,7 +54,7 @@ def two_parameter_world(seed: int = 0) -> dict[str, Any]:
     """
     generator = torch.Generator().manual_seed(seed)
     world = TabularMDP.random(4, 3, 0.9, generator)
-    # The second parameter moves the policy less, and the two are not independent: F is no multiple of 1.
+    # The second parameter moves the policy less, and the two are correlated, so F is not a multiple of the identity.
     features = torch.randn(4, 3, 2, generator=generator, dtype=torch.float64)
     features = features @ torch.tensor([[1.0, 0.3], [0.0, 0.3]], dtype=torch.float64)
     offset = torch.randn(4, 3, generator=generator, dtype=torch.float64)
@@ -73,7 +74,7 @@ def two_parameter_world(seed: int = 0) -> dict[str, Any]:
     }
 
 
-# What a change of policy does, and what the surrogate says it does.
+# The gain of a change of policy, and the surrogate's estimate of it.
 
 
 def gain(world: TabularMDP, old: Tensor, new: Tensor) -> Tensor:
@@ -87,7 +88,7 @@ def surrogate(world: TabularMDP, old: Tensor, new: Tensor) -> Tensor:
 
 
 def error(world: TabularMDP, old: Tensor, new: Tensor) -> Tensor:
-    """J(new) - J(old) - L(new), scalar, return units: what the surrogate does not see."""
+    """J(new) - J(old) - L(new), scalar, return units: the surrogate's error."""
     return gain(world, old, new) - surrogate(world, old, new)
 
 
@@ -107,7 +108,7 @@ def average_kl(world: TabularMDP, old: Tensor, new: Tensor) -> Tensor:
 
 
 def minorizer(world: TabularMDP, old: Tensor, new: Tensor) -> Tensor:
-    """L(new) - C max_s KL(old || new), [...], return units: a gain that is sure. Book: eq. trpo-minorize."""
+    """L(new) - C max_s KL(old || new), [...], return units: a lower bound on the gain. Book: eq. trpo-minorize."""
     penalty = penalty_constant(world.advantage(old).abs().max().item(), world.gamma)
     return surrogate(world, old, new) - penalty * kl(old, new).amax(-1)
 
@@ -131,13 +132,13 @@ def greedy(world: TabularMDP, old: Tensor) -> Tensor:
 def best_response(old: Tensor, advantage: Tensor, price: Tensor | float, halvings: int = 60) -> Tensor:
     """The policy [..., A] that maximizes E_pi[A] - price * KL(old || pi) in every state.
 
-    old and advantage: [..., A]; price: return units a nat, above 0, a number or [..., 1].
+    old and advantage: [..., A]; price: return units per nat, above 0, a number or [..., 1].
 
     Book: eq. trpo-tilt. Raises ValueError: fewer than one halving.
     """
     require_count(halvings=halvings)
     top = advantage.amax(-1, keepdim=True)
-    # Between these two, the sum of price * old / (nu - A) over the actions passes 1.
+    # Between these two values of nu, the sum of price * old / (nu - A) over the actions falls from above 1 to below 1.
     low, high = top + price * old.amin(-1, keepdim=True), top + price
     for _ in range(halvings):
         middle = (low + high) / 2.0
@@ -155,7 +156,7 @@ def minorize_maximize(world: TabularMDP, old: Tensor) -> Tensor:
     advantage = world.advantage(old)
     radius = torch.logspace(-8, -2, 61, dtype=old.dtype)[:, None, None]
     price = advantage.abs().max() / radius.sqrt() * torch.ones(len(old), 1, dtype=old.dtype)
-    # The KL of a best response falls about as 1 / price^2: a fixed point that is reached quickly.
+    # The KL of a best response falls about as 1 / price^2, so this fixed-point iteration converges quickly.
     for _ in range(12):
         price = price * (kl(old, best_response(old, advantage, price)).unsqueeze(-1) / radius).sqrt()
     policies = best_response(old, advantage, price)
@@ -178,7 +179,7 @@ def trust_region_step(world: TabularMDP, old: Tensor, kl_bound: float) -> Tensor
     return best_response(old, advantage, high.exp())
 
 
-# Sampled gradients of the surrogate at the old policy, to compare with the truth.
+# Sampled gradients of the surrogate at the old policy, to compare with the exact one.
 
 
 def path_gradient(
@@ -186,7 +187,7 @@ def path_gradient(
 ) -> Tensor:
     """Estimate of the surrogate's gradient at the old policy from `paths` paths of `steps` steps: like logits [S, A].
 
-    Returns less baseline [S] stand for advantages.
+    Returns minus the baseline [S] take the place of the advantages.
     """
     logits = logits.detach().requires_grad_()
     policy = logits.softmax(-1)

@@ -1,4 +1,4 @@
-"""Environments of torch operations alone: they run wherever the tensors are."""
+"""Environments written in torch operations: they run on whatever device their tensors are on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TorchEnv:
     """Base of the torch-native environments: time limit and autoreset, with everything on one device.
 
     A subclass gives `spec`, `max_steps`, `state_dim`, `initial`, `observe` and `advance`. The state is `state`
-    [B, S] and `elapsed` [B]; both may be set, which is what vine sampling and the tests need.
+    [B, S] and `elapsed` [B]; both may be set, as vine sampling and the tests do.
     """
 
     spec: EnvSpec
@@ -38,12 +38,25 @@ class TorchEnv:
         self.num_envs, self.device, self.dtype, self.stagger = num_envs, torch.device(device), dtype, stagger
         self.generator = Generator(device=self.device).manual_seed(seed)
         self._bounds: dict[tuple[float, ...], Tensor] = {}
+        self.state = self.elapsed = torch.empty(0, device=self.device)  # none before the first reset
+
+    def initial(self) -> Tensor:
+        """First states of new episodes, one for each environment: [B, S]."""
+        raise NotImplementedError
+
+    def observe(self, state: Tensor) -> Tensor:
+        """What is seen of `state` [B, S]: [B, O]."""
+        raise NotImplementedError
+
+    def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Successors [B, S], rewards [B] and who is in a terminal state [B] bool. Pure: it changes nothing."""
+        raise NotImplementedError
 
     def reset(self) -> Tensor:
         """Start new episodes everywhere: the first observations [B, O].
 
-        With `stagger` their clocks start anywhere below the time limit. Otherwise all episodes that a time limit ends
-        end together, and a short rollout sees one part of an episode only.
+        With `stagger` each clock starts at a random step below the time limit. Without it, all environments stand at
+        the same step of their episodes, so a short rollout holds only one part of an episode.
         """
         self.state = self.initial()
         self.elapsed = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
@@ -53,7 +66,7 @@ class TorchEnv:
 
     def step(self, action: Tensor) -> Step:
         """Advance by `action` ([B, D] in [-1, 1], clipped, or [B] int64)."""
-        # Without this a [B] torque would broadcast: one action for all environments, and no error.
+        # Without this check an action [B] would broadcast against [B, 1]: wrong numbers, and no error.
         per_env = (self.spec.action_dim,) if self.spec.action_dim else ()
         require_shape((self.num_envs, *per_env), action=action)
         if self.spec.num_actions and can_ask(action):
@@ -62,17 +75,17 @@ class TorchEnv:
                 raise ValueError(
                     f"action: wanted whole numbers from 0 to {self.spec.num_actions - 1}; got {low} to {high}"
                 )
-        if not hasattr(self, "state"):
+        if len(self.state) != self.num_envs:
             raise RuntimeError("step: wanted reset() first; there is no state yet")
         successor, reward, terminated = self.advance(self.state, action)
-        # Fresh states are drawn at every step, used or not: asking whether one is needed would wait for the device.
+        # First states are drawn at every step, whether an episode ended or not: to ask would be to wait for the device.
         step, self.state, self.elapsed = self.arrive(successor, reward, terminated, self.elapsed, self.initial())
         return step
 
     def arrive(
         self, successor: Tensor, reward: Tensor, terminated: Tensor, elapsed: Tensor, fresh: Tensor
     ) -> tuple[Step, Tensor, Tensor]:
-        """The step as an agent sees it, and state and clock to go on from: those of an ended episode start afresh."""
+        """The step as an agent sees it, and the state and clock to go on from: `fresh` and 0 where an episode ended."""
         elapsed = elapsed + 1
         truncated = (elapsed >= self.max_steps) & ~terminated
         ended = terminated | truncated
@@ -86,20 +99,23 @@ class TorchEnv:
         return clocks | {"generator": self.generator.get_state()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from a state that an environment of the same making saved."""
+        """Go on from a state that an environment made with the same arguments has saved."""
         self.state, self.elapsed = (state[name].to(self.device, copy=True) for name in ("state", "elapsed"))
         self.generator.set_state(state["generator"].cpu())
 
+    def close(self) -> None:
+        """Nothing is held that would have to be let go."""
+
     def branch(self, state: Tensor, elapsed: Tensor, seed: int) -> TorchEnv:
-        """A copy with one environment a row of `state` [N, S] and `elapsed` [N], its random numbers from `seed`."""
+        """A copy with one environment per row of `state` [N, S] and `elapsed` [N], and random numbers from `seed`."""
         twin = copy.copy(self)
         twin.num_envs, twin.state, twin.elapsed = len(state), state.clone(), elapsed.clone()
         twin.generator = Generator(device=self.device).manual_seed(seed)
         return twin
 
     def uniform(self, *high: float) -> Tensor:
-        """Return [B, S] uniform on [-high, high], a bound for each of the S numbers of a state."""
-        if high not in self._bounds:  # kept: carried to the device at every step it would be waited for
+        """Return [B, S], uniform on [-high, high]; `high` has one bound for each of the S numbers of a state."""
+        if high not in self._bounds:  # kept, because a copy to the device at every step would wait for it
             self._bounds[high] = torch.tensor(high, dtype=self.dtype, device=self.device)
         unit = torch.rand(self.num_envs, self.state_dim, generator=self.generator, dtype=self.dtype, device=self.device)
         return (2.0 * unit - 1.0) * self._bounds[high]
@@ -157,12 +173,20 @@ class TorchCartPole(TorchEnv):
 class TabularEnv(TorchEnv):
     """A `TabularMDP` as an environment: observations are one-hot states, an episode is cut after `max_steps` steps.
 
-    The reward is the expected one of (s, a): the world's only noise is where it goes next.
+    The reward is the expected one of (s, a), so the only randomness is in the next state.
     """
 
     state_dim = 1
 
-    def __init__(self, mdp: TabularMDP, num_envs: int, *, max_steps: int, seed: int = 0, dtype=torch.float64):
+    def __init__(
+        self,
+        mdp: TabularMDP,
+        num_envs: int,
+        *,
+        max_steps: int,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float64,
+    ):
         require_count(max_steps=max_steps)
         super().__init__(num_envs, seed=seed, dtype=dtype)
         self.mdp, self.max_steps = mdp, max_steps
@@ -186,4 +210,4 @@ class TabularEnv(TorchEnv):
         return inverse_cdf(probability, uniform).unsqueeze(-1)
 
 
-TORCH_ENVS = {env.spec.env_id: env for env in (TorchPendulum, TorchCartPole)}
+TORCH_ENVS: dict[str, type[TorchEnv]] = {env.spec.env_id: env for env in (TorchPendulum, TorchCartPole)}

@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
-from marked_source import find_modules, parse_source  # noqa: E402
+from marked_source import find_modules, others, parse_source  # noqa: E402
 from typeset import find_mathjax, structural_fault, typesetting_faults  # noqa: E402
 
 NODE_MAIN = find_mathjax(ROOT / ".assets/node_modules/mathjax/es5/node-main.js")
@@ -217,8 +217,9 @@ def block(page: str) -> str:
 
 def test_the_block_is_the_file_with_formulas_in_place(book):
     inner = block(book["source"])
-    # What the hidden comment says is what the file says; without formulas and gutter it is the file.
+    # What the hidden comment says is what the file says; without formulas, numbers and gutter it is the file.
     code = re.sub(r'<span class="src-formula linenos">.*?</span></span>', "", inner, flags=re.DOTALL)
+    code = re.sub(r'<span class="src-equation linenos">.*?</span>', "", code)
     code = re.sub(r'<(span|a) class="src-number linenos".*?</\1>', "", code)
     assert Text(code).text == SCRATCH
 
@@ -259,6 +260,7 @@ def test_every_link_arrives(book):
 def test_the_source_links_on_to_the_equation(book):
     assert "index.html#equation-eq-retrace-recursion" in Text(book["source"]).links
     assert "equation-eq-retrace-recursion" in Text(book["index"]).ids
+    assert "Book: eq. retrace-recursion (1)." in Text(block(book["source"])).text, "the number that the equation has"
 
 
 def test_form_b_lists_the_lines_and_shows_the_file(book):
@@ -313,11 +315,20 @@ def test_a_changed_source_is_read_again(tmp_path):
 # The book's own pages
 
 
+def test_the_rest_of_a_room_is_what_no_page_names():
+    modules = ["room", "room.a", "room.b", "room.b2", "room.c", "other.d"]
+    pages = ["```{annotated} room.a\n```\n```{annotated} room.b.Class.method\n```\n", "```{api} room.c\n```\n"]
+    assert others("room", modules, pages, "annotated") == ["room.b2", "room.c"]
+    assert others("room", modules, pages, "api") == ["room.a", "room.b", "room.b2"]
+
+
 def test_every_marker_of_the_package_stands_on_a_page():
-    pages = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "book/annotated").glob("*.md"))
-    shown = re.findall(r"```\{annotated\} (\S+)\n```", pages)
-    missing = []
-    for module, path in find_modules(ROOT, "minerva_lite").items():
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "book/annotated").glob("*.md")]
+    modules, missing = find_modules(ROOT, "minerva_lite"), []
+    shown = re.findall(r"```\{annotated\} (\S+)\n```", "\n".join(pages))
+    for room in [each.removesuffix(".*") for each in shown if each.endswith(".*")]:
+        shown += others(room, modules, pages, "annotated")
+    for module, path in modules.items():
         source = parse_source(path.read_text(encoding="utf-8"))
         assert source.problems == (), path
         for marker in source.markers:

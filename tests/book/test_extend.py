@@ -7,25 +7,7 @@ import sys
 import types
 from pathlib import Path
 
-import gymnasium as gym
-import pytest
-
-from minerva_lite.agents import AGENTS
-from minerva_lite.training.presets import PRESETS
-from minerva_lite.worlds.envs import TORCH_ENVS
-
 PAGE = Path(__file__).parents[2] / "book/extend.md"
-
-
-@pytest.fixture
-def registries():
-    """What the page registers is forgotten again."""
-    tables = (AGENTS, TORCH_ENVS, PRESETS, gym.registry)
-    before = [dict(table) for table in tables]
-    yield
-    for table, old in zip(tables, before, strict=True):
-        table.clear()
-        table.update(old)
 
 
 def test_every_block_of_the_page_runs(registries, capsys, monkeypatch):

@@ -42,7 +42,7 @@ def rise(old: torch.Tensor, new: torch.Tensor) -> float:
     return float(WORLD.expected_return(new) - WORLD.expected_return(old))
 
 
-def test_the_world_is_what_the_hand_says():
+def test_the_shared_world_by_hand():
     assert torch.allclose(WORLD.value(OLD), tensor([0.25, 0.75]))
     assert torch.allclose(WORLD.advantage(OLD), tensor([[-0.125, 0.125], [0.625, -0.625]]))
     assert torch.allclose(WORLD.visitation(OLD), tensor([1.5, 0.5]))

@@ -64,7 +64,7 @@ def test_the_ring_by_hand():
 
 @pytest.mark.parametrize("capacity", [7, 12, 40])
 @pytest.mark.parametrize("chunk", [1, 4, 7])
-def test_what_is_held_are_the_last_steps(capacity, chunk):
+def test_the_ring_holds_the_last_steps(capacity, chunk):
     replay = filled(capacity, 31, chunk)
     assert held(replay) == list(range(max(0, 31 - capacity), 31))
 
@@ -87,7 +87,7 @@ def test_a_sequence_is_one_environments_steps_in_the_order_lived(capacity, total
                 assert torch.equal(column[t, i], wanted), name
 
 
-def test_flags_stay_apart_and_successors_true():
+def test_a_sample_keeps_terminated_apart_from_truncated_and_true_successors():
     batch = filled(40, 31, 4).sample(400, 3, torch.Generator().manual_seed(0))
     env, step = (x.long() for x in batch.obs.unbind(-1))
     assert torch.equal(batch.terminated, (step + env) % 5 == 4)
@@ -121,7 +121,7 @@ def test_draws_come_from_the_generator_alone():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_what_was_drawn_is_a_copy():
+def test_a_sample_is_a_copy():
     replay = filled(12, 12, 4)
     batch = replay.sample(20, 3)
     kept = batch.obs.clone()
@@ -230,7 +230,7 @@ def test_errors_name_what_was_wrong(attempt, message):
     "bad",
     [lambda: lived(0, 9), lambda: lived(0, 2, envs=2), lambda: lived(0, 2, restart_weight=torch.ones(2, 3))],
 )
-def test_what_is_refused_changes_nothing(bad):
+def test_a_refused_rollout_leaves_the_replay_unchanged(bad):
     replay = filled(8, 8, 4)
     before = replay.state_dict()
     with pytest.raises(ValueError, match="wanted"):

@@ -193,7 +193,7 @@ def arrows(**values):
     return [torch.tensor(text.xy, dtype=torch.float64) for text in axes.texts if text.arrow_patch], axes
 
 
-def test_the_trust_region_shows_steps_of_equal_cost_and_only_one_that_turns():
+def test_a_stretched_parametrization_turns_the_plain_gradient_step_and_not_the_natural_one():
     world = two_parameter_world()
     (plain, natural), axes = arrows(kl_bound=0.5)
     (turned, same), _ = arrows(kl_bound=0.5, stretch=3.0)
@@ -270,7 +270,7 @@ def test_states_are_drawn_by_their_spread_and_a_slope_is_marked_where_it_crosses
     ]
 
 
-def test_the_reds_and_greens_that_the_text_names_stay_what_they_are():
+def test_fewer_colors_keep_the_books_own_colors_exact():
     """Fewer colors make the pictures small; the trust region's red arrow once came out in its orange."""
     (stack,) = (child for child in explore_trust_region().children if isinstance(child, ipywidgets.Stack))
     colors = set()

@@ -306,14 +306,14 @@ def test_top_k_mask_by_hand():
 
 
 @given(st.integers(0, 2**31), st.integers(1, 60), st.floats(0.01, 1.0), st.integers(1, 4))
-def test_exactly_k_are_kept_and_none_is_better(seed, n, fraction, levels):
+def test_top_k_keeps_exactly_k_and_the_best_of_them(seed, n, fraction, levels):
     """Few levels, so that ties stand at the threshold nearly always."""
     g = torch.Generator().manual_seed(seed)
     advantage = torch.randint(levels, (n,), generator=g).float()
     eligible = torch.rand(n, generator=g) < 0.7
     k = math.floor(fraction * int(eligible.sum()) + 1e-9)
     if k < 1:
-        with pytest.raises(ValueError, match=r"^top_k_frac: wanted one that selects somebody; .* eligible is nobody"):
+        with pytest.raises(ValueError, match=r"^top_k_frac: wanted one that keeps at least one sample; .* eligible samples is none"):
             duals.top_k_mask(advantage, eligible, fraction)
         return
     kept = duals.top_k_mask(advantage, eligible, fraction)
@@ -324,7 +324,7 @@ def test_exactly_k_are_kept_and_none_is_better(seed, n, fraction, levels):
 @pytest.mark.parametrize(
     ("fraction", "n", "k"), [(0.29, 100, 29), (0.57, 100, 57), (1 / 3, 3, 1), (0.1, 10, 1), (0.5, 5, 2)]
 )
-def test_a_fraction_that_means_a_whole_number_gets_it(fraction, n, k):
+def test_rounding_does_not_cost_top_k_a_sample(fraction, n, k):
     advantage = torch.zeros(n)
     assert duals.top_k_mask(advantage, torch.ones(n, dtype=torch.bool), fraction).tolist() == [True] * k + [False] * (
         n - k
@@ -415,7 +415,7 @@ def test_an_unkept_sample_far_above_costs_the_kept_no_digit_in_float32(height, n
         torch.testing.assert_close(other.double(), exact, rtol=1e-6, atol=5e-7)
 
 
-def test_on_policy_both_normalizers_are_one():
+def test_on_policy_both_normalizers_give_the_same_loss():
     advantage, mask = kept_problem(1.0, F64)
     on = [
         duals.vmpo_temperature_loss(advantage, mask, torch.zeros(64).double(), vector(0.3)[0], 0.1, n)
@@ -424,7 +424,7 @@ def test_on_policy_both_normalizers_are_one():
     torch.testing.assert_close(*on, rtol=1e-14, atol=0)
 
 
-def test_the_count_is_unbounded_below_once_the_kept_weigh_too_little():
+def test_the_dual_normalized_by_count_is_unbounded_below_for_small_importance_weights():
     """Mean w of the kept under exp(-eps): the printed loss falls with eta without end, the default one does not."""
     advantage, mask, log_w = vector(1.0, 0.0), flags(1, 1), vector(-0.3, -0.3)
 
@@ -443,7 +443,7 @@ def test_the_dual_of_vmpo_binds_at_its_minimum():
     assert kl(psi, torch.full_like(psi, 1 / len(psi))).item() == pytest.approx(0.2, abs=1e-9)
 
 
-def test_psi_is_never_nearer_to_the_batch_than_the_share_that_was_kept():
+def test_keeping_the_best_half_adds_log_2_to_the_kl_from_the_batch():
     """KL(psi || batch) = KL(psi || kept) + log(n / k): at least log 2 for the best half."""
     advantage = torch.randn(40, generator=torch.Generator().manual_seed(0), dtype=F64)
     mask = duals.top_k_mask(advantage, torch.ones(40, dtype=torch.bool), 0.5)
@@ -484,8 +484,8 @@ BAD = [
     (duals.top_k_mask, (torch.ones(2), flags(1, 1), 0.0), r"top_k_frac: wanted a number in \(0, 1\]; got 0.0"),
     (duals.top_k_mask, (torch.ones(2), flags(1, 1), 1.5), r"top_k_frac: wanted a number in \(0, 1\]; got 1.5"),
     (duals.top_k_mask, (torch.ones(2), flags(1, 1), math.nan), r"top_k_frac: wanted a number in \(0, 1\]; got nan"),
-    (duals.top_k_mask, (torch.ones(3), flags(1, 1, 0), 0.4), r"top_k_frac: wanted one that selects somebody; 0.4 of 2"),
-    (duals.top_k_mask, (torch.ones(2), flags(0, 0), 1.0), r"top_k_frac: wanted one that selects somebody; 1.0 of 0"),
+    (duals.top_k_mask, (torch.ones(3), flags(1, 1, 0), 0.4), r"top_k_frac: wanted one that keeps at least one sample; 0.4 of 2"),
+    (duals.top_k_mask, (torch.ones(2), flags(0, 0), 1.0), r"top_k_frac: wanted one that keeps at least one sample; 1.0 of 0"),
     (duals.vmpo_weights, (torch.ones(2), flags(1, 1), torch.ones(1), ONE), r"log_importance: wanted shape \(2,\)"),
     (duals.vmpo_weights, (torch.ones(2), torch.ones(2), torch.ones(2), ONE), r"mask: wanted dtype torch.bool"),
     (duals.vmpo_weights, (torch.ones(2), flags(0, 0), torch.ones(2), ONE), r"mask: wanted at least one sample kept; got none"),

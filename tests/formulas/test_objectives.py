@@ -95,7 +95,7 @@ def test_at_ratio_one_the_gradient_is_the_policy_gradient(generator):
     torch.testing.assert_close(penalized, wanted, rtol=1e-12, atol=1e-15)
 
 
-def test_policy_gradient_loss_by_hand_and_blind_to_the_advantages_own_gradient():
+def test_policy_gradient_loss_by_hand_sends_no_gradient_into_the_advantage():
     log_prob, advantage = vector(-1.0, -2.0).requires_grad_(), vector(3.0, -4.0).requires_grad_()
     loss = o.policy_gradient_loss(log_prob, advantage)
     assert loss.item() == -((3.0 * -1.0) + (-4.0 * -2.0)) / 2
@@ -140,7 +140,7 @@ def test_vine_surrogate_of_an_enumerated_action_set_is_the_mean_q_value(generato
     assert o.vine_surrogate(logits.log_softmax(-1), q_value).item() == pytest.approx(wanted.item(), rel=1e-12)
 
 
-def test_vine_surrogate_knows_no_scale_of_ratios_and_no_level_of_a_state(generator):
+def test_vine_surrogate_ignores_a_states_log_ratio_offset_and_its_gradient_the_advantage_offset(generator):
     log_ratio, advantage = (torch.randn(5, 3, generator=generator, dtype=F64) for _ in "ra")
     level = torch.randn(5, 1, generator=generator, dtype=F64)
     base = o.vine_surrogate(log_ratio, advantage).item()

@@ -241,7 +241,7 @@ def test_leave_one_out_baseline_by_hand():
 
 
 @given(st.integers(0, 2**31), st.integers(1, 6), st.integers(1, 5))
-def test_a_baseline_does_not_know_its_own_return(seed, steps, envs):
+def test_a_leave_one_out_baseline_does_not_depend_on_its_own_return(seed, steps, envs):
     """Changing one return moves the baselines of the others, and never its own: that keeps the gradient unbiased."""
     generator = torch.Generator().manual_seed(seed)
     returns = torch.randn(steps, envs, generator=generator, dtype=F64)

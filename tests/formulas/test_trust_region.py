@@ -334,7 +334,7 @@ def test_line_search_by_hand():
         (lambda f: 0.0, lambda f: 0.0, "surrogate"),  # no gain is not enough gain
     ],
 )
-def test_a_search_in_vain_says_what_its_last_trial_failed(gain, kl, reason):
+def test_a_failed_search_gives_the_reason_of_its_last_trial(gain, kl, reason):
     found, tried = searched(gain, kl, max_trials=3)
     assert found == LineSearch(0.0, 3, reason) and tried == [1.0, 0.5, 0.25]
 
@@ -344,12 +344,12 @@ def test_a_search_goes_on_after_a_nan():
     assert found == LineSearch(0.25, 3, "accepted")
 
 
-def test_the_bound_itself_is_kept_not_broken():
+def test_a_kl_equal_to_the_bound_is_accepted():
     assert searched(lambda f: f, lambda f: 0.01 * f)[0].fraction == 1.0
     assert searched(lambda f: f, lambda f: 0.010000001 * f)[0].fraction == 0.5
 
 
-def test_with_accept_ratio_zero_any_gain_that_is_no_loss_will_do():
+def test_accept_ratio_zero_accepts_any_gain_that_is_not_negative():
     assert searched(lambda f: 0.0, lambda f: 0.0, accept_ratio=0.0)[0].fraction == 1.0
     assert searched(lambda f: -1e-9, lambda f: 0.0, accept_ratio=0.0)[0].reason == "surrogate"
 

@@ -42,7 +42,7 @@ def stored_errors(notebook: dict) -> list[int]:
             and "raises-exception" not in cell["metadata"].get("tags", [])]  # fmt: skip
 
 
-def test_the_reader_sees_three_rooms():
+def test_the_repository_has_three_visible_folders():
     seen = {path.parts[0] for path in tracked() if len(path.parts) > 1 and not path.parts[0].startswith(".")}
     assert seen == ROOMS
 

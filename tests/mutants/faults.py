@@ -29,6 +29,7 @@ OPTIMIZERS, CRITIC_FIT = "agents/optimizers.py", "agents/critic_fit.py"
 TRPO, REINFORCE, TRUST_REGION = "agents/trpo.py", "agents/reinforce.py", "formulas/trust_region.py"
 ROLLOUT, VINE, BOUNDS = "experience/rollout.py", "experience/vine.py", "formulas/bounds.py"
 AGENT, REPLAY, DUALS, MPO, VMPO = "agents/base.py", "experience/replay.py", "formulas/duals.py", "agents/mpo.py", "agents/vmpo.py"
+CHECKPOINTS, LOOP = "training/checkpoints.py", "training/loop.py"
 NETWORKS, DISTRIBUTIONS, DIAGNOSTICS = "agents/networks.py", "formulas/distributions.py", "formulas/diagnostics.py"
 
 GAE_SUM = "test_returns.py::test_gae_is_the_double_sum"
@@ -41,6 +42,15 @@ RETURNS_BY_HAND = "test_returns.py::test_returns_worked_by_hand"
 WHOLE_EPISODES = "test_envs.py::test_whole_episodes_equal_gymnasiums"
 SAME_STEP = "test_envs.py::test_autoreset_in_the_same_step"
 NO_PHANTOMS = "test_envs.py::test_gymnasium_back_end_has_no_phantom_transitions"
+PHANTOM_ROWS = "test_next_step.py::test_phantom_rows_are_those_after_ends_and_the_others_are_the_same_steps_own"
+PHANTOMS_BY_HAND = "test_next_step.py::test_the_rows_by_hand"
+RESET_BETWEEN = "test_next_step.py::test_a_reset_between_leaves_no_phantom"
+ABOUT_TO_RESET = "test_next_step.py::test_a_saved_state_knows_who_is_about_to_be_reset"
+AFTER_ENDS = "test_phantoms.py::test_weights_are_zero_exactly_after_ends_wherever_a_rollout_is_cut"
+REAL_ROWS = "test_phantoms.py::test_the_real_rows_are_those_of_the_same_step_mode"
+ONLY_FINITE = "test_divergence.py::test_no_number_that_training_changes_is_saved_unless_it_is_finite"
+GOOD_STAYS = "test_divergence.py::test_a_diverged_run_leaves_its_last_good_checkpoint"
+BEST_IS_FINITE = "test_divergence.py::test_an_evaluation_that_is_not_finite_is_never_the_best"
 TRUE_SUCCESSOR = "test_rollout.py::test_next_obs_is_the_true_successor_where_episodes_end"
 SCALER_FOLLOWS = (
     "test_normalizer.py::test_reward_scaler_follows_discounted_returns_episode_by_episode_and_over_rollouts"
@@ -148,7 +158,7 @@ OPTION = FMPO + "test_an_option_is_used"
 RETRACE = "test_returns.py::test_retrace_by_hand"
 RETRACE_SUM = "test_returns.py::test_retrace_is_the_double_sum"
 FIRST_RATIO_UNUSED = "test_returns.py::test_the_first_ratio_of_a_sequence_is_never_used"
-TOP_K, EXACTLY_K = BY_HAND + "test_top_k_mask_by_hand", BY_HAND + "test_exactly_k_are_kept_and_none_is_better"
+TOP_K, EXACTLY_K = BY_HAND + "test_top_k_mask_by_hand", BY_HAND + "test_top_k_keeps_exactly_k_and_the_best_of_them"
 MULTIPLIER = BY_HAND + "test_multiplier_loss_by_hand"
 PARTS = "test_distributions.py::test_kl_parts_by_hand"
 ESTEP = BY_HAND + "test_estep_weights_by_hand"
@@ -648,7 +658,16 @@ MUTANTS = (
     Mutant(33, "the action penalty is the squared distance", MPO, (("(action - action.clamp(-1.0, 1.0)).norm(dim=-1)", "(action - action.clamp(-1.0, 1.0)).square().sum(-1)"),), (NORM, OVERSHOOT, PENALTY_ADDED,)),
     Mutant(34, "the policy's learning rate is divided by the root of the number of inner steps", MPO, (('("policy", c.policy_learning_rate))', '("policy", c.policy_learning_rate / math.sqrt(c.policy_steps)))'), ('"policy": c.policy_learning_rate, "duals"', '"policy": c.policy_learning_rate / math.sqrt(c.policy_steps), "duals"'),), (NOT_DIVIDED,)),
     Mutant(35, "the KL of a Gaussian policy is the sum of its decoupled parts", NETWORKS, (("return gaussian_kl(*old, *new).sum(-1)", "return sum(gaussian_kl_mean_std(*old, *new)).sum(-1)"),), (NO_IDENTITY,)),
-    Mutant(36, "the first row of every episode is taken for a phantom and left out", ROLLOUT, (("            truncated=truncated,\n        ),\n        obs,", "            truncated=truncated,\n            restart_weight=torch.cat([torch.ones_like(reward[:1]), (~(terminated | truncated))[:-1].to(reward.dtype)]),\n        ),\n        obs,"),), (EVERY_STEP,)),
+    Mutant(36, "the first row of every episode is taken for a phantom and left out", ROLLOUT, (("restart_weight=(~torch.stack(phantoms)).to(reward.dtype) if phantoms else None,", "restart_weight=torch.cat([torch.ones_like(reward[:1]), (~(terminated | truncated))[:-1].to(reward.dtype)]),"),), (EVERY_STEP,)),
+    Mutant(0, "a phantom row is collected as a step like the others", ROLLOUT, (("(~torch.stack(phantoms)).to(reward.dtype)", "torch.ones_like(reward)"),), (AFTER_ENDS, REAL_ROWS)),
+    Mutant(0, "the row that ends an episode is taken for the phantom", NUMPY_BACKED, (("step = step._replace(phantom=self._over)\n            self._over = step.terminated | step.truncated  # whose", "self._over = step.terminated | step.truncated\n            step = step._replace(phantom=self._over)  # whose"),), (PHANTOM_ROWS, PHANTOMS_BY_HAND, AFTER_ENDS)),
+    Mutant(0, "only a truncation is followed by a phantom", NUMPY_BACKED, (("self._over = step.terminated | step.truncated  # whose", "self._over = step.truncated  # whose"),), (PHANTOM_ROWS, PHANTOMS_BY_HAND, AFTER_ENDS)),
+    Mutant(0, "a reset leaves a phantom to come", NUMPY_BACKED, (("        self._over = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)\n", "        self._over = getattr(self, '_over', torch.zeros(self.num_envs, dtype=torch.bool, device=self.device))\n"),), (RESET_BETWEEN,)),
+    Mutant(0, "a saved state forgets which environments are about to be reset", NUMPY_BACKED, (("            self.env._autoreset_envs = self._over.cpu().numpy().copy()", "            pass"),), (ABOUT_TO_RESET,)),
+    Mutant(0, "a checkpoint takes numbers that are not finite", CHECKPOINTS, (("    if bad:\n        raise FloatingPointError", "    if False:\n        raise FloatingPointError"),), (ONLY_FINITE, GOOD_STAYS)),
+    Mutant(0, "only tensors are looked at before a checkpoint is written", CHECKPOINTS, (("bad = int(isinstance(state, float) and not math.isfinite(state))", "bad = 0"),), (ONLY_FINITE,)),
+    Mutant(0, "a first evaluation that is NaN is the best for good", LOOP, (("if self.best and math.isfinite(row[\"eval/mean\"]) and all(", "if self.best and all("), ("if math.isfinite(other[\"eval/mean\"])]", "]")), (BEST_IS_FINITE,)),
+    Mutant(0, "after an evaluation of NaN none is the best", LOOP, ((" if math.isfinite(other[\"eval/mean\"])]", "]"),), (BEST_IS_FINITE,)),
     Mutant(36, "the row at which an episode ends is taken for the phantom", ON_POLICY, (('return batch if kept is None else batch[kept.flatten()]', 'return batch[(~rollout.ended).flatten()]'),), (EVERY_STEP,)),
     Mutant(37, "NaN and infinity in a Gaussian policy's outputs become 0", NETWORKS, (("output = self.mean(obs)", "output = self.mean(obs).nan_to_num(0.0, 0.0, 0.0)"),), (DIVERGED,)),
     Mutant(37, "in a categorical policy's", NETWORKS, (("return (self.logits(obs),)", "return (self.logits(obs).nan_to_num(0.0, 0.0, 0.0),)"),), (DIVERGED,)),
@@ -728,7 +747,7 @@ MUTANTS = (
     Mutant(0, "moments of a refused rollout stay", GPU, (('for key, tensor in state.items() if tensor is not None}', 'for key, tensor in state.items() if tensor is None}'),), (TAKEN_BACK,)),
     Mutant(0, "refusals in a row are not forgotten", GPU, (("(self.run + 1) * bad.any()", "self.run + bad.any()"),), (MASKED_COUNT,)),
     Mutant(0, "a refusal is counted for every tensor that is not finite", GPU, (("bad & (bad.cumsum(0) == 1)", "bad"),), (MASKED_COUNT,)),
-    Mutant(0, "nobody reads the count of refusals", "training/loop.py", (("            run.notice_refusals(row)\n", ""),), (THREE_ON_A_GPU,)),
+    Mutant(0, "nobody reads the count of refusals", LOOP, (("            run.notice_refusals(row)\n", ""),), (THREE_ON_A_GPU,)),
     Mutant(0, "a recorded walk starts where the recording did", GPU, (('self.env.state, self.env.elapsed = start["state"], start["elapsed"]', "pass"),), (RECORDED_BITS,)),
     Mutant(0, "a recorded update keeps the learning rate it was recorded at", GPU, (('        agent.set_learning_rate(self.progress)\n', ''),), (RECORDED_BITS,)),
     Mutant(0, "the running return is replaced, not changed in place", NORMALIZER, (("self.running.copy_(running)", "self.running = running"),), (RECORDED_BITS,)),

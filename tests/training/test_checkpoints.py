@@ -12,7 +12,7 @@ import pickle
 import pytest
 import torch
 
-from minerva_lite import PPOAgent, PPOConfig, evaluate, make_env
+from minerva_lite import PPOAgent, PPOConfig, evaluate, make_env, train
 from minerva_lite.experience.rollout import collect
 from minerva_lite.training.checkpoints import FORMAT, load, save
 
@@ -100,14 +100,34 @@ def test_a_foreign_file_is_refused_and_runs_nothing(tmp_path, monkeypatch, write
         load(tmp_path / "agent.pt")
 
 
-def test_a_newer_format_and_a_missing_file_are_named(tmp_path):
-    agent, *_ = trained()
-    save(agent, tmp_path / "agent.pt")
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (1, "of minerva_lite 0.1: train again with this version, or evaluate and film it with 0.1; its weights alone"),
+        (2, "of minerva_lite 0.1: train again with this version, or evaluate and film it with 0.1; its weights alone"),
+        (FORMAT + 1, "of a newer version: update minerva_lite$"),
+    ],
+)
+def test_another_format_is_refused_with_what_to_do(tmp_path, other, message, same):
+    agent, env, _ = trained()
+    save(agent, tmp_path / "agent.pt", training={"total_steps": 640})
     saved = torch.load(tmp_path / "agent.pt", weights_only=True)
-    torch.save(saved | {"format": FORMAT + 1}, tmp_path / "newer.pt")
-    with pytest.raises(ValueError, match=rf"^path: wanted format {FORMAT} or older; newer.pt has format {FORMAT + 1}"):
-        load(tmp_path / "newer.pt")
-    with pytest.raises(FileNotFoundError):
+    torch.save(saved | {"format": other}, tmp_path / "other.pt")
+    before = (tmp_path / "other.pt").read_bytes()
+    for read_it in (
+        lambda path: load(path),
+        lambda path: train(agent, env, 640, checkpoint=path, resume=True, progress=False),
+    ):
+        with pytest.raises(ValueError, match=rf"^path: wanted format {FORMAT}; other.pt has format {other}, {message}"):
+            read_it(tmp_path / "other.pt")
+    assert (tmp_path / "other.pt").read_bytes() == before
+    # The way to the weights that the message names.
+    weights = torch.load(tmp_path / "other.pt")["state"]["modules"]
+    assert same(dict(weights), dict(agent.state_dict()["modules"]))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nothing.pt"):
         load(tmp_path / "nothing.pt")
 
 

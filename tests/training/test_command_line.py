@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import subprocess
 import sys
 
@@ -13,15 +14,47 @@ import torch
 
 from minerva_lite import load, preset
 from minerva_lite.agents import AGENTS
+from minerva_lite.training.presets import PRESETS
+
+TASKS = ("Pendulum-v1", "HalfCheetah-v5", "dm_control/cheetah/run")
 
 
 def command(*words):
     return subprocess.run([sys.executable, "-m", "minerva_lite", *words], capture_output=True, text=True)
 
 
+# Every algorithm is tried, one of them added before the command line is imported; then one that does not exist.
+NEWCOMER = """
+import contextlib, io, json, sys
+from minerva_lite.agents import AGENTS
+AGENTS["newcomer"] = AGENTS["ppo"]
+from minerva_lite.__main__ import main
+said = {}
+for algorithm in [*AGENTS, "dqn"]:
+    sys.argv[1:] = [algorithm if word == "ALGORITHM" else word for word in WORDS]
+    with contextlib.redirect_stderr(io.StringIO()) as told:
+        try:
+            main()
+        except SystemExit as end:
+            said[algorithm] = f"{told.getvalue()} {end}"
+print(json.dumps(said))
+"""
+
+
+@pytest.mark.parametrize("words", ["train ALGORITHM --env Nowhere-v0", "study ALGORITHM --env Nowhere-v0 --out x.csv"])
+def test_the_algorithms_of_the_command_line_are_those_of_the_table(words):
+    program = NEWCOMER.replace("WORDS", repr(words.split()))
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=os.environ | {"COLUMNS": "400"}
+    )
+    said = json.loads(done.stdout)
+    for algorithm in [*AGENTS, "newcomer"]:
+        assert f"; got {algorithm} on Nowhere-v0" in said[algorithm], "it came as far as the presets"
+    assert "on Nowhere-v0" not in said["dqn"] and all(name in said["dqn"] for name in [*AGENTS, "newcomer"])
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("env_id", ["Pendulum-v1", "HalfCheetah-v5", "dm_control/cheetah/run"])
-@pytest.mark.parametrize("algorithm", list(AGENTS))
+@pytest.mark.parametrize(("algorithm", "env_id"), [key for key in PRESETS if key[1] in TASKS])
 def test_every_agent_trains_from_the_command_line(algorithm, env_id, tmp_path):
     config = preset(algorithm, env_id).config
     steps = getattr(config, "warmup_steps", 0) + 2 * config.batch_size

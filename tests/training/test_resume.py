@@ -20,13 +20,14 @@ from minerva_lite.training.evaluation import evaluate
 from minerva_lite.training.loop import train
 from minerva_lite.worlds.envs import make_env
 
+OTHERS = {"num_envs": 3, "rollout_steps": 16}
 SMALL = {
     "reinforce": {"num_envs": 3, "rollout_steps": 20, "whole_episodes": False},
     "a2c": {"num_envs": 3, "rollout_steps": 8},
-    "trpo": {"num_envs": 3, "rollout_steps": 16, "normalize_obs": True},
-    "ppo": {"num_envs": 3, "rollout_steps": 16, "minibatch_size": 16, "epochs": 2, "normalize_obs": True, "normalize_reward": True},
+    "trpo": OTHERS | {"normalize_obs": True},
+    "ppo": OTHERS | {"minibatch_size": 16, "epochs": 2, "normalize_obs": True, "normalize_reward": True},
     "mpo": {"num_envs": 3, "rollout_steps": 4, "warmup_steps": 24, "minibatch_size": 8, "learner_steps": 3, "replay_steps": 120, "normalize_obs": True},
-    "vmpo": {"num_envs": 3, "rollout_steps": 16, "inner_steps": 3, "target_period": 2, "normalize_reward": True},
+    "vmpo": OTHERS | {"inner_steps": 3, "target_period": 2, "normalize_reward": True},
 }  # fmt: skip
 STEPS = 600
 
@@ -34,8 +35,9 @@ STEPS = 600
 def new(name: str, env_id: str = "Pendulum-v1", backend: str = "auto"):
     """An agent and its environments, as a fresh process would make them."""
     kind, settings = AGENTS[name]
-    env = make_env(env_id, SMALL[name]["num_envs"], backend=backend, seed=1)
-    return kind(settings(hidden=(8,), **SMALL[name]), env.spec, seed=2, device="cpu"), env
+    small = SMALL.get(name, OTHERS)
+    env = make_env(env_id, small["num_envs"], backend=backend, seed=1)
+    return kind(settings(hidden=(8,), **small), env.spec, seed=2, device="cpu"), env
 
 
 def leaves(thing, path=""):
@@ -109,7 +111,7 @@ def test_environments_go_on_where_they_stood(env_id, backend, tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["parallel", "envpool"])
-def test_where_no_state_can_be_saved_fresh_episodes_are_started_and_named(backend, tmp_path):
+def test_a_run_resumed_without_environment_state_starts_fresh_episodes_and_warns(backend, tmp_path):
     where = {"env_id": "CartPole-v1", "backend": backend}
     with pytest.raises(Killed):
         run("a2c", tmp_path / "run.pt", 300, **where)
@@ -119,7 +121,14 @@ def test_where_no_state_can_be_saved_fresh_episodes_are_started_and_named(backen
     assert history.updates[-1]["steps"] == STEPS
 
 
-def test_what_cannot_be_saved_is_not_saved_by_half():
+def test_the_state_of_another_back_end_is_refused_by_one_that_saves_none(tmp_path):
+    with pytest.raises(Killed):
+        run("a2c", tmp_path / "run.pt", 300, env_id="CartPole-v1")
+    with pytest.raises(ValueError, match=r"^checkpoint: wanted the state of a EnvPoolEnv; run.pt holds that of another"):
+        run("a2c", tmp_path / "run.pt", env_id="CartPole-v1", backend="envpool")
+
+
+def test_an_environment_with_an_unknown_attribute_saves_no_state_at_all():
     env = make_env("CartPole-v1", 2, backend="gymnasium")
     env.reset()
     assert env.state_dict() is not None

@@ -142,7 +142,7 @@ def test_weights_and_biases_holds_every_figure_over_environment_steps(offline, t
     assert {path.name for path in tmp_path.iterdir()} <= {"wandb", "cache", "config", "data"}
 
 
-def test_weights_and_biases_keeps_what_it_was_told_first_and_the_end_of_a_failure(offline, tmp_path):
+def test_weights_and_biases_drops_steps_that_go_back_and_records_a_failed_run(offline, tmp_path):
     with pytest.raises(RuntimeError), WeightsAndBiases("book", **offline) as tracker:
         for steps, value in ((64, 1.0), (128, 2.0), (64, 3.0), (192, 4.0)):
             tracker({"steps": steps, "loss/policy": value})
@@ -165,7 +165,7 @@ def test_a_missing_library_names_the_extra_at_once(tracker, monkeypatch, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_wandb_left_does_not_pass_for_the_package(monkeypatch, tmp_path):
+def test_a_folder_named_wandb_is_not_taken_for_the_package(monkeypatch, tmp_path):
     (tmp_path / "wandb").mkdir()
     monkeypatch.setitem(sys.modules, "wandb", None)  # what is there now comes back afterwards
     del sys.modules["wandb"]

@@ -275,7 +275,7 @@ def test_csv_is_tidy(tmp_path):
     ]
 
 
-def test_columns_of_figures_that_came_and_went():
+def test_a_history_column_skips_rows_without_the_figure():
     history = History(updates=[{"steps": 1, "a": 1.0}, {"steps": 2, "b": 5.0}, {"steps": 3, "a": 3.0}])
     assert history.column("a").tolist() == [1.0, 3.0] and history.steps("a").tolist() == [1, 3]
     assert history.column("nothing").shape == (0,)
@@ -289,7 +289,7 @@ def test_a_diverging_run_stops_by_name():
         train(agent, env, 640, eval_every=10_000, progress=False)
 
 
-def test_the_command_tells_trackers_and_table_every_figure_and_closes_them(tmp_path, monkeypatch, capsys):
+def test_the_train_command_sends_every_figure_to_trackers_and_csv_and_closes_them(tmp_path, monkeypatch, capsys):
     import minerva_lite.__main__ as commands
 
     opened = []

@@ -97,26 +97,28 @@ def test_every_state_of_every_episode_is_shown_in_its_order(suffix, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("env_id", "suffix", "rate"),
+    ("env_id", "suffix", "rate", "episodes"),
     [
-        ("CartPole-v1", ".mp4", 50.0),
-        ("CartPole-v1", ".gif", 50.0),
-        ("Pendulum-v1", ".mp4", 30.0),
-        ("LunarLander-v3", ".mp4", 50.0),
-        pytest.param("InvertedPendulum-v5", ".mp4", 25.0, marks=opengl),
-        pytest.param("dm_control/cartpole/short", ".mp4", 100.0, marks=opengl),
+        ("CartPole-v1", ".mp4", 50.0, 2),
+        ("CartPole-v1", ".gif", 50.0, 2),
+        ("Pendulum-v1", ".mp4", 30.0, 1),  # of 200 steps
+        ("LunarLander-v3", ".mp4", 50.0, 2),
+        pytest.param("InvertedPendulum-v5", ".mp4", 25.0, 2, marks=opengl),
+        pytest.param("dm_control/cartpole/short", ".mp4", 100.0, 2, marks=opengl),
     ],
 )
-def test_a_film_is_what_was_evaluated_at_the_speed_of_the_environment(env_id, suffix, rate, tmp_path, same, short):
+def test_a_film_is_what_was_evaluated_at_the_speed_of_the_environment(
+    env_id, suffix, rate, episodes, tmp_path, same, short
+):
     agent, path = make(env_id, normalize_obs=True), tmp_path / f"film{suffix}"
     train(agent, make_env(env_id, 2), 32, eval_episodes=1, progress=False)
     before = copy.deepcopy(agent.state_dict())
-    told = film(agent, path, episodes=1 if env_id == "Pendulum-v1" else 2)
-    assert told == evaluate(agent, episodes=1 if env_id == "Pendulum-v1" else 2)
+    figures = film(agent, path, episodes=episodes)
+    assert figures == evaluate(agent, episodes=episodes)
     assert same(before, agent.state_dict())
     about, seen = pictures(path)
     assert about["fps"] == pytest.approx(rate)
-    assert len(seen) == (201 if env_id == "Pendulum-v1" else 2 * told["eval/length"] + 2)
+    assert len(seen) == episodes * (figures["eval/length"] + 1), "a picture a state, the first and the last included"
     assert seen[0].std() > 5.0 and (seen[0] != seen[-1]).any(), "something is to be seen, and it moves"
     assert os.listdir(tmp_path) == [path.name]
 
@@ -180,7 +182,7 @@ def test_a_gif_keeps_the_time_of_an_environment_faster_than_a_gif(tmp_path):
         ("GrayBreaksWhenFilmed-v0", {}, RuntimeError, "^broken$"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_filmed_is_named_and_an_older_film_stays(env_id, arguments, kind, message, tmp_path):
+def test_a_film_that_fails_names_the_cause_and_keeps_the_older_file(env_id, arguments, kind, message, tmp_path):
     (tmp_path / "film.mp4").write_bytes(b"older")
     path = tmp_path / arguments.pop("path", "film.mp4")
     with pytest.raises(kind, match=message):
@@ -197,7 +199,7 @@ def test_a_failure_of_ffmpeg_names_the_film_and_leaves_no_half_of_it(tmp_path, m
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is a display")
-def test_drawing_without_a_display_is_chosen_where_nothing_else_is_and_taken_back(monkeypatch):
+def test_without_a_display_drawing_variables_are_set_and_then_restored(monkeypatch):
     names = ("MUJOCO_GL", "SDL_VIDEODRIVER", "DISPLAY", "WAYLAND_DISPLAY")
 
     def seen(**variables):

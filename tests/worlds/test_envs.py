@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import math
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -14,70 +12,96 @@ import torch
 
 from minerva_lite.worlds.envs import TORCH_ENVS, GymEnv, TabularEnv, make_env
 from minerva_lite.worlds.tabular import TabularMDP
+from tests.laws import LAWS, law_of, played, random_actions, same_action
 
 F64 = torch.float64
 TRANSITIONS = 10_000
-X_LIMIT, ANGLE_LIMIT = 2.4, 12 * 2 * math.pi / 360
+torch_envs = pytest.mark.parametrize("env_id", list(TORCH_ENVS))
 
 
-def random_states_and_actions(env_id: str, n: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """States that float32 holds exactly, in and a little beyond what an episode visits; float64 actions."""
-    rng = np.random.default_rng(0)
-    if env_id == "Pendulum-v1":
-        high, action = np.array([4 * np.pi, 8.0]), rng.uniform(-1.3, 1.3, (n, 1))  # beyond ±1 is clipped
-    else:
-        high, action = np.array([2.45, 3.0, 0.215, 3.5]), rng.integers(2, size=n)
-    state = rng.uniform(-high, high, (n, len(high))).astype(np.float32).astype(np.float64)
-    return torch.from_numpy(state), torch.from_numpy(action)
+def having(name: str) -> list[str]:
+    """The environments whose entry states this; one that has no entry is among them, and fails by its name."""
+    return [env_id for env_id in TORCH_ENVS if getattr(LAWS.get(env_id), name, True)]
 
 
-def official_step(env: gym.Env, env_id: str, state: np.ndarray, action) -> tuple[np.ndarray, float, bool]:
+def test_every_torch_native_environment_has_its_laws():
+    assert list(LAWS) == list(TORCH_ENVS), "an entry of tests/laws.py for every environment, in the same order"
+
+
+@torch_envs
+def test_the_laws_are_those_of_gymnasium(env_id):
+    """What an entry states of starts, time limit and spaces holds for Gymnasium's own environment."""
+    law, official = law_of(env_id), gym.make(env_id)
+    assert official.spec.max_episode_steps == law.time_limit == TORCH_ENVS[env_id].max_steps
+    assert len(law.start[0]) == len(law.tried[0]) == TORCH_ENVS[env_id].state_dim
+    assert make_env(env_id, backend="gymnasium").spec == TORCH_ENVS[env_id].spec
+    starts = []
+    for seed in range(400):
+        official.reset(seed=seed)
+        starts.append(official.unwrapped.state.copy())
+    check_uniform(np.array(starts), law.start)
+
+
+def check_uniform(states: np.ndarray, bounds) -> None:
+    for column, low, high in zip(states.T, *bounds, strict=True):
+        if low == high:
+            assert (column == low).all()
+        else:
+            assert scipy.stats.kstest(column, "uniform", (low, high - low)).pvalue > 0.001
+
+
+def official_action(env: gym.Env, action: np.ndarray):
+    """An agent's action as Gymnasium's environment takes it: a number of one, or [-1, 1] on its own bounds."""
+    if isinstance(env.action_space, gym.spaces.Discrete):
+        return int(action)
+    low, high = env.action_space.low.astype(np.float64), env.action_space.high.astype(np.float64)
+    return low + 0.5 * (np.clip(action, -1.0, 1.0) + 1.0) * (high - low)
+
+
+def official_step(env: gym.Env, state: np.ndarray, action: np.ndarray) -> tuple[np.ndarray, float, bool]:
     env.state, env.steps_beyond_terminated = state.copy(), None
-    _, reward, terminated, truncated, _ = env.step(2.0 * action if env_id == "Pendulum-v1" else int(action))
+    _, reward, terminated, truncated, _ = env.step(official_action(env, action))
     assert not truncated
     return env.state, float(reward), terminated
 
 
-def near_threshold(state: torch.Tensor) -> torch.Tensor:
-    return ((state[:, 0].abs() - X_LIMIT).abs() < 1e-6) | ((state[:, 2].abs() - ANGLE_LIMIT).abs() < 1e-6)
-
-
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
+@torch_envs
 def test_transitions_equal_gymnasiums(env_id, dtype, tolerance):
-    state, action = random_states_and_actions(env_id, TRANSITIONS)
-    official = gym.make(env_id).unwrapped
-    official.reset(seed=0)
-    rows = [official_step(official, env_id, s, a) for s, a in zip(state.numpy(), action.numpy(), strict=True)]
-    successor, reward, terminated = (torch.tensor(np.array(column)) for column in zip(*rows, strict=True))
-
+    law, tolerance = law_of(env_id), max(tolerance, law_of(env_id).rounding)
     env = make_env(env_id, TRANSITIONS, backend="torch", dtype=dtype)
     env.reset()
-    env.state = state.to(dtype)
-    advanced, *_ = env.advance(env.state, action.to(dtype) if env_id == "Pendulum-v1" else action)
-    step = env.step(action.to(dtype) if env_id == "Pendulum-v1" else action)
+    # States that float32 holds exactly; some of the actions lie beyond [-1, 1] and are clipped.
+    state = np.random.default_rng(0).uniform(*law.tried, (TRANSITIONS, env.state_dim)).astype(np.float32)
+    env.state = torch.from_numpy(state).to(dtype)
+    action = random_actions(env, 1)[0] if env.spec.num_actions else 1.3 * random_actions(env, 1)[0]
+    official = gym.make(env_id).unwrapped
+    official.reset(seed=0)
+    rows = [
+        official_step(official, s, a) for s, a in zip(state.astype(np.float64), action.double().numpy(), strict=True)
+    ]
+    successor, reward, terminated = (torch.tensor(np.array(column)) for column in zip(*rows, strict=True))
 
+    advanced, *_ = env.advance(env.state, action)
+    step = env.step(action)
     assert (advanced.double() - successor).abs().max() <= tolerance
     assert (step.next_obs.double() - env.observe(successor)).abs().max() <= tolerance
     assert (step.reward.double() - reward).abs().max() <= tolerance
     assert step.reward.dtype == step.next_obs.dtype == dtype
-    if env_id == "CartPole-v1":
-        clear = ~near_threshold(successor)
-        assert clear.sum() > 0.99 * TRANSITIONS and 100 < terminated.sum() < 9000
-        assert torch.equal(step.terminated[clear], terminated[clear])
-    else:
+    if law.margin is None:
         assert not step.terminated.any() and not terminated.any()
+        return
+    margin = law.margin(successor)
+    clear = margin.abs() > 10 * max(law.rounding, 1e-7)  # rounding may end an episode that stands on the threshold
+    assert clear.sum() > 0.99 * TRANSITIONS and 0.01 < terminated.double().mean() < 0.9
+    assert torch.equal(terminated[clear], margin[clear] <= 0)
+    assert torch.equal(step.terminated[clear], terminated[clear])
 
 
-def balance(state: np.ndarray) -> int:
-    """Good enough to live to the time limit of CartPole."""
-    return int(np.dot(state, [0.5, 1.0, 10.0, 2.0]) > 0)
-
-
-@pytest.mark.parametrize(("env_id", "player"), [("Pendulum-v1", "random"), ("CartPole-v1", "random"), ("CartPole-v1", "balance")])  # fmt: skip
+@pytest.mark.parametrize(("env_id", "player"), [(e, name) for name in ("lasts", "ends") for e in having(name)])
 def test_whole_episodes_equal_gymnasiums(env_id, player):
+    law, lengths = law_of(env_id), []
     rng = np.random.default_rng(1)
-    lengths = []
     for seed in range(8):
         official, env = gym.make(env_id), make_env(env_id, 1, backend="torch", dtype=F64)
         official.reset(seed=seed)
@@ -85,68 +109,62 @@ def test_whole_episodes_equal_gymnasiums(env_id, player):
         env.state = torch.from_numpy(official.unwrapped.state.copy()).unsqueeze(0)
         over, length = False, 0
         while not over:
-            if env_id == "Pendulum-v1":
-                unit = rng.uniform(-1, 1, 1)
-                action, given = 2.0 * unit, torch.from_numpy(unit).unsqueeze(0)
-            else:
-                action = balance(official.unwrapped.state) if player == "balance" else int(rng.integers(2))
-                given = torch.tensor([action])
-            _, reward, terminated, truncated, _ = official.step(action)
-            step = env.step(given)
-            wanted = env.observe(torch.from_numpy(official.unwrapped.state.copy()))
-            assert (step.next_obs[0] - wanted).abs().max() <= 1e-8
+            if law.rounding:  # what Gymnasium rounds away would add up over an episode
+                env.state = torch.from_numpy(official.unwrapped.state.astype(np.float64)).unsqueeze(0)
+            action = played(env, getattr(law, player), rng, env.state)
+            _, reward, terminated, truncated, _ = official.step(official_action(official, action[0].numpy()))
+            step = env.step(action)
+            wanted = env.observe(torch.from_numpy(official.unwrapped.state.astype(np.float64)))
+            assert (step.next_obs[0] - wanted).abs().max() <= max(1e-8, law.rounding)
             assert abs(step.reward.item() - reward) <= 1e-8
             assert step.terminated.item() == terminated
             assert step.truncated.item() == (truncated and not terminated)
             over, length = terminated or truncated, length + 1
         lengths.append(length)
-    limit = {"Pendulum-v1": 200, "CartPole-v1": 500}[env_id]
-    assert set(lengths) == {limit} if (env_id, player) != ("CartPole-v1", "random") else max(lengths) < limit
+    assert set(lengths) == {law.time_limit} if player == "lasts" else max(lengths) < law.time_limit
 
 
-def test_terminating_on_the_last_allowed_step_is_no_truncation():
-    env = make_env("CartPole-v1", 2)
+@pytest.mark.parametrize("env_id", having("brink"))
+def test_terminating_on_the_last_allowed_step_is_no_truncation(env_id):
+    law, env = law_of(env_id), make_env(env_id, 2)
     env.reset()
-    env.elapsed[:] = 499
-    env.state = torch.tensor([[2.39, 5.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
-    step = env.step(torch.tensor([1, 1]))
+    env.elapsed[:] = law.time_limit - 1
+    state, action = law.brink
+    env.state[0] = torch.tensor(state)
+    step = env.step(same_action(env, action))
     assert step.terminated.tolist() == [True, False]
     assert step.truncated.tolist() == [False, True]
     assert env.elapsed.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize(("env_id", "backend"), [(i, b) for i in TORCH_ENVS for b in ("torch", "gymnasium")])
+@pytest.mark.parametrize("backend", ["torch", "gymnasium"])
+@torch_envs
 def test_autoreset_in_the_same_step(env_id, backend):
     """next_obs follows from obs and action by the dynamics, always; obs is a new episode's where one ended."""
-    env = make_env(env_id, 4, backend=backend, dtype=F64)
-    laws = TORCH_ENVS[env_id](4, dtype=F64)
-    generator = torch.Generator().manual_seed(0)
+    law, env = law_of(env_id), make_env(env_id, 4, backend=backend, dtype=F64)
+    twin = TORCH_ENVS[env_id](4, dtype=F64)
+    rng, low, high = np.random.default_rng(0), *(torch.tensor(bound, dtype=F64) for bound in law.start)
     obs, ends, age = env.reset(), 0, torch.zeros(4, dtype=torch.int64)
     for _ in range(450):
-        if env_id == "Pendulum-v1":
-            action = torch.rand(4, 1, generator=generator, dtype=F64) * 2 - 1
-            state = torch.stack([torch.atan2(obs[:, 1], obs[:, 0]), obs[:, 2]], -1)
-        else:
-            action, state = torch.randint(2, (4,), generator=generator), obs
+        state = law.state_of(obs)
+        action = played(env, law.ends or law.lasts, rng, state)
         step = env.step(action)
-        successor, reward, _ = laws.advance(state, action)
+        successor, reward, terminated = twin.advance(state, action)
         age += 1
-        torch.testing.assert_close(step.next_obs, laws.observe(successor), rtol=0, atol=1e-5)
-        torch.testing.assert_close(step.reward, reward, rtol=0, atol=1e-5)
+        torch.testing.assert_close(step.next_obs, twin.observe(successor), rtol=0, atol=1e-5)
+        clear = law.margin(successor).abs() > 1e-5 if law.margin else torch.ones_like(terminated)
+        torch.testing.assert_close(step.reward[clear], reward[clear], rtol=0, atol=1e-5)
+        assert torch.equal(step.terminated[clear], terminated[clear])
+        assert torch.equal(step.truncated, (age == law.time_limit) & ~step.terminated)
         ended = step.terminated | step.truncated
-        assert not (step.terminated & step.truncated).any()
         assert torch.equal(step.obs[~ended], step.next_obs[~ended])
-        assert (
-            torch.equal(step.truncated, age == laws.max_steps) if env_id == "Pendulum-v1" else not step.truncated.any()
-        )
-        if env_id == "CartPole-v1" and ended.any():
-            assert step.obs[ended].abs().max() <= 0.05 and step.next_obs[ended].abs().max() > 0.2
-        if env_id == "Pendulum-v1" and ended.any():
-            assert (step.obs[ended] != step.next_obs[ended]).any(-1).all() and step.obs[ended][:, 2].abs().max() <= 1
+        fresh = law.state_of(step.obs[ended])
+        assert (fresh >= low - 1e-6).all() and (fresh <= high + 1e-6).all(), "a first state"
+        assert (step.obs[ended] != step.next_obs[ended]).any(-1).all()
         ends += int(ended.sum())
         age[ended] = 0
         obs = step.obs
-    assert ends == 8 if env_id == "Pendulum-v1" else ends > 20
+    assert ends >= 8, "two episodes of each environment"
 
 
 def test_gymnasium_back_end_has_no_phantom_transitions():
@@ -235,23 +253,21 @@ def test_only_the_first_reset_is_seeded():
     assert torch.equal(first, make_env("CartPole-v1", 2, backend="gymnasium", seed=3).reset())
 
 
-@pytest.mark.parametrize("env_id", list(TORCH_ENVS))
+@torch_envs
 def test_torch_native_starts_are_uniform_and_from_their_own_generator(env_id):
     env = make_env(env_id, 20_000, seed=1)
     torch.manual_seed(0)
     before = torch.get_rng_state()
     env.reset()
     assert torch.equal(torch.get_rng_state(), before)
-    high = [math.pi, 1.0] if env_id == "Pendulum-v1" else [0.05] * 4
-    for column, bound in zip(env.state.T, high, strict=True):
-        assert scipy.stats.kstest(column.numpy(), "uniform", (-bound, 2 * bound)).pvalue > 0.001
+    check_uniform(env.state.numpy(), np.float32(law_of(env_id).start))
     assert torch.equal(env.reset(), env.observe(env.state))
     same, other = make_env(env_id, 4, seed=1), make_env(env_id, 4, seed=2)
     assert torch.equal(same.reset(), make_env(env_id, 4, seed=1).reset())
     assert not torch.equal(make_env(env_id, 4, seed=1).reset(), other.reset())
 
 
-@pytest.mark.parametrize("env_id", list(TORCH_ENVS))
+@torch_envs
 def test_staggered_clocks_spread_the_ends_of_episodes(env_id):
     env, plain = make_env(env_id, 4000, seed=1, stagger=True), make_env(env_id, 4000, seed=1)
     assert torch.equal(env.reset(), plain.reset()), "states and their random numbers are as without"
@@ -259,23 +275,27 @@ def test_staggered_clocks_spread_the_ends_of_episodes(env_id):
     counts = torch.bincount(env.elapsed, minlength=env.max_steps)
     assert len(counts) == env.max_steps and scipy.stats.chisquare(counts.numpy()).pvalue > 0.001
     left = env.max_steps - env.elapsed[0]
-    push = torch.zeros(4000, 1) if env.spec.action_dim else torch.zeros(4000, dtype=torch.int64)
     for i in range(int(left)):
-        step = env.step(push)
+        step = env.step(same_action(env, 0))
         if step.terminated[0]:
-            return  # CartPole's pole fell
+            return  # before its clock could end it
         assert bool(step.truncated[0]) == (i == left - 1)
     assert env.elapsed[0] == 0
+
+
+def test_clocks_of_gymnasiums_environments_cannot_be_staggered():
     with pytest.raises(ValueError, match="stagger: wanted False, Acrobot-v1 is not torch-native"):
         make_env("Acrobot-v1", stagger=True)
 
 
-def test_auto_picks_the_twin_and_falls_back_to_gymnasium():
-    assert type(make_env("Pendulum-v1")) is TORCH_ENVS["Pendulum-v1"]
-    assert type(make_env("Pendulum-v1", backend="gymnasium")) is GymEnv
+@torch_envs
+def test_auto_picks_the_twin(env_id):
+    assert type(make_env(env_id)) is TORCH_ENVS[env_id]
+    assert type(make_env(env_id, backend="gymnasium")) is GymEnv
+
+
+def test_auto_falls_back_to_gymnasium():
     assert type(make_env("Acrobot-v1")) is GymEnv
-    assert make_env("Pendulum-v1", backend="gymnasium").spec == make_env("Pendulum-v1").spec
-    assert make_env("CartPole-v1", backend="gymnasium").spec == make_env("CartPole-v1").spec
 
 
 @pytest.mark.filterwarnings("ignore:.*Pendulum-v0 is out of date")
@@ -286,7 +306,7 @@ def test_auto_picks_the_twin_and_falls_back_to_gymnasium():
         ({"env_id": "Pendulum-v0"}, r"^env_id: wanted a registered Gymnasium id; got 'Pendulum-v0'"),
         ({"env_id": "nowhere/Nope-v0"}, r"^env_id: wanted a registered Gymnasium id; got 'nowhere/Nope-v0'"),
         ({"env_id": "not an id!"}, r"^env_id: wanted a registered Gymnasium id; got 'not an id!'"),
-        ({"env_id": "Acrobot-v1", "backend": "torch"}, r"^env_id: wanted one of Pendulum-v1, CartPole-v1 .*got 'Acrobot-v1'"),
+        ({"env_id": "Acrobot-v1", "backend": "torch"}, rf"^env_id: wanted one of {', '.join(TORCH_ENVS)} for backend torch; got 'Acrobot-v1'"),
         ({"env_id": "Pendulum-v1", "backend": "numpy"}, r"^backend: wanted one of auto, torch, gymnasium, parallel, envpool; got 'numpy'"),
         ({"env_id": "Pendulum-v1", "num_envs": 0}, r"^num_envs: wanted a whole number of at least 1; got 0"),
         ({"env_id": "Acrobot-v1", "num_envs": -2}, r"^num_envs: .*got -2"),
@@ -299,21 +319,15 @@ def test_bad_input_is_named(arguments, message):
         make_env(**arguments)
 
 
-@pytest.mark.parametrize(
-    ("env_id", "backend", "action"),
-    [
-        ("Pendulum-v1", "torch", torch.zeros(2)),
-        ("Pendulum-v1", "torch", torch.zeros(1, 1)),
-        ("Pendulum-v1", "gymnasium", torch.zeros(2)),
-        ("CartPole-v1", "torch", torch.zeros(2, 1, dtype=torch.int64)),
-        ("CartPole-v1", "gymnasium", torch.zeros(2, 1, dtype=torch.int64)),
-    ],
-)
-def test_a_wrong_action_shape_is_refused_not_broadcast(env_id, backend, action):
+@pytest.mark.parametrize("backend", ["torch", "gymnasium"])
+@torch_envs
+def test_a_wrong_action_shape_is_refused_not_broadcast(env_id, backend):
     env = make_env(env_id, 2, backend=backend)
     env.reset()
-    with pytest.raises(ValueError, match=r"^action: wanted shape \(2,.*; got"):
-        env.step(action)
+    right = same_action(env, 0)
+    for wrong in (right.unsqueeze(-1), right[:1]) if env.spec.num_actions else (right[:, 0], right[:1]):
+        with pytest.raises(ValueError, match=r"^action: wanted shape \(2,.*; got"):
+            env.step(wrong)
 
 
 # Copies that start from a set state
@@ -325,8 +339,8 @@ def branchable(name: str, num_envs: int):
     return make_env(name, num_envs, seed=0, dtype=F64)
 
 
-@pytest.mark.parametrize("name", ["Pendulum-v1", "CartPole-v1", "tabular"])
-def test_a_branch_starts_where_it_is_told_and_leaves_the_original_alone(name):
+@pytest.mark.parametrize("name", [*TORCH_ENVS, "tabular"])
+def test_a_branch_starts_in_the_given_states_and_leaves_the_original_unchanged(name):
     env = branchable(name, 3)
     env.reset()
     for _ in range(4):
@@ -351,20 +365,19 @@ def test_a_branch_starts_where_it_is_told_and_leaves_the_original_alone(name):
 
 
 def actions_for(env):
-    if env.spec.num_actions:
-        return torch.ones(env.num_envs, dtype=torch.int64)
-    return torch.full((env.num_envs, 1), 0.3, dtype=F64)
+    return same_action(env, 1 if env.spec.num_actions else 0.3)
 
 
 def lived(env):
-    """200 steps: long enough for new episodes, whose first states are drawn."""
-    return torch.stack([env.step(actions_for(env)).obs for _ in range(200)])
+    """As many steps as the time limit: long enough for new episodes, whose first states are drawn."""
+    return torch.stack([env.step(actions_for(env)).obs for _ in range(env.max_steps)])
 
 
-def test_a_branch_keeps_the_time_that_has_passed():
-    env = make_env("Pendulum-v1", 2, dtype=F64)
+@torch_envs
+def test_a_branch_keeps_the_time_that_has_passed(env_id):
+    env = make_env(env_id, 2, dtype=F64)
     env.reset()
-    branch = env.branch(env.state, torch.tensor([198, 0]), 1)
+    branch = env.branch(env.state, torch.tensor([law_of(env_id).time_limit - 2, 0]), 1)
     assert branch.step(actions_for(branch)).truncated.tolist() == [False, False]
     assert branch.step(actions_for(branch)).truncated.tolist() == [True, False]
 

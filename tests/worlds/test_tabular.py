@@ -120,7 +120,7 @@ def arguments(**changes):
         ({"transition": torch.tensor([1.5, -0.5], dtype=F64).expand(2, 2, 2)}, r"^transition: wanted probabilities"),
     ],
 )  # fmt: skip
-def test_what_is_no_world_is_refused_by_name(changes, message):
+def test_an_invalid_world_is_refused_by_name(changes, message):
     TabularMDP(**arguments())
     with pytest.raises(ValueError, match=message):
         TabularMDP(**arguments(**changes))
@@ -166,7 +166,7 @@ def test_gae_moments_are_those_of_sampled_estimates(world, policy, lam, generato
     assert ((squares.mean(0) - 1.0) / (squares.std(0) / 2000**0.5)).abs().max() < 4.5
 
 
-def test_gae_error_leaves_out_what_all_actions_of_a_state_share(world, policy):
+def test_gae_error_is_zero_for_an_exact_critic_and_ignores_a_constant_error(world, policy):
     value = world.value(policy)
     for lam in (0.0, 0.7):
         assert world.gae_error(policy, value, lam)[0] < 1e-20, "an exact critic has no bias"
@@ -255,7 +255,7 @@ def test_two_state_by_hand():
         (lambda: random_policy(2, 0, torch.Generator()), r"^actions: .*; got 0"),
     ],
 )
-def test_what_no_world_can_have_is_refused_by_name(make, message):
+def test_invalid_arguments_of_a_worlds_constructor_are_refused_by_name(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 

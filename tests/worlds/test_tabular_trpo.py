@@ -148,7 +148,7 @@ def test_sampled_gradients_are_right_on_average(rule, world, old, g):
     assert (draws.mean(0) - truth).norm() < 0.1 * truth.norm()
 
 
-def test_values_as_a_baseline_make_a_path_quieter(world, old):
+def test_a_baseline_of_values_reduces_the_variance_of_path_gradients(world, old):
     # Every reward is 3 higher, which is all that the baseline has to know.
     rich = TabularMDP(world.transition, world.reward + 3.0, world.start, world.gamma)
 
@@ -160,7 +160,7 @@ def test_values_as_a_baseline_make_a_path_quieter(world, old):
     assert noise(rich.value(old)) < 0.5 * noise(torch.zeros(5, dtype=F64))
 
 
-def test_common_random_numbers_make_a_vine_quieter_and_blind_to_weather(world, old):
+def test_common_random_numbers_reduce_the_variance_of_vine_gradients(world, old):
     def noise(place, policy, common):
         g = torch.Generator().manual_seed(1)
         draws = [t.vine_gradient(place, policy.log(), 50, 30, g, common=common) for _ in range(60)]

@@ -1,0 +1,131 @@
+"""The tables of CONTRIBUTING.md: their files exist, their tests exist, and a worked example needs no file more."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from minerva_lite import PPOAgent, PPOConfig, evaluate, make_env, train
+from minerva_lite.agents import AGENTS
+from minerva_lite.worlds.envs import TORCH_ENVS
+from tests import laws
+from tests.equations import CHAPTERS
+from tests.examples import mountain_car
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf8")
+# The rows of each table, by the heading above it; the rules of a chapter are a second table under theirs.
+ROWS = {
+    heading: [re.split(r"(?<!\\) \| ", row.strip("| ")) for row in re.findall(r"^\| .* \|$", part, re.M)]
+    for heading, part in re.findall(r"^## (To add .*?)$(.*?)(?=^## )", TEXT, re.M | re.S)
+}
+FILES = [row for rows in ROWS.values() for row in rows if len(row) == 3 and row[0] != "file"]
+RULES = [row for row in ROWS["To add a chapter"] if len(row) == 2 and not row[0].startswith("rule")]
+
+
+def functions(path: Path) -> list[ast.FunctionDef]:
+    return [node for node in ast.parse(path.read_text("utf8")).body if isinstance(node, ast.FunctionDef)]
+
+
+def test_there_is_a_table_for_each():
+    assert list(ROWS) == ["To add an agent", "To add an environment", "To add a chapter"]
+    assert len(FILES) == 15 and len(RULES) >= 10
+
+
+@pytest.mark.parametrize("row", FILES, ids=lambda row: row[0].strip("`"))
+def test_the_files_and_the_tests_of_the_tables_exist(row):
+    pattern = re.sub(r"<\w+>", "*", row[0].strip("`"))
+    assert list(ROOT.glob(pattern)), row[0]
+    for file, test in re.findall(r"`(test_\w+\.py)::(test_\w+)`", row[2]):
+        [path] = ROOT.glob(f"tests/*/{file}")
+        assert test in [node.name for node in functions(path)], f"{file}::{test}"
+
+
+def test_an_agent_is_six_files_and_an_environment_three():
+    assert len(ROWS["To add an agent"]) - 1 <= 6 and len(ROWS["To add an environment"]) - 1 <= 3
+
+
+def test_the_rules_of_a_chapter_are_those_that_are_tested():
+    tested = functions(ROOT / "tests/book/test_chapters.py")
+    of_each = {node.name for node in tested if "chapters" in [getattr(d, "id", "") for d in node.decorator_list]}
+    listed = {row[1].strip("`") for row in RULES}
+    assert of_each <= listed <= {node.name for node in tested}, of_each ^ listed
+
+
+# Agents
+
+
+def test_every_agent_is_registered():
+    """A class in the room of agents that has a name of its own is in `AGENTS` under that name."""
+    named = {}
+    for path in sorted((ROOT / "minerva_lite/agents").glob("*.py")):
+        for node in ast.parse(path.read_text("utf8")).body:
+            for line in node.body if isinstance(node, ast.ClassDef) else []:
+                if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "name":
+                    named[ast.literal_eval(line.value)] = node.name
+    assert {name: agent.__name__ for name, (agent, _) in AGENTS.items()} == named
+
+
+@pytest.mark.parametrize("name", list(AGENTS))
+def test_every_agent_has_tests_of_its_own(name):
+    assert (ROOT / f"tests/agents/test_{name}.py").exists()
+
+
+# Environments
+
+NEW = "MountainCarContinuous-v0"
+TESTS_OF_ENVIRONMENTS = f"""
+import sys
+import pytest
+from minerva_lite.worlds.envs import TORCH_ENVS
+from tests.examples.mountain_car import LAWS, TorchMountainCar
+from tests.laws import LAWS as known
+
+TORCH_ENVS[{NEW!r}], known[{NEW!r}] = TorchMountainCar, LAWS
+options = ["-q", "-rA", "--tb=short", "-p", "no:cacheprovider", "-k", "{NEW.split("-")[0]} or has_its_laws"]
+sys.exit(pytest.main([*options, "tests/worlds"]))
+"""
+
+
+def test_the_tests_of_environments_hold_for_a_new_one():
+    """Registered as the table says, in two places, it is asked everything the others are asked, and passes."""
+    done = subprocess.run([sys.executable, "-c", TESTS_OF_ENVIRONMENTS], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]
+    passed = set(re.findall(r"^PASSED \S+::(test_\w+)", done.stdout, re.M))
+    every = [node for node in functions(ROOT / "tests/worlds/test_envs.py") if node.name.startswith("test_")]
+    asked = {node.name for node in every if "torch_envs" in [getattr(d, "id", "") for d in node.decorator_list]}
+    assert len(asked) >= 8 and asked <= passed, asked - passed
+
+
+def test_an_environment_without_laws_is_named(registries):
+    TORCH_ENVS[NEW] = mountain_car.TorchMountainCar
+    with pytest.raises(pytest.fail.Exception, match=rf"^{NEW} is torch-native .* no entry in LAWS, tests/laws.py"):
+        laws.law_of(NEW)
+
+
+def test_a_new_environment_is_trained_on(registries):
+    TORCH_ENVS[NEW] = mountain_car.TorchMountainCar
+    config = PPOConfig(num_envs=8, rollout_steps=64, minibatch_size=128, epochs=2, hidden=(16,))
+    env = make_env(NEW, 8, seed=0)
+    assert type(env) is mountain_car.TorchMountainCar, "the twin, not Gymnasium's"
+    agent = PPOAgent(config, env.spec, seed=0, device="cpu")
+    before = [parameter.detach().clone() for parameter in agent.parameters]
+    history = train(agent, env, 4 * config.batch_size, eval_every=10**6, eval_episodes=1, progress=False)
+    assert len(history.updates) == 4
+    assert all(not torch.equal(a, b) for a, b in zip(before, agent.parameters, strict=True))
+    assert -999.0 <= evaluate(agent, episodes=1)["eval/mean"] <= 100.0
+
+
+# Chapters
+
+
+def test_every_chapter_stands_in_the_table_of_contents():
+    listed = re.findall(r"file: (book/\S+)", (ROOT / "_toc.yml").read_text("utf8"))
+    written = [f"book/{path.stem}" for path in CHAPTERS]
+    assert [name for name in listed if (ROOT / f"{name}.ipynb").exists()] == written

@@ -1,0 +1,101 @@
+"""What each torch-native environment promises, one entry of `LAWS` each: `tests/worlds` checks both sides against it.
+
+An entry states numbers, not code: where episodes start and end, and how to play one to its end. Gymnasium's own
+environment is the oracle for transitions and rewards, and it is held to the entry too. To add an environment, add its
+class to `TORCH_ENVS` and its entry here; the tests of environments then run on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from minerva_lite.worlds.envs import TORCH_ENVS
+
+Numbers = tuple[float, ...]
+# What to do in a state [S]: an action in [-1, 1], or the number of one.
+Player = Callable[[np.random.Generator, np.ndarray], float | int]
+
+
+@dataclass(frozen=True)
+class Laws:
+    """One environment whose state is S numbers."""
+
+    start: tuple[Numbers, Numbers]  # lowest and highest first state, each S numbers; uniform between them
+    tried: tuple[Numbers, Numbers]  # states to compare transitions from, a little beyond what an episode visits
+    time_limit: int  # steps
+    lasts: Player  # plays every episode to the time limit
+    ends: Player | None = None  # plays episodes that terminate before it; None: none ever does
+    # How far a state [N, S] is from terminating: at or below 0 it has, [N].
+    margin: Callable[[Tensor], Tensor] | None = None
+    brink: tuple[Numbers, float | int] | None = None  # a state, and an action whose step terminates
+    state_of: Callable[[Tensor], Tensor] = lambda obs: obs  # [N, O] to [N, S]
+    rounding: float = 0.0  # of one step of Gymnasium's own environment, where it keeps its state in float32
+    same_in_envpool: Callable[[Tensor], Tensor] = lambda obs: obs[:, 0] == obs[:, 0]  # [N] bool: successors to compare
+
+
+def _randomly_pushed(rng: np.random.Generator, state: np.ndarray) -> float:
+    return float(rng.uniform(-1.0, 1.0))
+
+
+def _pole_kept_up(rng: np.random.Generator, state: np.ndarray) -> int:
+    return int(np.dot(state, [0.5, 1.0, 10.0, 2.0]) > 0)
+
+
+LAWS = {
+    "Pendulum-v1": Laws(
+        start=((-math.pi, -1.0), (math.pi, 1.0)),
+        tried=((-4.0 * math.pi, -8.0), (4.0 * math.pi, 8.0)),
+        time_limit=200,
+        lasts=_randomly_pushed,
+        state_of=lambda obs: torch.stack([torch.atan2(obs[:, 1], obs[:, 0]), obs[:, 2]], -1),
+        # EnvPool turns by the speed before it is clipped at 8 rad/s, Gymnasium by the speed after.
+        same_in_envpool=lambda obs: obs[:, 2].abs() < 8.0,
+    ),
+    "CartPole-v1": Laws(
+        start=((-0.05,) * 4, (0.05,) * 4),
+        tried=((-2.45, -3.0, -0.215, -3.5), (2.45, 3.0, 0.215, 3.5)),
+        time_limit=500,
+        lasts=_pole_kept_up,
+        ends=lambda rng, state: int(rng.integers(2)),
+        margin=lambda state: torch.minimum(2.4 - state[:, 0].abs(), math.radians(12.0) - state[:, 2].abs()),
+        brink=((2.39, 5.0, 0.0, 0.0), 1),
+    ),
+}
+
+
+def law_of(env_id: str) -> Laws:
+    """The entry of an environment; without one its tests fail and say what is missing."""
+    if env_id not in LAWS:
+        pytest.fail(f"{env_id} is torch-native (TORCH_ENVS), and has no entry in LAWS, tests/laws.py")
+    return LAWS[env_id]
+
+
+def random_actions(env, steps: int, seed: int = 0) -> Tensor:
+    """Actions for every environment, [steps, B, ...]: in [-1, 1], or whole numbers."""
+    generator = torch.Generator().manual_seed(seed)
+    if env.spec.num_actions:
+        return torch.randint(env.spec.num_actions, (steps, env.num_envs), generator=generator)
+    return torch.rand(steps, env.num_envs, env.spec.action_dim, generator=generator, dtype=env.dtype) * 2 - 1
+
+
+def played(env, player: Player, rng: np.random.Generator, state: Tensor) -> Tensor:
+    """The player's actions in states [B, S], in the form that `env.step` takes."""
+    chosen = [player(rng, row) for row in state.double().numpy()]
+    return torch.tensor(chosen) if env.spec.num_actions else torch.tensor(chosen, dtype=env.dtype).unsqueeze(-1)
+
+
+def same_action(env, value: float | int) -> Tensor:
+    """The same action in every environment."""
+    if env.spec.num_actions:
+        return torch.full((env.num_envs,), value, dtype=torch.int64)
+    return torch.full((env.num_envs, env.spec.action_dim), value, dtype=env.dtype)
+
+
+assert TORCH_ENVS, "there is something to test"
