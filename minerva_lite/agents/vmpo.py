@@ -92,7 +92,7 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
     """A policy that is fitted to those of its actions that turned out best, weighted by exp(A / eta)."""
 
     name = "vmpo"
-    config: VMPOConfig
+    config: VMPOConfig  # type: ignore[assignment] # whatever reads the settings of one rate is replaced below
     target_policy: Policy
     duals: Multipliers
 
