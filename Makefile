@@ -45,9 +45,12 @@ lab: setup
 	$(BIN)/jupyter lab book
 
 # One thread a process: two processes share two cores. A file's tests stay together: some share a run of minutes.
+# The longest files start first (tests/conftest.py), so that both processes end together.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 test: setup
 	$(BIN)/ruff check .
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "$(QUICK)"
+	$(BIN)/mypy
+	$(TESTS) -m "$(QUICK)"
 	$(NBVAL) -q $(CHAPTERS)
 	$(MAKE) pages PAGES="page and not slow"
 
@@ -55,11 +58,15 @@ test: setup
 ROOMS := formulas markers worlds experience agents training figures exercises house
 test-package: setup
 	$(BIN)/ruff check minerva_lite tests
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "$(QUICK)" $(ROOMS:%=tests/%)
+	$(BIN)/mypy
+	$(TESTS) -m "$(QUICK)" $(ROOMS:%=tests/%)
 
+# All mutation proofs run first, and what they prove is kept (tests/mutants/record.json): commit it.
 test-full: setup
 	$(BIN)/ruff check .
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "not page"
+	$(BIN)/mypy
+	OMP_NUM_THREADS=1 $(PY) -m tests.mutants --write
+	$(TESTS) -m "not page"
 	$(NBVAL) -q $(CHAPTERS)
 	$(MAKE) pages
 
@@ -113,5 +120,5 @@ bench-gpu: setup
 	$(PY) -m tests.peers.bench_gpu
 
 clean:
-	rm -rf .build .venv .venv-peers .assets/node_modules .pytest_cache .ruff_cache .hypothesis
+	rm -rf .build .venv .venv-peers .assets/node_modules .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -16,6 +16,17 @@ settings.register_profile("book", max_examples=50, deadline=None, derandomize=Tr
 settings.register_profile("no shrinking", settings.get_profile("book"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("BOOK_HYPOTHESIS", "book"))
 
+# Two processes share the files; those that take longest start first, so that both end together.
+LONGEST = (
+    "test_mutants.py", "test_solves.py", "test_classroom.py", "test_build.py", "test_chapters.py", "test_studies.py",
+    "test_release.py", "test_questions.py", "test_resume.py", "test_widgets.py", "test_video.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))
+
 
 class CountEnv(gym.Env):
     """Observation (episode, step in it). Every episode lasts 3 steps; even ones terminate, odd ones are truncated."""

@@ -1,8 +1,7 @@
-"""From a chapter's table of equations to mutants of the functions it names: `python -m tests.equations --json`.
+"""From a chapter's table of equations to mutants of the functions it names; `python -m tests.mutants` runs them.
 
 Each row of the table that says "computed" names a function and a test. Every marked line of the function is changed
-by one sign or operator, and the named test has to turn red. With `--last` only the last line of each row's function,
-which most often returns what the equation says: the quick checks.
+by one sign or operator, and the named test has to turn red.
 """
 
 from __future__ import annotations
@@ -10,9 +9,10 @@ from __future__ import annotations
 import ast
 import json
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.mutants.runner import Mutant
 
 ROOT = Path(__file__).parents[1]
 # The chapters, then the appendices.
@@ -95,24 +95,12 @@ def mutations(function: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def main() -> None:
-    from .mutants.faults import Mutant
-    from .mutants.runner import run_mutants
-
-    mutants = tuple(
+def mutants() -> list[Mutant]:
+    """A mutant for each marked line of each function that a chapter's table names."""
+    return [
         Mutant(0, f"{row.label}: {new.strip().splitlines()[-1].strip()}", file, ((old, new),), (Path(row.check).name,))
         for path in CHAPTERS
         for row in table_rows(markdown(path))
         if row.kind == "computed"
-        for file, old, new in mutations(row.function)[-1 if "--last" in sys.argv else 0 :]
-    )
-    rows = run_mutants(mutants)
-    if "--json" in sys.argv:
-        print(json.dumps(rows))
-    else:
-        for row in rows:
-            print("caught  " if row.get("caught", row.get("green")) else "SURVIVED", row["story"])
-
-
-if __name__ == "__main__":
-    main()
+        for file, old, new in mutations(row.function)
+    ]

@@ -94,6 +94,13 @@ def _cut_normal(unit: Tensor) -> Tensor:
     return torch.special.ndtri(low + (high - low) * unit)
 
 
+def _head(network: nn.Sequential) -> nn.Linear:
+    """The last layer of a policy's network."""
+    head = network[-1]
+    assert isinstance(head, nn.Linear)
+    return head
+
+
 def _small(head: nn.Linear, generator: Generator) -> None:
     """Redraw the weights of a last layer uniformly from +-0.003: the first policy hardly depends on the state."""
     with torch.no_grad():
@@ -189,7 +196,7 @@ class GaussianPolicy(Policy):
         return nn.Sequential(*list(self.mean)[:-1])
 
     def small_head(self, generator: Generator) -> None:
-        _small(self.mean[-1], generator)
+        _small(_head(self.mean), generator)
 
     def forward(self, obs: Tensor) -> Params:
         output = self.mean(obs)
@@ -214,7 +221,8 @@ class GaussianPolicy(Policy):
         return torch.randn(rows, len(like), generator=generator, dtype=like.dtype, device=like.device)
 
     def sample(self, params: Params, generator: Generator | None = None, noise: Tensor | None = None) -> Tensor:
-        return gaussian_sample(*params, generator, noise)
+        mean, std = params
+        return gaussian_sample(mean, std, generator, noise)
 
     def mode(self, params: Params) -> Tensor:
         return params[0]
@@ -263,7 +271,7 @@ class CategoricalPolicy(Policy):
         return nn.Sequential(*list(self.logits)[:-1])
 
     def small_head(self, generator: Generator) -> None:
-        _small(self.logits[-1], generator)
+        _small(_head(self.logits), generator)
 
     def forward(self, obs: Tensor) -> Params:
         return (self.logits(obs),)
@@ -282,11 +290,12 @@ class CategoricalPolicy(Policy):
         return (self.kl(old, new).unsqueeze(-1),)
 
     def noise(self, rows: int, generator: Generator) -> Tensor:
-        like = self.logits[-1].bias
+        like = _head(self.logits).bias
         return torch.rand(rows, len(like), generator=generator, dtype=like.dtype, device=like.device)
 
     def sample(self, params: Params, generator: Generator | None = None, noise: Tensor | None = None) -> Tensor:
-        return categorical_sample(*params, generator, noise)
+        (logits,) = params
+        return categorical_sample(logits, generator, noise)
 
     def mode(self, params: Params) -> Tensor:
         return params[0].argmax(-1)
@@ -339,7 +348,9 @@ class QNet(nn.Module):
 
     def forward(self, obs: Tensor, action: Tensor | None = None) -> Tensor:
         """Values [...] of `action`; with a finite action set those of all actions [..., K] if none is named."""
-        if not self.num_actions:
-            return self.value(torch.cat([obs, action.clamp(-1.0, 1.0)], -1)).squeeze(-1)
-        values = self.value(obs)
-        return values if action is None else values.gather(-1, action.unsqueeze(-1)).squeeze(-1)
+        if self.num_actions:
+            values = self.value(obs)
+            return values if action is None else values.gather(-1, action.unsqueeze(-1)).squeeze(-1)
+        if action is None:
+            raise ValueError("action: wanted one, no set of actions can be listed here; got None")
+        return self.value(torch.cat([obs, action.clamp(-1.0, 1.0)], -1)).squeeze(-1)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TypeVar
 
 from ..checks import require_count, require_non_negative, require_one_of, require_positive, require_unit_interval
 from .networks import LOG_STD_MAX, LOG_STD_MIN
 
+T = TypeVar("T")
+Number = TypeVar("Number", int, float)
 
-def ranged(default: Any, check: Callable[..., None]) -> Any:
+
+def ranged(default: T, check: Callable[..., None]) -> T:
     """A field with a default whose value must pass `check(name=value)`."""
     return field(default=default, metadata={"check": check})
 
@@ -25,7 +28,7 @@ def positive(default: float) -> float:
     return ranged(default, require_positive)
 
 
-def non_negative(default: float) -> float:
+def non_negative(default: Number) -> Number:
     """A finite number of at least 0."""
     return ranged(default, require_non_negative)
 

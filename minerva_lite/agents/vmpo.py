@@ -60,6 +60,8 @@ class VMPOConfig(OnPolicyConfig, OptimizerSettings, BoundSettings):
         self.require_kept(self.batch_size, "samples of a batch")
         if self.shared_encoder and not self.hidden:
             raise ValueError("hidden: wanted at least one layer, which shared_encoder lets the critic use; got ()")
+        if self.torso == "layernorm" and not self.hidden:
+            raise ValueError("hidden: wanted at least one layer, which torso 'layernorm' normalizes; got ()")
         if self.importance_clip is not None:
             require_positive(importance_clip=self.importance_clip)
             if self.act_by == "target":
@@ -90,7 +92,7 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
     """A policy that is fitted to those of its actions that turned out best, weighted by exp(A / eta)."""
 
     name = "vmpo"
-    config: VMPOConfig
+    config: VMPOConfig  # type: ignore[assignment] # whatever reads the settings of one rate is replaced below
     target_policy: Policy
     duals: Multipliers
 

@@ -83,7 +83,7 @@ class Plain(AbstractContextManager):
         return self.agent.collect(env, obs)
 
     def update(self, rollout: Any, progress: float = 0.0) -> dict[str, Tensor]:
-        return self.agent.update(rollout, progress)
+        return self.agent.update(rollout, progress=progress)
 
     def state_dict(self) -> dict[str, Any]:
         return self.agent.state_dict()

@@ -339,7 +339,9 @@ def test_a_full_gpu_is_told_with_what_to_make_smaller_and_the_last_checkpoint_st
     agent.update = update
     with pytest.raises(torch.OutOfMemoryError) as told:
         train(agent, env, 320, eval_every=1000, checkpoint_every=1, progress=False, checkpoint=tmp_path / "run.pt")
-    extra = {"ppo": ", minibatch_size=16", "mpo": ", minibatch_size=8, replay_steps=160"}.get(name, "")
+    sizes = [each for each in ("minibatch_size", "replay_steps") if hasattr(config, each)]
+    extra = "".join(f", {each}={getattr(config, each)}" for each in sizes)
+    assert extra == {"ppo": ", minibatch_size=16", "mpo": ", minibatch_size=8, replay_steps=160"}.get(name, extra)
     assert str(told.value) == (
         f"device: wanted room on cpu for num_envs=2, rollout_steps=16{extra}; make one of these smaller "
         "(CUDA out of memory. Tried to allocate 20.00 GiB.)"

@@ -45,6 +45,7 @@ SHARED = [
     ({"log_std_init": 3.0}, "log_std_init: wanted a number in [-20.0, 2.0], where the policy clamps it; got 3.0"),
 ]
 MPO_ONLY = [
+    ({"hidden": ()}, "hidden: wanted at least one layer, which MPO's networks normalize; got ()"),
     ({"learner_steps": 0}, "learner_steps: wanted a whole number of at least 1; got 0"),
     ({"warmup_steps": -1}, "warmup_steps: wanted a finite number of at least 0; got -1"),
     ({"minibatch_size": 0}, "minibatch_size: wanted a whole number of at least 1; got 0"),
@@ -72,6 +73,14 @@ VMPO_ONLY = [
     (
         {"top_k_frac": 0.03},
         "top_k_frac: wanted one that keeps at least one sample; 0.03 of 32 samples of a batch is none",
+    ),
+    (
+        {"shared_encoder": True, "hidden": ()},
+        "hidden: wanted at least one layer, which shared_encoder lets the critic use; got ()",
+    ),
+    (
+        {"torso": "layernorm", "hidden": ()},
+        "hidden: wanted at least one layer, which torso 'layernorm' normalizes; got ()",
     ),
     ({"kl_over": "best"}, "kl_over: wanted one of all, kept; got 'best'"),
     ({"log_normalizer": "sum"}, "log_normalizer: wanted one of weights, count; got 'sum'"),

@@ -16,7 +16,7 @@ from minerva_lite.agents.on_policy import GradientAgent, GradientConfig, OnPolic
 from minerva_lite.experience.rollout import collect
 from minerva_lite.training import checkpoints
 from minerva_lite.worlds.envs import EnvSpec, make_env
-from tests.living import differ, learned, make_agent
+from tests.living import differ, learned, live, make_agent
 
 SMALL = {"num_envs": 4, "rollout_steps": 32, "hidden": (8,)}
 OWN = {
@@ -354,6 +354,18 @@ def test_a_small_head_is_small_and_touches_nothing_else(name, env_id):
     changed = [n for (n, p), (_, q) in zip(agent.modules.named_parameters(), twin.modules.named_parameters(), strict=True) if not torch.equal(p, q)]  # fmt: skip
     changed = [n for n in changed if not n.startswith("target_")]  # V-MPO's target is a copy
     assert len(changed) == 1 and changed[0].endswith("weight")
+
+
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
+@pytest.mark.parametrize("name", NAMES)
+def test_without_hidden_layers_policy_and_critic_are_linear(name, env_id):
+    agent, env, obs = make(name, env_id, hidden=())
+    one, other = torch.randn(2, 5, agent.spec.obs_dim, generator=agent.generator)
+    for network in (lambda x: agent.policy(x)[0], agent.critic):
+        torch.testing.assert_close(network((one + other) / 2), (network(one) + network(other)) / 2)
+    before = learned(agent)
+    live(agent, env, obs, 2)
+    assert differ(before, learned(agent))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,17 +9,7 @@ quietly stop being one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Mutant:
-    fault: int
-    story: str
-    file: str
-    edits: tuple[tuple[str, str], ...]
-    tests: tuple[str, ...]
-
+from .runner import Mutant
 
 RETURNS, OBJECTIVES = "formulas/returns.py", "formulas/objectives.py"
 GPU, SETTINGS, MULTIPLIERS = "training/gpu.py", "agents/settings.py", "agents/multipliers.py"

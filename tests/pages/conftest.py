@@ -1,13 +1,12 @@
-"""Render the stored outputs once, and open the pages from disk with the network off."""
+"""The pages, opened from disk with the network off."""
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import sync_playwright
+
+from tests.pages import build
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -19,14 +18,8 @@ def find_chromium() -> str | None:
 
 @pytest.fixture(scope="session")
 def site() -> Path:
-    """Folder of the rendered pages: warnings are errors, nothing is executed."""
-    jupyter_book = Path(sys.executable).with_name("jupyter-book")
-    folder = Path(".build/stored") / os.environ.get("PYTEST_XDIST_WORKER", "")  # each process of the tests its own
-    command = [jupyter_book, "build", ".", "--path-output", folder]
-    env = {key: value for key, value in os.environ.items() if not key.startswith("BOOK_")}
-    done = subprocess.run([*command, "-W", "--keep-going", "-q"], cwd=ROOT, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
-    return ROOT / folder / "_build" / "html"
+    """Folder of the rendered pages."""
+    return build.site()
 
 
 @pytest.fixture(scope="session")

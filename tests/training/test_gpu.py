@@ -318,6 +318,30 @@ def test_an_agent_that_is_not_known_runs_plainly():
     assert type(accelerate(agent)) is Accelerated and accelerate(agent).masked and not accelerate(agent).record
 
 
+def test_an_agent_that_is_not_known_learns_as_it_does_alone(monkeypatch):
+    """To the bit, also where others are recorded. A recording would keep the first value of its number for good."""
+
+    def after(drive):
+        known, env = made("ppo", "Pendulum-v1", {})
+        agent = Cooling(known.config, known.spec, seed=2, device="cpu")
+        with tape_instead_of_cuda(monkeypatch), drive(agent) as runner:
+            figures = lived(runner, env, WARM_UP + 4)
+        return agent, figures
+
+    def driven(agent):
+        agent.compile, agent.device = True, torch.device("cuda")
+        runner = accelerate(agent)
+        agent.device = torch.device("cpu")
+        return runner
+
+    (alone, expected), (unknown, figures) = after(Plain), after(driven)
+    assert same_figures(figures, expected) and unknown.heat == alone.heat == pytest.approx(0.7 ** (WARM_UP + 4))
+    assert_same(unknown, alone)
+    monkeypatch.setitem(KNOWN, Cooling, KNOWN[AGENTS["ppo"][0]])
+    frozen, _ = after(lambda agent: Accelerated(agent, KNOWN[Cooling], masked=True, record=True))
+    assert frozen.heat > 2 * alone.heat and not torch.equal(frozen.policy.log_std, alone.policy.log_std)
+
+
 def test_another_shape_than_the_recorded_one_is_refused(monkeypatch):
     with tape_instead_of_cuda(monkeypatch):
         doubled = Recorded(lambda given: {"y": 2.0 * given["x"]}, [])
