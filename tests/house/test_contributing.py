@@ -1,4 +1,4 @@
-"""The tables of CONTRIBUTING.md: their files exist, their tests exist, and a worked example needs no file more."""
+"""The tables of CONTRIBUTING.md: their files exist, their tests exist, and two worked examples need no other file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from minerva_lite import PPOAgent, PPOConfig, evaluate, make_env, train
+from minerva_lite import PPOAgent, PPOConfig, evaluate, make_env, preset, train
 from minerva_lite.agents import AGENTS
+from minerva_lite.training.presets import PRESETS
 from minerva_lite.worlds.envs import TORCH_ENVS
 from tests import laws
 from tests.equations import CHAPTERS
-from tests.examples import mountain_car
+from tests.examples import awr, mountain_car
+from tests.markers.check import Function, check_function
+from tests.markers.inputs import CASES
+from tests.markers.markers import find_markers
+from tests.markers.mutate import mutants_of, try_mutants
+from tests.markers.symbols import TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf8")
@@ -53,7 +59,7 @@ def test_an_agent_is_six_files_and_an_environment_three():
 
 def test_the_rules_of_a_chapter_are_those_that_are_tested():
     tested = functions(ROOT / "tests/book/test_chapters.py")
-    of_each = {node.name for node in tested if "chapters" in [getattr(d, "id", "") for d in node.decorator_list]}
+    of_each = asked_with("tests/book/test_chapters.py", "chapters")
     listed = {row[1].strip("`") for row in RULES}
     assert of_each <= listed <= {node.name for node in tested}, of_each ^ listed
 
@@ -77,6 +83,63 @@ def test_every_agent_has_tests_of_its_own(name):
     assert (ROOT / f"tests/agents/test_{name}.py").exists()
 
 
+def run_tests(program: str) -> set[str]:
+    """The tests that passed in a process that runs `program`; none may fail."""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    return set(re.findall(r"^PASSED \S+::(test_\w+)", done.stdout, re.M))
+
+
+def asked_with(file: str, decorator: str) -> set[str]:
+    """The tests of a file that have this decorator."""
+    return {node.name for node in functions(ROOT / file) if decorator in [ast.unparse(d) for d in node.decorator_list]}
+
+
+TESTS_OF_AGENTS = """
+import sys
+import pytest
+from minerva_lite.agents import AGENTS
+from minerva_lite.training.presets import PRESETS
+from tests.examples import awr
+
+AGENTS["awr"], PRESETS["awr", "CartPole-v1"] = (awr.AWRAgent, awr.AWRConfig), awr.PRESET
+# `solves` is asked below, `full_gpu` has the sizes of two agents in its message.
+options = ["-q", "-rA", "--tb=short", "-p", "no:cacheprovider", "-m", "not slow and not gpu"]
+sys.exit(pytest.main([*options, "-k", "awr and not solves and not full_gpu", "tests/agents", "tests/training"]))
+"""
+
+
+def test_the_tests_of_agents_hold_for_a_new_one():
+    """Registered as the table says, it is asked everything that all on-policy agents are asked, and passes."""
+    passed = run_tests(TESTS_OF_AGENTS)
+    asked = asked_with("tests/agents/test_on_policy.py", "pytest.mark.parametrize('name', NAMES)")
+    asked -= asked_with("tests/agents/test_on_policy.py", "pytest.mark.gpu")
+    assert len(asked) >= 10 and asked <= passed, asked - passed
+    assert {"test_a_run_that_died_twice_ends_as_if_it_had_not", "test_each_preset_fits_its_environment"} <= passed
+
+
+def test_the_formulas_of_a_new_agent_are_checked(registries):
+    """Its markers are true, and each of their mutants is caught, with one table and two cases."""
+    AGENTS["awr"] = awr.AWRAgent, awr.AWRConfig
+    key = "examples.awr.AWRAgent.loss"
+    markers = find_markers(Path(awr.__file__))
+    function = Function(key, awr, markers, TABLES | {key: awr.TABLE}, CASES | {key: awr.cases})
+    report = check_function(function)
+    assert report.problems == [] and len(report.evaluated) == len(markers) == 3
+    tally = try_mutants(function, mutants_of(function))
+    assert tally.generated >= 20 and tally.survivors == []
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 4))])
+def test_a_new_agent_solves_cartpole(registries, seed):
+    AGENTS["awr"], PRESETS["awr", "CartPole-v1"] = (awr.AWRAgent, awr.AWRConfig), awr.PRESET
+    settings = preset("awr", "CartPole-v1")
+    env = make_env("CartPole-v1", settings.config.num_envs, seed=seed)
+    agent = AGENTS["awr"][0](settings.config, env.spec, seed=seed, device="cpu")
+    train(agent, env, settings.total_steps, eval_every=settings.total_steps, eval_episodes=1, progress=False)
+    assert evaluate(agent, episodes=100)["eval/mean"] >= 475.0
+
+
 # Environments
 
 NEW = "MountainCarContinuous-v0"
@@ -95,11 +158,7 @@ sys.exit(pytest.main([*options, "tests/worlds"]))
 
 def test_the_tests_of_environments_hold_for_a_new_one():
     """Registered as the table says, in two places, it is asked everything the others are asked, and passes."""
-    done = subprocess.run([sys.executable, "-c", TESTS_OF_ENVIRONMENTS], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:]
-    passed = set(re.findall(r"^PASSED \S+::(test_\w+)", done.stdout, re.M))
-    every = [node for node in functions(ROOT / "tests/worlds/test_envs.py") if node.name.startswith("test_")]
-    asked = {node.name for node in every if "torch_envs" in [getattr(d, "id", "") for d in node.decorator_list]}
+    passed, asked = run_tests(TESTS_OF_ENVIRONMENTS), asked_with("tests/worlds/test_envs.py", "torch_envs")
     assert len(asked) >= 8 and asked <= passed, asked - passed
 
 
