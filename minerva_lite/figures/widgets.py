@@ -1,7 +1,8 @@
 """Interactive figures that also live without a kernel.
 
 Every picture is drawn beforehand; the controls only choose which one is shown, by links that run in the
-browser. So the same figure moves in a notebook and on a rendered page opened from disk.
+browser. So the same figure moves in a notebook and on a rendered page opened from disk. The pictures are vectors,
+and what they have in common is stored once (`vector`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from itertools import product
 
 import ipywidgets as widgets
 import matplotlib as mpl
@@ -26,6 +28,7 @@ from .style import BLUE, GRAY, GREEN, ORANGE, RED, book_style
 from .top_k import plot_top_k, top_k_example
 from .trust_region import plot_conjugate_gradient, plot_trust_region
 from .values import plot_discount, plot_gae
+from .vector import ROOT_STYLE, written_together
 
 MAX_FRAMES = 24
 
@@ -47,7 +50,8 @@ class FramesFigure(widgets.VBox):
 
 
 def few_colors(picture: Image.Image) -> Image.Image:
-    """The picture in 63 colors; the format that it is stored in loses no more.
+    """Reduced to 63 colors.
+
 
     That is a third of the size. Letters stay sharp, and the book's own colors stay exact.
     """
@@ -70,11 +74,19 @@ def frames_figure(
     size: tuple[float, float] = (6.4, 3.8),
     **grids: Mapping[str, object] | Sequence[object],
 ) -> FramesFigure:
-    """Figure with one picture for every combination of the grids, at most 24 of them.
+    """Figure that moves: one picture for every combination of the grids, at most 24 of them.
 
-    draw(ax, **values) draws a picture and alt(**values) describes it, one value a grid. A grid given as a
-    mapping (label to value) becomes a row of buttons, one given as a sequence becomes a slider. `start` names
-    the first value shown (otherwise each grid's first), `labels` what a control is called.
+    draw(ax, **values) draws a picture and alt(**values) describes it, one value a grid; every plotting function
+    whose settings are named arguments will do for `draw`. A grid given as a mapping (label to value) becomes a row
+    of buttons, one given as a sequence becomes a slider. `start` names the first value shown (otherwise each
+    grid's first), `labels` what a control is called, `size` the picture's inches.
+
+        frames_figure(plot_discount, alt=describe, labels={"gamma": "γ"}, start={"gamma": 0.5}, gamma=(0.1, 0.5, 0.9))
+
+    The pictures are stored as vectors, and what two of them have in common is stored once. So axes whose limits,
+    ticks and legend stay in place cost next to nothing from the second picture on, and twenty pictures take 50 to
+    100 kB; `tests/book/test_budgets.py` says how much a chapter has. A curve of a thousand points does no harm, a
+    thousand dots do, and so does a long title that is another one in each picture.
 
     Raises ValueError: no grid, an empty grid, more than 24 pictures, or a start value outside its grid.
     """
@@ -92,30 +104,36 @@ def frames_figure(
             raise ValueError(f"start: wanted {name!r} to be one of {values}, got {value!r}")
         at[name] = values.index(value)
 
-    def render(values: dict, dpi: int, **save) -> bytes:
+    def render(values: dict, **save) -> bytes:
         with mpl.rc_context(book_style()):
-            figure = Figure(figsize=size)
+            figure, file = Figure(figsize=size), io.BytesIO()
             draw(figure.add_subplot(), **values)
-            drawn, packed = io.BytesIO(), io.BytesIO()
-            figure.savefig(drawn, format="png", dpi=dpi)
-        pixels = few_colors(Image.open(drawn).convert("RGB"))
-        pixels.convert("RGB" if save["format"] == "webp" else "P").save(packed, **save)
-        return packed.getvalue()
+            figure.savefig(file, **save)
+        return file.getvalue()
 
-    def picture(values: dict) -> widgets.HTML:
-        data = base64.b64encode(render(values, dpi=115, format="webp", lossless=True, quality=100)).decode()
-        tag = f'<img style="width: 100%" alt="{escape(alt(**values))}" src="data:image/webp;base64,{data}">'
-        return widgets.HTML(tag, layout=wide)
-
+    every = [dict(zip(options, values, strict=True))
+             for values in product(*([value for _, value in choices] for choices in options.values()))]  # fmt: skip
+    shared, bodies = written_together([render(values, format="svg").decode() for values in every])
+    # Always on the page, since the pictures refer to it. It has no height in place of "display: none", under which
+    # Chromium does not find the frames that curves are cut off by.
+    common = widgets.HTML(
+        f"<svg aria-hidden='true' width='0' height='0' style='position:absolute'><defs>{shared}</defs></svg>",
+        layout=widgets.Layout(height="0", margin="0"),
+    )
     wide = widgets.Layout(width="100%", max_width="45em")
+    box = f"viewBox='0 0 {72 * size[0]:g} {72 * size[1]:g}' style='display:block;width:100%;{ROOT_STYLE}'"
+    pictures = iter([
+        widgets.HTML(f"<svg role='img' aria-label='{escape(alt(**values))}' {box}>{body}</svg>", layout=wide,
+                     style=common.style)
+        for values, body in zip(every, bodies, strict=True)
+    ])  # fmt: skip
 
-    def nest(names: list[str], values: dict) -> widgets.Widget:
+    def nest(names: list[str]) -> widgets.Widget:
         """One stack per grid, each inside the one before; the innermost holds the pictures."""
         if not names:
-            return picture(values)
-        name, rest = names[0], names[1:]
-        pages = [nest(rest, {**values, name: v}) for _, v in options[name]]
-        stack = widgets.Stack(pages, selected_index=at[name], layout=wide)
+            return next(pictures)
+        name, *rest = names
+        stack = widgets.Stack([nest(rest) for _ in options[name]], selected_index=at[name], layout=wide)
         widgets.jslink((controls[name], "index"), (stack, "selected_index"))
         return stack
 
@@ -125,10 +143,13 @@ def frames_figure(
         for name, choices in options.items()
     }  # fmt: skip
     first = {name: choices[at[name]][1] for name, choices in options.items()}
+    still = io.BytesIO()
+    drawn = Image.open(io.BytesIO(render(first, format="png", dpi=100))).convert("RGB")
+    few_colors(drawn).save(still, format="png", optimize=True)
     return FramesFigure(
-        [*controls.values(), nest(list(options), {})],
+        [*controls.values(), nest(list(options)), common],
         alt=alt(**first),
-        still=render(first, dpi=100, format="png", optimize=True),
+        still=still.getvalue(),
         frames=frames,
     )
 

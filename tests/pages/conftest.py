@@ -50,7 +50,9 @@ def open_page(browser):
             page.evaluate("window.MathJax?.startup?.promise")
             count = page.locator("script[type='application/vnd.jupyter.widget-view+json']").count()
             if count:
-                page.wait_for_function("n => document.querySelectorAll('.frames-figure img').length >= n", arg=count)
+                page.wait_for_function(
+                    "n => document.querySelectorAll('.frames-figure svg[role=img]').length >= n", arg=count
+                )
             page.wait_for_timeout(300)  # fonts asked for by what was just drawn
         return page, faults, files
 

@@ -104,15 +104,14 @@ def test_some_chapter_holds_a_figure():
 def test_figures_move_without_a_kernel(site, open_page, source):
     page, faults, _ = open_page(rendered(site, source))
     views = page.locator("script[type='application/vnd.jupyter.widget-view+json']").count()
-    assert page.locator(".frames-figure img").count() == views, "each figure is drawn once"
+    assert page.locator(".frames-figure svg[role=img]").count() == views, "each figure is drawn once"
     for box in page.locator(".frames-figure").all():
-        picture = box.locator("img")
+        picture = box.locator("svg[role=img]")
         seen = {}
 
         def look(what, picture=picture, seen=seen):
             page.wait_for_timeout(250)
-            picture.evaluate("image => image.decode()")
-            seen[what] = (picture.screenshot(), picture.get_attribute("alt"))
+            seen[what] = (picture.screenshot(), picture.get_attribute("aria-label"))
 
         look("start")
         handle = box.locator(".noUi-handle").first
@@ -149,16 +148,19 @@ def test_sizes(site, open_page, source):
     path = rendered(site, source)
     _, _, urls = open_page(path)
     files = [Path(unquote(urlsplit(url).path)) for url in urls if url.startswith("file:")]
-    frames = re.findall(r"data:image/\w+;base64,([A-Za-z0-9+/=]+)", path.read_text("utf8"))
-    assert path in files
+    text = path.read_text("utf8")
+    stills = re.findall(r"data:image/\w+;base64,([A-Za-z0-9+/=]+)", text)
+    widgets = "".join(
+        re.findall(r'<script type="application/vnd.jupyter.widget-state\+json">(.*?)</script>', text, re.S)
+    )
+    assert path in files and bool(widgets) == (source in WITH_FIGURE)
     sizes = {
-        "notebook": (ROOT / source).stat().st_size / MEGABYTE,
         "pictures": sum(file.stat().st_size for file in files if "_images" in file.parts) / MEGABYTE
-        + sum(len(b64decode(frame)) for frame in frames) / MEGABYTE,
-        "frames": path.read_text("utf8").count("data:image/webp"),
+        + (sum(len(b64decode(still)) for still in stills) + len(widgets.encode())) / MEGABYTE,
+        "frames": widgets.count("role='img'"),
         "gzipped transfer": sum(len(gzip.compress(file.read_bytes(), 6)) for file in files) / MEGABYTE,
     }
-    limits = {"notebook": 1, "pictures": 1, "frames": 24, "gzipped transfer": 2.5}
+    limits = {"pictures": 1, "frames": 24, "gzipped transfer": 2.5}
     print(sizes)
     assert {name: size for name, size in sizes.items() if size > limits[name]} == {}
 

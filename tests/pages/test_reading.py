@@ -68,12 +68,14 @@ def test_figures_answer_the_keyboard_alone(site, open_page, source):
             reached.add(index)
             page.keyboard.press("Tab")
         assert reached == set(range(controls.count())), "the Tab key passes a control by"
-        before = box.locator("img").get_attribute("alt")
+        before = box.locator("svg[role=img]").get_attribute("aria-label")
         for button in box.locator(".widget-toggle-button:not(.mod-active)").all()[:1]:
             button.focus()
             page.keyboard.press("Space")
             page.wait_for_timeout(250)
-            assert box.locator("img").get_attribute("alt") != before, "the space bar does not press the button"
+            assert box.locator("svg[role=img]").get_attribute("aria-label") != before, (
+                "the space bar does not press the button"
+            )
     assert faults == []
 
 

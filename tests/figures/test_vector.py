@@ -1,0 +1,98 @@
+"""Pictures written together: nothing is drawn elsewhere than Matplotlib drew it, and what repeats is there once."""
+
+import io
+import re
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from minerva_lite.figures import book_style
+from minerva_lite.figures.vector import BEND, GRID, short_path, smaller, written_together
+from tests.figures.svg_points import drawn, farthest, points_of
+
+
+def picture(height: float, title: str = "weights") -> str:
+    """Curve, dots, bar, raster image, formula and legend, as Matplotlib writes them."""
+    with mpl.rc_context(book_style()):
+        figure, file = Figure(figsize=(6.0, 3.0)), io.BytesIO()
+        left, right = figure.subplots(1, 2)
+        x = np.linspace(0.0, 6.0, 500)
+        left.plot(x, height * np.sin(3.0 * x), label=r"$\frac{1}{2} \sin^2 x$")
+        left.plot(x[::50], height * np.cos(x[::50]), "o--", label="it's < 2 & > 1")
+        left.set(xlim=(0.0, 4.0), ylim=(-1.0, 1.0), ylabel="height", title=title)
+        left.legend(loc="lower left")
+        right.bar([0, 1, 2], [1.0, height, 2.0])
+        right.imshow(np.eye(3), extent=(0, 1, 1, 2), aspect="auto")
+        right.set(xlim=(-1, 3), ylim=(0, 3))
+        figure.savefig(file, format="svg")
+    return file.getvalue().decode()
+
+
+def page(shared: str, body: str) -> str:
+    return f"<svg><defs>{shared}</defs><g>{body}</g></svg>"
+
+
+def test_every_path_lies_where_matplotlib_drew_it():
+    originals = [picture(0.5), picture(2.0, title="other words"), picture(0.5)]
+    shared, bodies = written_together(originals)
+    for original, body in zip(originals, bodies, strict=True):
+        before, after = drawn(original), drawn(page(shared, body))
+        assert len(before) == len(after) > 100
+        for (style, points), (new_style, new_points) in zip(before, after, strict=True):
+            assert style == new_style
+            off = max(farthest(points, new_points), farthest(new_points, points))
+            assert off < BEND + 2.0 / GRID, (style, off)
+
+
+def test_what_two_pictures_share_is_there_once():
+    one, two = picture(0.5), picture(0.7)
+    shared, bodies = written_together([one, two])
+    letters = [text.count("scale(0.015625)") for text in (shared, *bodies)]
+    assert letters == [len(set(re.findall(r'<path id="(DejaVu[^"]*)" d=', one))), 0, 0]
+    assert max(map(len, bodies)) < 0.1 * len(one)
+    assert len(shared) + sum(map(len, bodies)) < 1.2 * len(smaller(one))
+    _, (first, second) = written_together([one, one])
+    assert first == second and len(first) < 200
+
+
+def test_names_are_those_of_these_pictures_and_the_same_each_time():
+    def names(shared):
+        return set(re.findall(r" id='(\w+)'", shared))
+
+    shared, bodies = written_together([picture(0.5), picture(0.7)])
+    assert (shared, bodies) == written_together([picture(0.5), picture(0.7)])
+    referred = set(re.findall(r"(?:href='#|url\(#)(\w+)", shared + "".join(bodies)))
+    assert referred == names(shared) and len(names(shared)) == shared.count(" id=")
+    assert not names(shared) & names(written_together([picture(0.5), picture(0.8)])[0])
+
+
+def test_a_file_keeps_its_size_and_its_image_and_loses_nearly_half_its_bytes():
+    original = picture(0.5)
+    small = smaller(original)
+    before, after = (ElementTree.fromstring(text) for text in (original, small))
+    assert all(before.get(name) == after.get(name) for name in ("width", "height", "viewBox"))
+    assert len(small) < 0.55 * len(original)
+    (data,) = re.findall(r"base64,\s*([^\"]+)", original)
+    assert "".join(data.split()) in small
+    assert [len(points) for _, points in drawn(small)] and len(drawn(small)) == len(drawn(original))
+
+
+@pytest.mark.parametrize(("data", "short"), [
+    ("M 1 2 \nL 4.004 6 \nL 4 5.5 \nz\n", "m1 2l3 4 0-.5z"),
+    ("M 0 0 \nL 1 0.01 \nL 2 0 \nL 3 -0.02 \nL 4 0 \n", "m0 0l4 0"),
+    ("M 0 0 \nL 1 0.3 \nL 2 0 \n", "m0 0l1 .3 1-.3"),
+    ("M 1 1 \nQ 2 2 3 1 \nQ 4 0 5 1 \nz\nM 2 0 \nL 2 1 \n", "m1 1q1 1 2 0 1-1 2 0zm1-1l0 1"),
+    ("M 0 0 \nM 5 5 \nC 5 6 6 6 6 5 \nL 0.1 0.126 \n", "m5 5c0 1 1 1 1 0l-5.9-4.87"),
+])  # fmt: skip
+def test_path_data_is_relative_and_without_points_that_bend_nothing(data, short):
+    assert short_path(data) == short
+    assert np.allclose(points_of(short)[-1], points_of(data)[-1], atol=0.5 / GRID)
+
+
+def test_a_long_path_does_not_drift():
+    steps = np.random.default_rng(0).normal(size=(5000, 2)).cumsum(0) + 1.0 / 3.0
+    data = "M 0 0 \n" + "".join(f"L {x:.6f} {y:.6f} \n" for x, y in steps)
+    assert np.abs(points_of(short_path(data))[-1] - steps[-1]).max() <= 0.5 / GRID + 1e-6
