@@ -40,6 +40,13 @@ BAD_MATH = """() => {
 }"""
 
 
+# What a figure's pictures refer to and a browser does not find, or would not cut curves off by.
+LOST = """() => [...document.querySelectorAll('.frames-figure use, .frames-figure [clip-path]')]
+    .map(each => each.getAttribute('href') ?? each.getAttribute('clip-path').slice(4, -1))
+    .filter(name => document.querySelectorAll(`[id="${name.slice(1)}"]`).length !== 1
+                    || !document.getElementById(name.slice(1)).closest('svg').checkVisibility())"""
+
+
 def rendered(site: Path, source: Path) -> Path:
     return site / source.with_suffix(".html")
 
@@ -105,6 +112,7 @@ def test_figures_move_without_a_kernel(site, open_page, source):
     page, faults, _ = open_page(rendered(site, source))
     views = page.locator("script[type='application/vnd.jupyter.widget-view+json']").count()
     assert page.locator(".frames-figure svg[role=img]").count() == views, "each figure is drawn once"
+    assert page.locator(".frames-figure svg[role=img] use").count() >= 10 * views and page.evaluate(LOST) == []
     for box in page.locator(".frames-figure").all():
         picture = box.locator("svg[role=img]")
         seen = {}
@@ -132,7 +140,7 @@ def test_figures_move_without_a_kernel(site, open_page, source):
             look("toggled and moved")
             del seen["slider back"]
             assert len(set(seen.values())) == len(seen), "every choice has a picture and a description of its own"
-    assert faults == []
+    assert faults + page.evaluate(LOST) == []
 
 
 @quick_or_slow(WITH_FIGURE)
