@@ -489,7 +489,7 @@ MUTANTS = (
         (
             (
                 "torch.autograd.grad(self.mean_kl(batch), parameters, create_graph",
-                'torch.autograd.grad((batch["behavior_log_prob"] - self.policy.log_prob(self.policy(batch["obs"]), batch["action"])).mean(), parameters, create_graph',
+                'torch.autograd.grad((batch.behavior_log_prob - self.policy.log_prob(self.policy(batch.obs), batch.action)).mean(), parameters, create_graph',
             ),
         ),
         (FISHER, KEEPS),
@@ -502,7 +502,7 @@ MUTANTS = (
             (
                 "        return lambda vector: fisher_vector_product(gradient, parameters, vector, damping=self.config.damping)",
                 """        def product(vector):
-            params = self.policy(batch["obs"])
+            params = self.policy(batch.obs)
             drawn = self.policy.sample(params, self.generator)
             k1 = -self.policy.log_prob(params, drawn).mean()
             again = flatten(torch.autograd.grad(k1, parameters, create_graph=True, materialize_grads=True))
@@ -520,7 +520,7 @@ MUTANTS = (
         (
             (
                 "torch.autograd.grad(self.mean_kl(batch), parameters, create_graph",
-                'torch.autograd.grad(self.policy.kl(self.policy(batch["obs"]), self.policy(batch["obs"])).mean(), parameters, create_graph',
+                'torch.autograd.grad(self.policy.kl(self.policy(batch.obs), self.policy(batch.obs)).mean(), parameters, create_graph',
             ),
         ),
         (FISHER,),
@@ -704,7 +704,7 @@ MUTANTS = (
     Mutant(0, "MPO's target critic never moves", MPO, (("for target, source in ((self.target_policy, self.policy), (self.target_critic, self.critic)):", "for target, source in ((self.target_policy, self.policy),):"),), (MPO_PERIOD,)),
     Mutant(0, "V-MPO's target moves at every inner step", VMPO, (('figures = parts | {"train/grad_norm": self.gradient_step(loss)}', 'figures = parts | {"train/grad_norm": self.gradient_step(loss)}\n            self.target_policy.load_state_dict(self.policy.state_dict())'),), (VMPO_PERIOD,)),
     Mutant(0, "V-MPO's target moves at every update", VMPO, (("if self.updates % self.config.target_period == 0:", "if True:"),), (VMPO_PERIOD,)),
-    Mutant(0, "V-MPO weighs its samples anew at every inner step", VMPO, (("loss, parts = self.loss(batch)", "loss, parts = self.loss(batch | self.estep(batch))"),), (VMPO_PERIOD,)),
+    Mutant(0, "V-MPO weighs its samples anew at every inner step", VMPO, (("loss, parts = self.loss(batch)", "loss, parts = self.loss(self.estep(Batch(**{n: getattr(batch, n) for n in Batch.__dataclass_fields__})))"),), (VMPO_PERIOD,)),
     Mutant(0, "the importance weights are left out of the temperature's loss", VMPO, (('            batch.log_importance,\n            self', '            0.0 * batch.log_importance,\n            self'),), (TILT,)),
     Mutant(0, "the importance weights are left out of psi", VMPO, (("psi = vmpo_weights(advantage, kept, log_importance,", "psi = vmpo_weights(advantage, kept, 0.0 * log_importance,"),), (TILT, VMPO_ESTEP,)),
     Mutant(0, "the mean is fitted with the new std", MPO, (("gaussian_log_prob(action, mean, std_old)", "gaussian_log_prob(action, mean, std)"),), (HALVES, FIT,)),
