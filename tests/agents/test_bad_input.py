@@ -108,10 +108,10 @@ def register(monkeypatch):
 
 
 def test_an_environment_refused_leaves_no_process_behind():
-    before = multiprocessing.active_children()
+    before = set(multiprocessing.active_children())  # other tests' pools, whose order is chance
     with pytest.raises(ValueError, match="^env_id: wanted Box observations; FrozenLake-v1 has Discrete") as told:
         make_env("FrozenLake-v1", 2, backend="parallel")
-    assert told and multiprocessing.active_children() == before
+    assert told and not set(multiprocessing.active_children()) - before
 
 
 def test_a_dictionary_of_boxes_is_none_of_these(register):
@@ -406,7 +406,7 @@ def test_the_command_line_tells_it_in_one_line(words, message, agents, monkeypat
 @pytest.mark.parametrize(
     "error", [torch.OutOfMemoryError("full"), OSError("full"), FloatingPointError("nan"), ImportError("none"), gym.error.DependencyNotInstalled("none")]
 )  # fmt: skip
-def test_what_can_fail_later_is_one_line_too_and_a_mistake_of_ours_is_not_hidden(error, agents, monkeypatch):
+def test_errors_at_run_time_are_one_line_too_but_bugs_keep_their_traceback(error, agents, monkeypatch):
     import minerva_lite.__main__ as commands
 
     def fail(*args, **kwargs):

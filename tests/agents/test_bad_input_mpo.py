@@ -119,7 +119,7 @@ def test_a_setting_is_refused_by_name(name, options, message):
         AGENTS[name][1](**SMALL[name] | options)
 
 
-def test_settings_that_are_not_read_do_not_contradict():
+def test_settings_that_are_not_read_are_accepted():
     assert MPOConfig(lam=0.5, eps_penalty=3.0).capacity == 12_500
     assert VMPOConfig(act_by="online").importance_clip is None
     assert VMPOConfig(**SMALL["vmpo"], top_k_frac=1 / 32).top_k_frac == 1 / 32, "one of 32"
@@ -143,7 +143,7 @@ def test_a_squashed_policy_needs_continuous_actions():
 
 
 @pytest.mark.parametrize("fraction", [0.04, 0.5])
-def test_a_fraction_that_selects_nobody_of_the_eligible_is_a_clear_error(fraction, same):
+def test_a_top_k_that_keeps_no_eligible_sample_is_refused(fraction, same):
     """Of 32 rows it keeps at least one; of the one or twenty that are real it keeps none."""
     agent, env, obs = make("vmpo", top_k_frac=fraction, normalize_reward=True)
     rollout, _ = agent.collect(env, obs)
@@ -161,7 +161,7 @@ def test_a_fraction_that_selects_nobody_of_the_eligible_is_a_clear_error(fractio
 
 @pytest.mark.parametrize(("name", "env_id"), BOTH)
 @pytest.mark.parametrize("value", [0.0, 0.5, -1.0, 2.0, math.nan])
-def test_all_steps_restarting_or_a_weight_that_is_none_is_refused(name, env_id, value, same):
+def test_restart_weights_all_zero_or_neither_0_nor_1_are_refused(name, env_id, value, same):
     agent, env, obs = make(name, env_id, normalize_obs=True)
     rollout, _ = agent.collect(env, obs)
     before = everything(agent)

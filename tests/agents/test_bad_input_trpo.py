@@ -204,7 +204,7 @@ def test_the_critic_learns_from_a_batch_that_leaves_the_policy_alone(env_id):
     assert figures["value/fit_failed"] == 0
 
 
-def test_a_small_but_real_difference_is_no_equality():
+def test_small_but_real_differences_of_advantages_are_stepped_on():
     agent, rollout = make("CartPole-v1", value_l2=0.0)
     reward = 1e3 + torch.randn(rollout.reward.shape, generator=agent.generator)
     figures = agent.update(dataclasses.replace(rollout, reward=reward))

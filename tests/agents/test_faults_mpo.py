@@ -149,7 +149,7 @@ def clocked(first: int, steps: int, envs: int = 3) -> Rollout:
 
 
 @pytest.mark.parametrize("length", [1, 3, 7])
-def test_a_replay_gives_back_what_was_lived_in_its_order_and_all_of_it(length, generator):
+def test_a_replay_samples_every_held_sequence_in_its_order(length, generator):
     replay = SequenceReplay(7)
     for first, steps in ((0, 4), (4, 5), (9, 2)):  # the ring closes within a rollout
         replay.insert(clocked(first, steps))
@@ -167,13 +167,13 @@ def test_a_replay_gives_back_what_was_lived_in_its_order_and_all_of_it(length, g
     assert ((count - expected).abs() < 6 * math.sqrt(expected)).all()
 
 
-def test_a_replay_takes_no_row_that_nobody_lived():
+def test_a_replay_refuses_restart_weights():
     phantom = dataclasses.replace(clocked(0, 4), restart_weight=torch.ones(4, 3, dtype=torch.float64))
     with pytest.raises(ValueError, match="^restart_weight: wanted none"):
         SequenceReplay(7).insert(phantom)
 
 
-def test_every_step_that_was_lived_is_learned_from():
+def test_without_restart_weights_every_row_is_learned_from():
     """Under same-step autoreset no row is a phantom, the first of an episode least of all."""
     agent, env, obs = make("vmpo", "ToyCount-v0")
     rollout, _ = agent.collect(env, obs)
@@ -183,7 +183,7 @@ def test_every_step_that_was_lived_is_learned_from():
     assert int(agent.estep(batch).kept.sum()) == 32  # half of 4 * 16
 
 
-def test_a_row_that_nobody_lived_is_not():
+def test_a_row_of_restart_weight_zero_is_left_out():
     agent, env, obs = make("vmpo", "ToyCount-v0")
     rollout, _ = agent.collect(env, obs)
     weight = torch.ones_like(rollout.reward)
@@ -194,7 +194,7 @@ def test_a_row_that_nobody_lived_is_not():
 
 
 @pytest.mark.parametrize("name", ["vmpo", "ppo"])
-def test_what_a_row_that_nobody_lived_holds_changes_nothing(name):
+def test_the_contents_of_a_row_of_restart_weight_zero_do_not_matter(name):
     """Neither the gradients nor any statistics: after episodes that ended in row 2 comes a phantom, of reward 0."""
     ends = []
     for poison in (0.0, 50.0):
@@ -240,7 +240,7 @@ def test_the_temperature_feels_the_kept_samples_alone():
 
 
 @pytest.mark.parametrize("depth", [-60.0, -900.0])
-def test_one_restarting_step_far_above_underflows_nothing(depth):
+def test_an_ineligible_advantage_far_above_the_rest_underflows_no_weight(depth):
     """A row that does not count, of scaled advantage 0, among samples at -60 or -900, in float32."""
     advantage = torch.tensor([0.0, depth, depth - 1.0, depth - 2.0, depth - 3.0, 0.0])
     eligible = torch.tensor([False, True, True, True, True, False])
@@ -405,7 +405,7 @@ def test_the_temperature_steps_at_the_multipliers_rate(name):
     torch.testing.assert_close(agent.duals["raw_eta"].detach(), raw - 0.3 * (3.0 - kl) * raw.sigmoid())
 
 
-def test_a_price_is_no_way_into_the_policy_nor_the_policy_into_a_price(generator):
+def test_a_multipliers_loss_moves_the_multiplier_alone(generator):
     alpha, kl = (torch.rand(3, generator=generator, requires_grad=True) for _ in range(2))
     multiplier_loss(alpha, kl, 0.1).backward()
     assert kl.grad is None

@@ -297,7 +297,7 @@ def test_the_action_penalty_adds_a_second_set_of_weights():
     assert "eta_penalty" not in "".join(alone().duals.keys())
 
 
-def test_a_set_of_actions_has_no_outside():
+def test_the_action_penalty_is_refused_for_discrete_actions():
     with pytest.raises(ValueError, match="^action_penalty: wanted False"):
         make("CartPole-v1", action_penalty=True)
 

@@ -85,7 +85,7 @@ def policy(request):
     return request.param(3, 2, (8,), -0.3, seeded())
 
 
-def test_the_questions_are_answered_by_the_plain_functions(policy):
+def test_policy_methods_are_the_plain_functions(policy):
     # Fresh networks start near their prior, where a KL the wrong way round would look the same: so parameters by hand.
     noise = torch.randn(4, 6, 4 if policy.discrete else 2, generator=seeded(1)) * 2
     old, new = (

@@ -226,7 +226,7 @@ def test_an_episode_of_one_step_has_no_spread_to_normalize_by(name, same):
 
 
 @pytest.mark.parametrize("name", EPISODIC)
-def test_whole_episodes_may_last_as_long_as_they_do_but_all_alike(name):
+def test_rollouts_of_whole_episodes_have_any_length_but_the_same_in_every_tensor(name):
     agent, env, obs = make(name, "CartPole-v1", whole_episodes=True, rollout_steps=200)
     rollout, _ = agent.collect(env, obs)
     steps = len(rollout.reward)
@@ -285,7 +285,7 @@ def test_statistics_move_once_an_update_and_after_their_last_use(name, monkeypat
 
 
 @pytest.mark.parametrize("name", EPISODIC)
-def test_no_return_runs_on_from_one_rollout_of_whole_episodes_into_the_next(name):
+def test_the_reward_scaler_starts_anew_with_each_rollout_of_whole_episodes(name):
     """The scale of rewards after two rollouts, from running returns that start at 0 in each."""
     agent, env, obs = make(
         name, "CartPole-v1", whole_episodes=True, rollout_steps=100, normalize_reward=True, gamma=0.9

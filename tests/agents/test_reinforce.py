@@ -121,7 +121,7 @@ def test_credit_against_the_critic_is_gae(estimator, lam):
     torch.testing.assert_close(batch.value_target, batch.advantage + batch.value_old)
 
 
-def test_a_time_limit_pays_nothing_more_without_a_critic_and_the_critics_guess_with_one():
+def test_a_time_limit_ends_the_return_without_a_critic_and_bootstraps_with_one():
     """Pendulum never terminates: after 200 steps its return ends without a critic, and goes on with one."""
     for baseline, bootstrapped in (("none", False), ("value", True)):
         agent, env, obs = make("Pendulum-v1", dtype=F64, baseline=baseline, rollout_steps=200, gamma=0.9)

@@ -28,7 +28,7 @@ TASKS = [
 @pytest.mark.parametrize(("algorithm", "env_id", "variant"), TASKS)
 def test_the_preset_solves(algorithm, env_id, variant, seed):
     settings = preset(algorithm, env_id)
-    config = replace(settings.config, **ABLATIONS[algorithm][variant])
+    config = replace(settings.config, **ABLATIONS.get(algorithm, {"preset": {}})[variant])
     env = make_env(env_id, config.num_envs, seed=seed)
     agent = AGENTS[algorithm][0](config, env.spec, seed=seed, device="cpu")
     train(agent, env, settings.total_steps, eval_every=settings.total_steps, eval_episodes=1, progress=False)

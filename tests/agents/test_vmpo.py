@@ -175,7 +175,7 @@ def test_estep_by_hand():
 
 
 @pytest.mark.parametrize("fraction", [0.1, 0.5, 1.0])
-def test_who_is_kept_and_how_it_is_weighed(fraction):
+def test_the_top_k_are_kept_and_weighed_by_exp_of_advantage_over_eta(fraction):
     """Weights proportional to exp(A / eta) over the k best, counted out one by one; 0 for the rest; a sum of 1."""
     agent = alone(top_k_frac=fraction, eta_init=0.7)
     batch = rows(agent, 20)
@@ -262,7 +262,7 @@ def test_the_target_is_copied_after_every_so_many_updates_and_acts(period):
     assert online.acting_policy is online.policy
 
 
-def test_who_acts_is_who_the_data_say():
+def test_the_rollout_holds_log_probs_of_the_policy_that_acted():
     """With a target that lags behind, the stored density is that of the policy that acted."""
     for act_by in ("target", "online"):
         agent, env, obs = make(target_period=5, act_by=act_by)

@@ -103,9 +103,9 @@ from minerva_lite.training.presets import PRESETS
 from tests.examples import awr
 
 AGENTS["awr"], PRESETS["awr", "CartPole-v1"] = (awr.AWRAgent, awr.AWRConfig), awr.PRESET
-# `solves` is asked below, `full_gpu` has the sizes of two agents in its message.
+# `solves` is asked below.
 options = ["-q", "-rA", "--tb=short", "-p", "no:cacheprovider", "-m", "not slow and not gpu"]
-sys.exit(pytest.main([*options, "-k", "awr and not solves and not full_gpu", "tests/agents", "tests/training"]))
+sys.exit(pytest.main([*options, "-k", "awr and not solves", "tests/agents", "tests/training"]))
 """
 
 

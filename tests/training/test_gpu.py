@@ -27,6 +27,7 @@ from minerva_lite.training.gpu import (
     floats,
     learned_state,
 )
+from minerva_lite.training.presets import PRESETS
 from tests.tape import Questions, Rated, as_on_a_gpu, tape_instead_of_cuda
 
 SMALL = {
@@ -455,9 +456,9 @@ def test_an_iteration_on_cuda_waits_once(algorithm, env_id, changes, compile):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
-@pytest.mark.parametrize("algorithm", ["reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo"])
+@pytest.mark.parametrize("algorithm", AGENTS)
 def test_every_agent_trains_on_cuda(algorithm):
-    env_id = "CartPole-v1" if algorithm in ("reinforce", "a2c") else "Pendulum-v1"
+    env_id = "Pendulum-v1" if (algorithm, "Pendulum-v1") in PRESETS else "CartPole-v1"
     config = preset(algorithm, env_id).config
     env = make_env(env_id, config.num_envs, device="cuda")
     agent = AGENTS[algorithm][0](config, env.spec, device="cuda")
