@@ -1,5 +1,6 @@
 """Pictures: each function draws one, on the axes that it is given; and interactive figures."""
 
+from .drawings import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states
 from .estep import plot_sample_bias, plot_simplex, plot_sweeps, plot_temperature, plot_thermostat
 from .gradients import plot_baseline, plot_direction_cosine, plot_gradient_noise
 from .learning import plot_ablations, plot_diagnostics, plot_exact_returns, plot_learning_curve, plot_learning_curves
@@ -44,6 +45,11 @@ from .widgets import (
 )
 
 __all__ = [
+    "draw_backup",
+    "draw_corridor",
+    "draw_grid",
+    "draw_loop",
+    "draw_two_states",
     "explore_baseline",
     "explore_conjugate_gradient",
     "explore_decoupled_kl",
