@@ -1,4 +1,4 @@
-"""Drawings say what the worlds are: numbers in their cells, arrows where the policy goes, rewards where they are paid."""
+"""Drawings say what the worlds are: numbers in cells, arrows where the policy goes, rewards where they are paid."""
 
 import pytest
 import torch
@@ -18,9 +18,13 @@ def words(axes):
     return [text.get_text() for text in axes.texts if text.get_text()]
 
 
+def arrows(axes):
+    return [text for text in axes.texts if getattr(text, "arrow_patch", None)]
+
+
 def steps(axes):
     """Where the red arrows of a policy lie and how far they go, as (x, y, across, up)."""
-    red = [text for text in axes.texts if text.arrow_patch and text.arrowprops["arrowstyle"] == "->"]
+    red = [arrow for arrow in arrows(axes) if arrow.arrowprops["arrowstyle"] == "->"]
     return [(*((torch.tensor(a.xy) + torch.tensor(a.xyann)) / 2).tolist(),
              *(torch.tensor(a.xy) - torch.tensor(a.xyann)).sign().int().tolist()) for a in red]  # fmt: skip
 
@@ -72,8 +76,7 @@ def test_larger_numbers_are_darker_and_pictures_can_share_a_scale():
 
 
 def test_the_way_back_is_drawn_if_asked_for():
-    assert len([text for text in drawn(draw_grid, home=True).texts if text.arrow_patch]) == 1
-    assert not any(text.arrow_patch for text in drawn(draw_grid).texts)
+    assert len(arrows(drawn(draw_grid, home=True))) == 1 and not arrows(drawn(draw_grid))
 
 
 @pytest.mark.parametrize(("kind", "states", "actions"), [
