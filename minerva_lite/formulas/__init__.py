@@ -1,6 +1,15 @@
 """One formula of the book, one pure function: values in, values out, nothing kept."""
 
-from .bounds import average_kl_bound, cpi_bound, max_kl_bound, penalty_constant, total_variation, tv_bound
+from .bounds import (
+    average_kl_bound,
+    average_kl_penalty,
+    cpi_bound,
+    max_kl_bound,
+    penalty_constant,
+    total_variation,
+    tv_bound,
+    visitation_kl_bound,
+)
 from .diagnostics import effective_sample_size, explained_variance
 from .distributions import (
     categorical_entropy,
@@ -60,6 +69,7 @@ __all__ = [
     "adapt_kl_penalty",
     "at_rounding_level",
     "average_kl_bound",
+    "average_kl_penalty",
     "categorical_entropy",
     "categorical_kl",
     "categorical_log_prob",
@@ -105,6 +115,7 @@ __all__ = [
     "tv_bound",
     "value_loss",
     "vine_surrogate",
+    "visitation_kl_bound",
     "vmpo_temperature_loss",
     "vmpo_weights",
     "weighted_nll",

@@ -108,6 +108,34 @@ def average_kl_bound(max_expected_advantage: float, average_kl: float, gamma: fl
     return math.sqrt(2.0 * average_kl) * gamma * max_expected_advantage / (1.0 - gamma) ** 2
 
 
+def visitation_kl_bound(average_kl: float, gamma: float) -> float:
+    r"""How far the normalized visitations of two policies can be apart, KL(old || new), nats. At gamma = 1: infinite.
+
+    average_kl: mean KL(old || new) of the policies, nats, states from the normalized visitation of old. gamma: below 1.
+
+    Source: the chain rule of the KL divergence. Book: eq. trpo-visitation-kl.
+    Raises ValueError: a number outside its range.
+    """
+    require_non_negative(average_kl=average_kl)
+    _require_inputs(gamma)
+    # LaTeX: D = \frac{\gamma}{1 - \gamma}\, \overline{\mathrm{KL}}
+    return gamma / (1.0 - gamma) * average_kl
+
+
+def average_kl_penalty(max_advantage: float, gamma: float) -> float:
+    r"""The penalty C': return units for each nat of the *average* KL(old || new), states from old's visitation.
+
+    Exact advantages and the discounted visitation are needed. Smaller than `penalty_constant`, which multiplies the
+    largest KL, for gamma > 2/3. Arguments as there.
+
+    Source: derived in the book; we found it nowhere else. Book: eq. trpo-average-penalty.
+    Raises ValueError: a number outside its range.
+    """
+    _require_inputs(gamma, max_advantage=max_advantage)
+    # LaTeX: C' = \frac{2 \varepsilon_A}{1 - \gamma} \left( \frac{\gamma}{1 - \gamma} + \sqrt{\frac{2 \gamma}{1 - \gamma}} \right)
+    return 2.0 * max_advantage / (1.0 - gamma) * (gamma / (1.0 - gamma) + math.sqrt(2.0 * gamma / (1.0 - gamma)))
+
+
 def _require_inputs(gamma: float, **advantages: float) -> None:
     """Raise ValueError unless gamma is in [0, 1) and the advantages' largest sizes are finite and not negative."""
     require_unit_interval(gamma=gamma)

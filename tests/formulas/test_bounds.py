@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -64,6 +65,15 @@ def test_average_kl_bound_by_hand():
     assert b.average_kl_bound(1.0, 0.5, 0.75) == pytest.approx(12.0, rel=1e-12)
 
 
+def test_average_kl_penalty_by_hand():
+    # gamma = 2/3: gamma / (1 - gamma) = 2 and the root is 2, so C' = 2 * 3 * 1 * 4; there it equals the paper's C.
+    assert b.average_kl_penalty(1.0, 2 / 3) == pytest.approx(24.0, rel=1e-12)
+    assert b.average_kl_penalty(3.0, 2 / 3) == pytest.approx(b.penalty_constant(3.0, 2 / 3), rel=1e-12)
+    assert b.average_kl_penalty(1.0, 0.9) < b.penalty_constant(1.0, 0.9)
+    assert b.average_kl_penalty(1.0, 0.5) > b.penalty_constant(1.0, 0.5)
+    assert b.visitation_kl_bound(0.3, 0.75) == pytest.approx(0.9, rel=1e-12)
+
+
 # On worlds.
 
 
@@ -92,6 +102,51 @@ def test_no_bound_is_broken_by_a_random_world(seed):
     assert all(low <= high + 1e-12 for low, high in zip(ladder, ladder[1:], strict=False)), ladder
     average = float((1.0 - gamma) * world.visitation(old) @ kl)
     assert found <= b.average_kl_bound(largest((new * advantage).sum(-1)), average, gamma)
+
+
+def odd_world(g: torch.Generator) -> tuple[TabularMDP, torch.Tensor, torch.Tensor]:
+    """A world and two policies of one of four kinds: dense, deterministic, nearly so, or a chain with rare states."""
+    kind, states, actions = (int(torch.randint(low, high, (), generator=g)) for low, high in ((0, 4), (2, 7), (2, 5)))
+    gamma = 1.0 - 0.5 * 500.0 ** -torch.rand((), generator=g).item()  # from 0.5 to 0.999
+    world = TabularMDP.random(states, actions, gamma, g)
+    if kind == 1 or kind == 2:
+        goal = torch.randint(states, (states, actions), generator=g)
+        sure = torch.nn.functional.one_hot(goal, states).to(F64)
+        world = replace(world, transition=sure if kind == 1 else 0.98 * sure + 0.02 * world.transition)
+    if kind == 3:
+        world, actions = TabularMDP.chain(states, gamma), 2
+    sharpness = 4.0 * torch.rand((), generator=g).item()
+    old = (sharpness * torch.randn(*world.reward.shape, generator=g, dtype=F64)).softmax(-1)
+    apart = 10.0 ** (3.0 * torch.rand((), generator=g).item() - 2.0)
+    new = (old.log() + apart * torch.randn(old.shape, generator=g, dtype=F64)).softmax(-1)
+    return world, old, new
+
+
+@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 20))])
+def test_the_average_kl_is_enough_for_a_penalty(first):
+    """Theorem thm-average-penalty and its lemmas, on 300 worlds of odd kinds; in the slow tier on 6000."""
+    smaller = 0
+    for seed in range(300 * first, 300 * (first + 1)):
+        world, old, new = odd_world(torch.Generator().manual_seed(seed))
+        gamma, advantage = world.gamma, world.advantage(old)
+        before, after = ((1.0 - gamma) * world.visitation(policy) for policy in (old, new))
+        kl = (old * (old / new).log()).sum(-1)
+        average, mean, size = float(before @ kl), (new * advantage).sum(-1), largest(advantage)
+        # Lemma 1, by the chain rule of the KL, and the Hellinger distance below it.
+        visited = before > 0
+        apart = float((before[visited] * (before[visited] / after[visited]).log()).sum())
+        hellinger = float((before.sqrt() - after.sqrt()).square().sum())
+        assert hellinger <= apart + 1e-12 and apart <= b.visitation_kl_bound(average, gamma) + 1e-10, seed
+        # Lemma 2, for the function that the proof uses it for, and its square.
+        for f in (mean, mean**2):
+            moments = float((before + after) @ f**2)
+            assert abs(float((after - before) @ f)) <= (2.0 * hellinger * moments) ** 0.5 + 1e-12, seed
+        found, bound = gap(world, old, new), b.average_kl_penalty(size, gamma) * average
+        assert found <= bound + 1e-9 * size / (1.0 - gamma) ** 2, seed
+        first_order = largest(mean) * (2.0 * gamma * average / (1.0 - gamma) ** 3) ** 0.5
+        assert found <= first_order + 1e-9 * size / (1.0 - gamma) ** 2, seed
+        smaller += bound < b.max_kl_bound(size, largest(kl), gamma)
+    assert smaller > 250  # beside the paper's bound, which has the largest KL
 
 
 WORST = [(gamma, mixture) for gamma in (0.5, 0.9) for mixture in (0.5, 0.1, 0.01)]
@@ -133,6 +188,8 @@ def test_refusals_name_the_argument():
             b.max_kl_bound(1.0, bad, 0.9)
         with pytest.raises(ValueError, match="average_kl: wanted a finite number of at least 0"):
             b.average_kl_bound(1.0, bad, 0.9)
+        with pytest.raises(ValueError, match="average_kl: wanted a finite number of at least 0"):
+            b.visitation_kl_bound(bad, 0.9)
         with pytest.raises(ValueError, match="max_advantage: wanted a finite number of at least 0"):
             b.tv_bound(bad, 0.1, 0.9)
 
@@ -145,6 +202,8 @@ def test_refusals_name_the_argument():
         lambda gamma: b.tv_bound(1.0, 0.1, gamma, sharp=True),
         lambda gamma: b.max_kl_bound(1.0, 0.1, gamma),
         lambda gamma: b.average_kl_bound(1.0, 0.1, gamma),
+        lambda gamma: b.average_kl_penalty(1.0, gamma),
+        lambda gamma: b.visitation_kl_bound(0.1, gamma),
     ],
 )
 def test_without_discounting_there_is_no_bound(bound):

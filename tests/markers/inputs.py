@@ -268,6 +268,18 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"max_expected_advantage": 1.7, "average_kl": average_kl, "gamma": gamma}
 
 
+@cases("formulas.bounds.visitation_kl_bound")
+def _(g: Generator) -> Iterator[Any]:
+    for average_kl, gamma in ((0.3, 0.9), (1.6, 0.6)):
+        yield {"average_kl": average_kl, "gamma": gamma}
+
+
+@cases("formulas.bounds.average_kl_penalty")
+def _(g: Generator) -> Iterator[Any]:
+    for gamma in (0.9, 0.6):
+        yield {"max_advantage": 1.7, "gamma": gamma}
+
+
 @cases("formulas.diagnostics.explained_variance")
 def _(g: Generator) -> Iterator[Any]:
     yield {"value": normal(g, T, B), "returns": 2.0 + normal(g, T, B)}

@@ -180,6 +180,10 @@ TABLES: dict[str, Table] = {
             "B": "[]",
         }
     ),
+    "formulas.bounds.visitation_kl_bound": Table(
+        {r"\overline{\mathrm{KL}}": "average_kl", r"\gamma": "gamma", "D": "[]"}
+    ),
+    "formulas.bounds.average_kl_penalty": Table({r"\varepsilon_A": "max_advantage", r"\gamma": "gamma", "C'": "[]"}),
     "formulas.diagnostics.explained_variance": Table(
         data("V(s_t)") | {"R_t": "returns [t b]", r"\nu": "[]", r"\mathrm{EV}": "[]"}, index=SAMPLES
     ),
