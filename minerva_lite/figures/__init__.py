@@ -1,5 +1,6 @@
 """Pictures: each function draws one, on the axes that it is given; and interactive figures."""
 
+from .drawings import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states
 from .estep import plot_sample_bias, plot_simplex, plot_sweeps, plot_temperature, plot_thermostat
 from .gradients import plot_baseline, plot_direction_cosine, plot_gradient_noise
 from .learning import plot_ablations, plot_diagnostics, plot_exact_returns, plot_learning_curve, plot_learning_curves
@@ -28,8 +29,8 @@ from .values import (
     plot_error_kinds,
     plot_gae,
     plot_gae_error,
-    plot_grid_world,
     plot_rollout_bias,
+    plot_start_values,
     plot_time_limit,
     plot_value_error,
 )
@@ -48,9 +49,14 @@ from .widgets import (
 
 __all__ = [
     "FAULTS",
+    "draw_backup",
+    "draw_corridor",
+    "draw_grid",
+    "draw_loop",
     "draw_rollout",
     "draw_rollout_key",
     "draw_truncated_backups",
+    "draw_two_states",
     "example_flags",
     "explore_baseline",
     "explore_conjugate_gradient",
@@ -85,7 +91,6 @@ __all__ = [
     "plot_gae",
     "plot_gae_error",
     "plot_gradient_noise",
-    "plot_grid_world",
     "plot_improvement",
     "plot_kl_estimators",
     "plot_kl_kept",
@@ -105,6 +110,7 @@ __all__ = [
     "plot_rollout_bias",
     "plot_sample_bias",
     "plot_simplex",
+    "plot_start_values",
     "plot_state_weights",
     "plot_sweeps",
     "plot_target_error",
