@@ -88,21 +88,6 @@ def plot_time_limit(
     ax.legend(loc="lower right", ncols=1)
 
 
-def plot_gae_error(ax: Axes, lam: Tensor, curves: Mapping[str, Tensor]) -> None:
-    """Squared bias and variance of GAE, [2, N], and their sum against lambda [N], for several critics."""
-    for (name, (bias, variance)), color in zip(curves.items(), (BLUE, GREEN, RED), strict=False):
-        total = bias + variance
-        best = int(total.argmin())
-        ax.semilogy(lam, total, color=color, label=name)
-        ax.semilogy(lam[bias > 1e-6], bias[bias > 1e-6], ":", color=color, linewidth=1.4)
-        ax.semilogy(lam, variance, "--", color=color, linewidth=1.2)
-        ax.plot(lam[best], total[best], "o", color=color)
-    ax.plot([], [], ":", color=GRAY, label="bias²")
-    ax.plot([], [], "--", color=GRAY, label="variance")
-    ax.set(xlabel=r"trace decay $\lambda$", ylabel="squared error (reward units²)", ylim=(2e-3, 5.0))
-    ax.legend(loc="lower left")
-
-
 def plot_gae(ax: Axes, *, error: float, lam: float, rollout_steps: int) -> None:
     """Two panels inside `ax`: the weights of the critic's errors in row 0, and what they cost on a corridor.
 
