@@ -143,8 +143,8 @@ def plot_rollout_bias(ax: Axes, lam: Tensor, curves: Mapping[int, Tensor], endle
         ax.plot(lam, bias, color=color, label=f"T = {steps}")
     ax.plot(lam, endless, color="black", linestyle="--", linewidth=1.4, label="endless")
     ax.axhline(size, color=GRAY, linewidth=1.0, linestyle=":")
-    ax.annotate(r"size of $A^\pi$ itself", (0.0, size), (4, -3), ("axes fraction", "data"), "offset points",
-                va="top", color=GRAY)  # fmt: skip
+    ax.annotate(r"size of $A^\pi$ itself", (1.0, size), (-4, -3), ("axes fraction", "data"), "offset points",
+                ha="right", va="top", color=GRAY)  # fmt: skip
     ax.set(xlabel=r"trace decay $\lambda$", ylabel="harmful bias, RMS (reward units)", ylim=(0.0, None))
     ax.legend(loc="lower left", ncols=2)
 
@@ -156,14 +156,16 @@ def plot_error_kinds(
 
     Right: for each draw, [D, 2], the harmful bias of one step and the lambda that is best.
     """
-    for (name, runs), color in zip(curves.items(), (GRAY, GREEN, BLUE, RED), strict=True):
+    look = dict(zip(points, zip((GRAY, GREEN, BLUE, RED, ORANGE), "osDo^", strict=True), strict=True))
+    for name, runs in curves.items():
+        color = look[name][0]
         axes[0].plot(lam, runs.mean(0), color=color, label=name)
         axes[0].fill_between(lam, runs.amin(0), runs.amax(0), color=color, alpha=0.13, linewidth=0)
         axes[0].plot(lam[runs.mean(0).argmin()], runs.mean(0).min(), "o", color=color)
     axes[0].set(xlabel=r"trace decay $\lambda$", ylabel="squared error (reward units²)", ylim=(0.0, 1.0))
     axes[0].legend(loc="upper left")
-    marks = zip(points.items(), (GRAY, GREEN, BLUE, RED, ORANGE), "osDo^", strict=True)
-    for (name, draws), color, mark in marks:
+    for name, draws in points.items():
+        color, mark = look[name]
         axes[1].plot(*draws.T, mark, color=color, label=name, markersize=6, alpha=0.75, linestyle="none")
     axes[1].set(xlabel="harmful bias of one step, RMS (reward units)", ylabel=r"best $\lambda$", ylim=(-0.03, 0.62))
     axes[1].legend(loc="upper left")
