@@ -91,7 +91,7 @@ def picture(episodes: dict[str, tuple[list[float], float]]) -> str:
 def family(target: Path) -> None:
     """Write the family tree."""
     with mpl.rc_context(book_style()):
-        figure = Figure(figsize=(9.6, 4.4))
+        figure = Figure(figsize=(9.6, 5.2))
         plot_family(figure.add_subplot())
         figure.savefig(target, metadata={"Date": None})
 

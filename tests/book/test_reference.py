@@ -81,12 +81,47 @@ def test_symbols_of_the_formula_checks_have_the_names_of_the_notation():
 
 
 def test_the_front_page_adds_up():
+    """Every chapter is there, in the order of the contents, and takes the time that is counted: to 20 % or 5 minutes."""
+    reading = module_at(BOOK / "_ext" / "reading.py")
     text = (BOOK / "index.md").read_text("utf8")
-    chapters = re.findall(r"^\| \[.*?\]\((\S+\.ipynb)\) \|.*\| (\d+) min \|", text, re.M)
-    assert [name for name, _ in chapters] == sorted(
-        (path.name for path in BOOK.glob("*.ipynb")), key=lambda name: (name[0].isalpha(), name)
+    chapters = reading.stated(text)
+    contents = re.findall(r"- file: book/((?:\d+[a-z]?|[a-z])_\w+)$", (ROOT / "_toc.yml").read_text("utf8"), re.M)
+    assert list(chapters) == [f"{name}.ipynb" for name in contents]
+    assert sorted(chapters) == sorted(path.name for path in BOOK.glob("*.ipynb"))
+    for name, (minutes, exercises) in chapters.items():
+        counted = reading.count(BOOK / name)
+        assert minutes == pytest.approx(counted.reading, rel=0.2, abs=5), name
+        assert float(exercises) * 60 == pytest.approx(counted.exercising, rel=0.2, abs=15), name
+    hours = sum(minutes for minutes, _ in chapters.values()) // 60
+    others = sum(float(exercises) for _, exercises in chapters.values())
+    told = " ".join(text.split())
+    assert f"{hours} hours of reading and {others:.0f} of exercises" in told
+    for rate in (f"{reading.WORDS_A_MINUTE} words of prose a minute", f"{reading.CODE_LINE * 60:.0f} seconds for each line",
+                 "counts {1}, {2} or {3} minutes by its stars, and {0} where".format(*map(reading.EXERCISE.get, range(4)))):  # fmt: skip
+        assert rate in told
+
+
+def test_what_there_is_to_read_in_a_chapter_is_counted(tmp_path):
+    reading = module_at(BOOK / "_ext" / "reading.py")
+    markdown = (
+        "# Title\n\nTwo words, $x = 1$ and `code`, [a link](target.md).\n\n$$\nx\n$$ (eq-x)\n\n"
+        "```{admonition} Predict\n:class: predict\nHow many?\n```\n\n## Exercises\n\nNot read.\n\n"
+        "```{exercise} Derive: a thing ★★\n:label: ex-a\nMany words here.\n```\n\n```{solution} ex-a\nNone.\n```\n"
     )
-    assert f"{sum(int(minutes) for _, minutes in chapters) // 60} hours of reading in all" in " ".join(text.split())
+    code = [([], "a = 1\n\nb = 2"), (["hide-cell"], "hidden = 1"), (["hide-input"], "plt.show()"), (["remove-cell"], "c")]
+    cells = [{"cell_type": "markdown", "metadata": {}, "source": [markdown]}]
+    cells += [{"cell_type": "code", "metadata": {"tags": tags}, "source": [text]} for tags, text in code]
+    path = tmp_path / "01_a.ipynb"
+    path.write_text(json.dumps({"cells": cells}))
+    # Title, two words, and, a link, how many; three words for the formula, one for the name in code.
+    assert reading.count(path) == reading.Count(
+        words=8 + 3 + 1, equations=1, code=2, pictures=1, predictions=1, exercises=(2,)
+    )
+    row = "| [1 A](01_a.ipynb) | Why? | 9 min | 9 h | < 1 min |\n"
+    reading.BOOK = tmp_path
+    assert reading.write(row + "0 hours of reading and 0 of exercises") == (
+        "| [1 A](01_a.ipynb) | Why? | 5 min | 0.5 h | < 1 min |\n0 hours of reading and 0 of exercises"
+    )
 
 
 def test_the_version_and_the_year_are_the_same_everywhere():
