@@ -81,7 +81,7 @@ def test_symbols_of_the_formula_checks_have_the_names_of_the_notation():
 
 
 def test_the_front_page_adds_up():
-    """Every chapter is there, in the order of the contents, and takes the time that is counted: to 20 % or 5 minutes."""
+    """Every chapter is there, in the order of the contents, and takes the time that is counted, to 20 %."""
     reading = module_at(BOOK / "_ext" / "reading.py")
     text = (BOOK / "index.md").read_text("utf8")
     chapters = reading.stated(text)
@@ -96,9 +96,10 @@ def test_the_front_page_adds_up():
     others = sum(float(exercises) for _, exercises in chapters.values())
     told = " ".join(text.split())
     assert f"{hours} hours of reading and {others:.0f} of exercises" in told
-    for rate in (f"{reading.WORDS_A_MINUTE} words of prose a minute", f"{reading.CODE_LINE * 60:.0f} seconds for each line",
-                 "counts {1}, {2} or {3} minutes by its stars, and {0} where".format(*map(reading.EXERCISE.get, range(4)))):  # fmt: skip
-        assert rate in told
+    assert f"{reading.WORDS_A_MINUTE} words of prose a minute" in told
+    assert f"{reading.CODE_LINE * 60:.0f} seconds for each line" in told
+    none, one, two, three = (reading.EXERCISE[stars] for stars in range(4))
+    assert f"{one}, {two} or {three} minutes by its stars, and {none} where" in told
 
 
 def test_what_there_is_to_read_in_a_chapter_is_counted(tmp_path):
@@ -108,7 +109,7 @@ def test_what_there_is_to_read_in_a_chapter_is_counted(tmp_path):
         "```{admonition} Predict\n:class: predict\nHow many?\n```\n\n## Exercises\n\nNot read.\n\n"
         "```{exercise} Derive: a thing ★★\n:label: ex-a\nMany words here.\n```\n\n```{solution} ex-a\nNone.\n```\n"
     )
-    code = [([], "a = 1\n\nb = 2"), (["hide-cell"], "hidden = 1"), (["hide-input"], "plt.show()"), (["remove-cell"], "c")]
+    code = [([], "a = 1\n\nb = 2"), (["hide-cell"], "c = 3"), (["hide-input"], "plt.show()"), (["remove-cell"], "d = 4")]
     cells = [{"cell_type": "markdown", "metadata": {}, "source": [markdown]}]
     cells += [{"cell_type": "code", "metadata": {"tags": tags}, "source": [text]} for tags, text in code]
     path = tmp_path / "01_a.ipynb"
@@ -229,6 +230,7 @@ def test_published_pages_lead_to_the_repository_that_built_them(monkeypatch):
 
 
 sys.path.insert(0, str(BOOK / "_ext"))
+from numbering import chapter_name  # noqa: E402 - the pages' own numbers
 from reference import (  # noqa: E402 - the pages' own reading of the tables
     SYMBOLS_TABLE,
     computes,
@@ -286,6 +288,58 @@ def test_a_symbol_that_is_unused_unknown_or_renamed_is_found():
     chapter = f"## Symbols\n\n{rows}\n## More\n$\\rho_t U$\n"
     found = faults_of_symbols(chapter, notation)
     assert [words.split(" ", 1)[0] for words in found] == ["['\\\\rho_t']:", "A_t", "U", "['U']:"]
+
+
+def chapter_of(name: str) -> str:
+    """Markdown and code of the chapters that a heading of the notation names: all of them for "several"."""
+    marks = re.findall(r"\b(\d+[a-z]?|A)\b", name.split(":")[0])
+    paths = [path for path in sorted(BOOK.glob("*.ipynb"))
+             if not marks or chapter_name(f"book/{path.stem}") in marks]  # fmt: skip
+    cells = [cell for path in paths for cell in json.loads(path.read_text("utf8"))["cells"]]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+
+
+def faults_of_notation(notation: str, chapter_of=chapter_of) -> list[str]:
+    """Rows that nobody can look anything up in, letters with two meanings in one chapter, symbols that it has not."""
+    found, everywhere = [], []
+    for part in re.split(r"^## ", notation, flags=re.M)[1:]:
+        heading, rows = part.splitlines()[0], rows_of(part)
+        listed = [plain(symbol) for symbols, _, _ in rows for symbol in symbols]
+        everywhere = everywhere or listed  # the first part is about several chapters
+        others = [] if listed is everywhere else everywhere
+        found += [f"{heading}: {each} stands twice" for each in set(listed) if (listed + others).count(each) > 1]
+        found += [f"{heading}: {row[0]} share a row" for row in rows if len(row[0]) > 3]
+        lines = re.findall(r"^\| (\$.*?) \|", part, re.M)
+        found += [f"{heading}: {each} is more than one row" for each in lines if re.search(r"; \$", each)]
+        text = re.sub(r"[\s{}]|\\[,!;]", "", chapter_of(heading))
+        text += re.sub(r"\([^()]*\)|\[[^\]]*\]|\^\\pi|\^\\star|_\\pi(?![A-Za-z])|_\\theta", "", text)
+        found += [f"{heading}: {each} is used nowhere" for symbols, _, _ in rows for each in symbols
+                  if core(each) not in text]  # fmt: skip
+    return found
+
+
+def test_the_notation_can_be_looked_up_and_keeps_its_promise():
+    assert faults_of_notation((BOOK / "notation.md").read_text("utf8")) == []
+
+
+def test_a_letter_with_two_meanings_and_a_crowded_row_are_found():
+    first = "## In several chapters\n\n| $s_t$ | state | `obs` |\n\n"
+    two = "## Chapter 1\n\n| $z$ | flag | `z` |\n| $z$ | score | `score` |\n| $s_t$ | step | `s` |\n"
+    crowd = "| $a$; $b$ | one; two | `a`; `b` |\n| $e,\\ f,\\ g,\\ h$ | many | `e` |\n| $q$ | gone | `q` |\n"
+    found = faults_of_notation(first + two + crowd, lambda heading: "$s_t z a b e f g h$")
+    assert sorted(each.removeprefix("Chapter 1: ") for each in found) == [
+        "$a$; $b$ is more than one row", "['e', 'f', 'g', 'h'] share a row", "q is used nowhere", "s_t stands twice",
+        "z stands twice",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", sorted(BOOK.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_chapter_lists_a_symbol_once(path):
+    """Two rows would be two meanings within one chapter."""
+    cells = json.loads(path.read_text("utf8"))["cells"]
+    chapter = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    listed = [plain(symbol) for symbols, _, _ in rows_of(SYMBOLS_TABLE.search(chapter)[1]) for symbol in symbols]
+    assert sorted(set(listed)) == sorted(listed)
 
 
 @pytest.mark.parametrize(("function", "symbol"), [
