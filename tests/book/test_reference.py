@@ -148,13 +148,18 @@ def test_the_pictures_of_the_front_page_are_those_that_the_code_draws(name, tmp_
 def test_the_moving_picture_shows_an_agent_that_learned():
     """Another machine rounds differently, so not to the letter: the same panels, and the same story."""
     front = module_at(BOOK / "_ext" / "front.py")
-    episodes = {name: front.swing(agent) for name, agent in front.stages().items()}
+    agents = front.stages()
+    episodes = {name: front.swing(agent) for name, agent in agents.items()}
     stored = (BOOK / "_static" / "swing.svg").read_text("utf8").replace("\N{MINUS SIGN}", "-")
     returns = [total for _, total in episodes.values()]
     assert re.findall(r">([\d,]+ steps)<", stored) == list(episodes)
     assert [float(each) for each in re.findall(r">return (-?\d+)<", stored)] == pytest.approx(returns, abs=100)
     assert returns == sorted(returns) and returns[-1] > -500
-    assert len(re.findall(r"@keyframes", front.picture(episodes))) == 3
+    policies = [front.push(agent) for agent in agents.values()]
+    told = re.findall(r"mean (-?[\d.]+) and standard deviation ([\d.]+)", stored)
+    assert [(float(mean), float(std)) for mean, std in told] == [pytest.approx(policy, abs=0.3) for policy in policies]
+    assert policies[-1][1] < 0.7 * policies[0][1], "the bell has become narrow"
+    assert len(re.findall(r"@keyframes", front.picture(episodes, policies, returns))) == 3
 
 
 def test_a_launched_chapter_begins_with_what_colab_needs(tmp_path):
