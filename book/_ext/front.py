@@ -1,10 +1,10 @@
 """Draw the pictures of the front page and of the README, in `book/_static`: `make front`.
 
 `swing.svg` shows one agent before, during and after it learned. PPO trains on Pendulum by its preset and acts, by its
-policy's mode, from the same start: the pole hanging down at rest. Below each stage stands the policy itself, the density
-of its push in that first state. The picture moves by its style sheet alone, so that it needs no script, stands still for
-readers who asked for less motion, and is stopped by a checkbox. `family.svg` is
-the family tree of the algorithms, `learning.svg` shows PPO's recorded runs on CartPole.
+policy's mode, from the same start: the pole hanging down at rest. Below each stage stands the policy itself, the
+density of its push in that first state. The picture moves by its style sheet alone, so that it needs no script, stands
+still for readers who asked for less motion, and is stopped by a checkbox. `family.svg` is the family tree of the
+algorithms, `learning.svg` shows PPO's recorded runs on CartPole.
 """
 
 import copy
@@ -74,7 +74,8 @@ def bell(x: float, mean: float, std: float) -> str:
     heights = [math.exp(-0.5 * ((each - mean) / std) ** 2) / (std * math.sqrt(2 * math.pi)) for each in pushes]
     points = " ".join(f"{x + UNIT * each:.1f},{FLOOR - BELL * h:.1f}" for each, h in zip(pushes, heights, strict=True))
     marks = "".join(
-        f'<line x1="{x + UNIT * each:g}" x2="{x + UNIT * each:g}" y1="{FLOOR}" y2="{FLOOR + 5}"/>' for each in (-1, 0, 1)
+        f'<line x1="{x + UNIT * each:g}" x2="{x + UNIT * each:g}" y1="{FLOOR}" y2="{FLOOR + 5}"/>'
+        for each in (-1, 0, 1)
     )
     return (
         f'<polyline class="bell" points="{points}"/><g class="axis">'
@@ -106,7 +107,7 @@ def picture(
             f'<line y2="{-POLE}"/><circle cy="{-POLE}" r="9"/></g><circle r="4" class="pin"/></g>'
             f'<text x="{x:g}" y="204">{escape(steps)}</text>'
             f'<text x="{x:g}" y="229" class="small">{told}</text>'
-            f'<text x="{x:g}" y="252" class="small">{f"random starts {mean:.0f}".replace("-", MINUS)}</text>'
+            f'<text x="{x:g}" y="252" class="small">{f"on average {mean:.0f}".replace("-", MINUS)}</text>'
             + bell(x, *policy)
         )
         upright = sum(abs((a + 180) % 360 - 180) < 20 for a in angles) / len(angles)

@@ -1,4 +1,6 @@
-"""How long a chapter takes to read, counted: `python book/_ext/reading.py` prints it, `--write` sets the front page.
+"""How long a chapter takes to read, counted: `python book/_ext/reading.py` prints it, `--write` sets the pages.
+
+The pages are the front page, with the times, and the instructors' page, with the number of exercises of each kind.
 
 Nobody was measured. The rates below are assumptions, stated here and on the front page, and what they are applied to is
 counted. The prose is read slowly, once; a formula in a sentence takes as long as three words. A displayed equation is
@@ -23,6 +25,8 @@ PREDICTION = 1.0  # minutes to commit oneself before an answer is unfolded
 EXERCISE = {0: 20, 1: 10, 2: 25, 3: 60}  # minutes by the number of stars; 0 is an exercise without a grade
 INDEX_ROW = re.compile(r"^(\| \[.*?\]\((\S+\.ipynb)\) \|.*?\|) *[^|]*? min \| *[^|]*? h \|", re.M)
 NOT_READ = re.compile(r"^## (?:Symbols|From equation to function to test|Exercises|Books and papers|Papers)\b")
+KINDS = ("Predict", "Derive", "Implement", "Find the bug", "Explore")
+KINDS_ROW = re.compile(r"^(\| \[.*?\]\((\S+\.ipynb)\) \|)((?: \d+ \|){5})$", re.M)
 BLOCK = re.compile(r"^(`{3,})\{(?:exercise|solution)\}.*?^\1$", re.M | re.S)
 DISPLAYED = re.compile(r"\$\$[^$]+\$\$(?: \([\w-]+\))?")
 
@@ -82,6 +86,18 @@ def count(path: Path) -> Count:
     return Count(words, equations, code, pictures, predictions, tuple(stars))
 
 
+def kinds(path: Path) -> list[int]:
+    """How many exercises of each kind a chapter has."""
+    cells = json.loads(path.read_text("utf8"))["cells"]
+    text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return [len(re.findall(rf"^```\{{exercise\}} {kind}: ", text, re.M)) for kind in KINDS]
+
+
+def write_kinds(page: str) -> str:
+    """The instructors' page with the exercises of every chapter as counted."""
+    return KINDS_ROW.sub(lambda row: f"{row[1]}{''.join(f' {each} |' for each in kinds(BOOK / row[2]))}", page)
+
+
 def rounded(minutes: float) -> int:
     """To five minutes."""
     return 5 * round(minutes / 5)
@@ -114,6 +130,8 @@ if __name__ == "__main__":
     page = BOOK / "index.md"
     if "--write" in sys.argv[1:]:
         page.write_text(write(page.read_text("utf8")), "utf8")
+        teachers = BOOK / "instructors.md"
+        teachers.write_text(write_kinds(teachers.read_text("utf8")), "utf8")
     for name in stated(page.read_text("utf8")):
         chapter = count(BOOK / name)
         print(f"{name:28} {chapter.reading:4.0f} min reading, {chapter.exercising:4.0f} min exercises; {chapter}")

@@ -102,6 +102,14 @@ def test_the_front_page_adds_up():
     assert f"{one}, {two} or {three} minutes by its stars, and {none} where" in told
 
 
+def test_the_instructors_page_counts_the_exercises_of_each_kind():
+    reading = module_at(BOOK / "_ext" / "reading.py")
+    page = (BOOK / "instructors.md").read_text("utf8")
+    rows = {name: [int(each) for each in re.findall(r"\d+", told)] for _, name, told in reading.KINDS_ROW.findall(page)}
+    assert rows == {path.name: reading.kinds(path) for path in BOOK.glob("*.ipynb")}
+    assert all(row[:4] != [0] * 4 for row in rows.values())
+
+
 def test_what_there_is_to_read_in_a_chapter_is_counted(tmp_path):
     reading = module_at(BOOK / "_ext" / "reading.py")
     markdown = (
@@ -109,7 +117,7 @@ def test_what_there_is_to_read_in_a_chapter_is_counted(tmp_path):
         "```{admonition} Predict\n:class: predict\nHow many?\n```\n\n## Exercises\n\nNot read.\n\n"
         "```{exercise} Derive: a thing ★★\n:label: ex-a\nMany words here.\n```\n\n```{solution} ex-a\nNone.\n```\n"
     )
-    code = [([], "a = 1\n\nb = 2"), (["hide-cell"], "c = 3"), (["hide-input"], "plt.show()"), (["remove-cell"], "d = 4")]
+    code = [([], "a = 1\n\nb = 2"), (["hide-cell"], "c = 3"), (["hide-input"], "plt.show()"), (["remove-cell"], "d")]
     cells = [{"cell_type": "markdown", "metadata": {}, "source": [markdown]}]
     cells += [{"cell_type": "code", "metadata": {"tags": tags}, "source": [text]} for tags, text in code]
     path = tmp_path / "01_a.ipynb"
