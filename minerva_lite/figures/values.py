@@ -60,7 +60,7 @@ def plot_value_error(ax: Axes, errors: Mapping[str, Tensor]) -> None:
     """Root mean squared error of learned values after each step, [N], for several learners."""
     for (name, error), style in zip(errors.items(), ("-", "--", "-."), strict=False):
         ax.loglog(torch.arange(1, len(error) + 1), error, style, label=name)
-    ax.set(xlabel="steps of each learner", ylabel="RMS error of V (reward units)")
+    ax.set(xlabel="steps of each learner", ylabel="RMS error of V (reward units)", xlim=(10, None))
     low = min(float(error.min()) for error in errors.values())
     ticks = [tick for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0) if tick > 0.8 * low]
     ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -79,7 +79,7 @@ def plot_time_limit(
     crossing = limits[int((second > first).int().argmax())]
     ax.axvspan(limits[0], crossing, color=GRAY, alpha=0.15, linewidth=0.0)
     ax.annotate(
-        "order\nreversed", ((limits[0] + crossing) / 2, 1.0), (crossing + 4.0, 0.35), fontsize=10, va="center",
+        "order reversed", ((limits[0] + crossing) / 2, 22.0), (crossing + 2.5, 22.0), fontsize=10, va="center",
         arrowprops={"arrowstyle": "->", "color": "black"},
     )  # fmt: skip
     ax.set(xlabel="time limit (steps)", ylabel="value of the start (reward units)", ylim=(0.08, 40.0))
