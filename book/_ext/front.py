@@ -1,9 +1,10 @@
 """Draw the pictures of the front page and of the README, in `book/_static`: `make front`.
 
 `swing.svg` shows one agent before, during and after it learned. PPO trains on Pendulum by its preset and acts, by its
-policy's mode, from the same start: the pole hanging down at rest. The picture moves by its style sheet alone, so that
-it needs no script, stands still for readers who asked for less motion, and is stopped by a checkbox. `family.svg` is
-the family tree of the algorithms, `learning.svg` shows PPO's recorded runs on CartPole.
+policy's mode, from the same start: the pole hanging down at rest. Below each stage stands the policy itself, the
+density of its push in that first state. The picture moves by its style sheet alone, so that it needs no script, stands
+still for readers who asked for less motion, and is stopped by a checkbox. `family.svg` is the family tree of the
+algorithms, `learning.svg` shows PPO's recorded runs on CartPole.
 """
 
 import copy
@@ -15,16 +16,18 @@ import matplotlib as mpl
 import torch
 from matplotlib.figure import Figure
 
-from minerva_lite import PPOAgent, make_env, preset, train
+from minerva_lite import PPOAgent, evaluate, make_env, preset, train
 from minerva_lite.figures import book_style, plot_family
 from minerva_lite.figures.style import BLUE, GRAY
 from minerva_lite.training.studies import read_study
 
+MINUS = "\N{MINUS SIGN}"
 BOOK = Path(__file__).resolve().parents[1]
 STATIC = BOOK / "_static"
 SECONDS = 10.0  # of one episode: 200 steps of 0.05 s
 EVERY = 2  # steps between two of the picture's angles
-PANEL, HEIGHT, POLE = 200, 240, 62
+PANEL, HEIGHT, POLE = 200, 365, 62
+FLOOR, BELL, UNIT = 335, 62, 40  # of the policy's density: where it stands, how high 1 is, how wide a full push is
 
 
 def stages(seed: int = 0) -> dict[str, PPOAgent]:
@@ -56,12 +59,42 @@ def swing(agent: PPOAgent) -> tuple[list[float], float]:
     return angles, total
 
 
-def picture(episodes: dict[str, tuple[list[float], float]]) -> str:
-    """The SVG: a panel an episode."""
+def push(agent: PPOAgent) -> tuple[float, float]:
+    """Mean and standard deviation of the policy's push where the pole hangs at rest; a full push is 1."""
+    env = make_env("Pendulum-v1", 1)
+    env.reset()
+    with torch.no_grad():
+        mean, std = agent.policy(agent.normalized(env.observe(torch.tensor([[math.pi, 0.0]]))))
+    return mean.item(), std.item()
+
+
+def bell(x: float, mean: float, std: float) -> str:
+    """The policy's density around `x` on the picture, with marks at a full push to either side."""
+    pushes = [-2.2 + 0.05 * i for i in range(89)]
+    heights = [math.exp(-0.5 * ((each - mean) / std) ** 2) / (std * math.sqrt(2 * math.pi)) for each in pushes]
+    points = " ".join(f"{x + UNIT * each:.1f},{FLOOR - BELL * h:.1f}" for each, h in zip(pushes, heights, strict=True))
+    marks = "".join(
+        f'<line x1="{x + UNIT * each:g}" x2="{x + UNIT * each:g}" y1="{FLOOR}" y2="{FLOOR + 5}"/>'
+        for each in (-1, 0, 1)
+    )
+    return (
+        f'<polyline class="bell" points="{points}"/><g class="axis">'
+        f'<line x1="{x - 2.2 * UNIT:g}" x2="{x + 2.2 * UNIT:g}" y1="{FLOOR}" y2="{FLOOR}"/>{marks}</g>'
+        f'<text x="{x - UNIT:g}" y="{FLOOR + 25}" class="small">left</text>'
+        f'<text x="{x + UNIT:g}" y="{FLOOR + 25}" class="small">right</text>'
+    )
+
+
+def picture(
+    episodes: dict[str, tuple[list[float], float]], policies: list[tuple[float, float]], means: list[float]
+) -> str:
+    """The SVG: a panel an episode, above it the policy's density; `means` are returns from a hundred random starts."""
     frames, panels, words = [], [], []
-    for number, (steps, (angles, total)) in enumerate(episodes.items()):
+    for number, ((steps, (angles, total)), policy, mean) in enumerate(
+        zip(episodes.items(), policies, means, strict=True)
+    ):
         shown = angles[::EVERY]
-        told = f"return {total:.0f}".replace("-", "\N{MINUS SIGN}")
+        told = f"return {total:.0f}".replace("-", MINUS)
         # The y axis of a picture points down, and the environment's angle grows counterclockwise.
         keys = "".join(
             f"{100 * i / (len(shown) - 1):.3g}%{{transform:rotate({-angle:.1f}deg)}}" for i, angle in enumerate(shown)
@@ -74,9 +107,14 @@ def picture(episodes: dict[str, tuple[list[float], float]]) -> str:
             f'<line y2="{-POLE}"/><circle cy="{-POLE}" r="9"/></g><circle r="4" class="pin"/></g>'
             f'<text x="{x:g}" y="204">{escape(steps)}</text>'
             f'<text x="{x:g}" y="229" class="small">{told}</text>'
+            f'<text x="{x:g}" y="252" class="small">{f"on average {mean:.0f}".replace("-", MINUS)}</text>'
+            + bell(x, *policy)
         )
         upright = sum(abs((a + 180) % 360 - 180) < 20 for a in angles) / len(angles)
-        words.append(f"after {steps} it is within 20 degrees of upright {upright:.0%} of the time ({told})")
+        words.append(
+            f"after {steps} it is within 20 degrees of upright {upright:.0%} of the time ({told}); its first push has "
+            f"mean {policy[0]:.1f} and standard deviation {policy[1]:.1f} of a full one".replace("-", MINUS)
+        )
     width = PANEL * len(episodes)
     described = "A pendulum hangs down, and PPO's policy turns it for 10 seconds: " + "; ".join(words) + "."
     style = "".join(frames)
@@ -91,7 +129,7 @@ def picture(episodes: dict[str, tuple[list[float], float]]) -> str:
 def family(target: Path) -> None:
     """Write the family tree."""
     with mpl.rc_context(book_style()):
-        figure = Figure(figsize=(9.6, 4.4))
+        figure = Figure(figsize=(9.6, 5.2))
         plot_family(figure.add_subplot())
         figure.savefig(target, metadata={"Date": None})
 
@@ -118,6 +156,12 @@ def learning(target: Path) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    STATIC.joinpath("swing.svg").write_text(picture({name: swing(agent) for name, agent in stages().items()}), "utf8")
+    agents = stages()
+    moving = picture(
+        {name: swing(agent) for name, agent in agents.items()},
+        [push(agent) for agent in agents.values()],
+        [evaluate(agent, episodes=100)["eval/mean"] for agent in agents.values()],
+    )
+    STATIC.joinpath("swing.svg").write_text(moving, "utf8")
     family(STATIC / "family.svg")
     learning(STATIC / "learning.svg")

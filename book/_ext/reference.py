@@ -92,7 +92,7 @@ MEANT = {
     ("formulas.trust_region.predicted_gain", "s"): r"\Delta\theta",
 }
 # Symbols that stand for much else too: the chapters where they mean what the notation says.
-SAID = {"N": ["6", "6b"], "W": ["7"], "Z": ["7"], "r_k": ["4b"], "w": ["3"]}
+SAID = {"N": ["6", "6b"], "W": ["7"], "Z": ["7"], "r_k": ["4b"], "w": ["4b"]}
 
 
 def public(body: list[ast.stmt]) -> list[ast.stmt]:

@@ -9,6 +9,7 @@ from .mstep import plot_chase, plot_collapse, plot_decoupled_kl, plot_mpo_diagno
 from .overview import plot_family
 from .ppo import plot_clip_objective, plot_drift, plot_kl_estimators, plot_promise
 from .retrace import plot_contraction_factors, plot_ratio_products, plot_target_error
+from .rollout import FAULTS, draw_rollout, draw_rollout_key, draw_truncated_backups, example_flags
 from .style import book_style, use_book_style
 from .top_k import plot_dual_slope, plot_state_weights, plot_top_k
 from .trust_region import (
@@ -25,8 +26,9 @@ from .trust_region import (
 from .values import (
     plot_contraction,
     plot_discount,
+    plot_error_kinds,
     plot_gae,
-    plot_gae_error,
+    plot_rollout_bias,
     plot_start_values,
     plot_time_limit,
     plot_value_error,
@@ -45,11 +47,16 @@ from .widgets import (
 )
 
 __all__ = [
+    "FAULTS",
     "draw_backup",
     "draw_corridor",
     "draw_grid",
     "draw_loop",
+    "draw_rollout",
+    "draw_rollout_key",
+    "draw_truncated_backups",
     "draw_two_states",
+    "example_flags",
     "explore_baseline",
     "explore_conjugate_gradient",
     "explore_decoupled_kl",
@@ -77,10 +84,10 @@ __all__ = [
     "plot_discount",
     "plot_drift",
     "plot_dual_slope",
+    "plot_error_kinds",
     "plot_exact_returns",
     "plot_family",
     "plot_gae",
-    "plot_gae_error",
     "plot_gradient_noise",
     "plot_improvement",
     "plot_kl_estimators",
@@ -98,6 +105,7 @@ __all__ = [
     "plot_promise",
     "plot_ratio_products",
     "plot_reparametrization",
+    "plot_rollout_bias",
     "plot_sample_bias",
     "plot_simplex",
     "plot_start_values",

@@ -20,7 +20,8 @@ def plot_pinsker(ax: Axes, tv: Tensor, kl: Tensor) -> None:
     ax.semilogx(kl, tv, "o", color=BLUE, alpha=0.3, markersize=3, markeredgewidth=0, rasterized=True)
     bound = torch.logspace(-3, 1.3, 200, dtype=torch.float64)
     ax.semilogx(bound, (0.5 * bound).sqrt().clamp(max=1.0), color=RED, label=r"$\min(1, \sqrt{\mathrm{KL} / 2})$")
-    ax.set(xlabel="KL(p || q) (nats)", ylabel="total variation (probability)", xlim=(1e-2, 20), ylim=(0.0, 1.05))
+    ax.set(xlabel="KL(p || q) (nats)", ylabel="total variation (probability)",
+           xlim=(0.7 * float(kl.min()), 20), ylim=(0.0, 1.05))  # fmt: skip
     ax.legend(loc="lower right")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import torch
 from matplotlib.axes import Axes
@@ -10,7 +11,7 @@ from matplotlib.ticker import NullLocator
 from torch import Tensor
 
 from ..worlds.tabular import TabularMDP, drifting_critic
-from .style import BLUE, GRAY, GREEN, RED
+from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
 
 def plot_start_values(ax: Axes, values: Mapping[str, float], title: str) -> None:
@@ -87,36 +88,27 @@ def plot_time_limit(
     ax.legend(loc="lower right", ncols=1)
 
 
-def plot_gae_error(ax: Axes, lam: Tensor, curves: Mapping[str, Tensor]) -> None:
-    """Squared bias and variance of GAE, [2, N], and their sum against lambda [N], for several critics."""
-    for (name, (bias, variance)), color in zip(curves.items(), (BLUE, GREEN, RED), strict=False):
-        total = bias + variance
-        best = int(total.argmin())
-        ax.semilogy(lam, total, color=color, label=name)
-        ax.semilogy(lam[bias > 1e-6], bias[bias > 1e-6], ":", color=color, linewidth=1.4)
-        ax.semilogy(lam, variance, "--", color=color, linewidth=1.2)
-        ax.plot(lam[best], total[best], "o", color=color)
-    ax.plot([], [], ":", color=GRAY, label="bias²")
-    ax.plot([], [], "--", color=GRAY, label="variance")
-    ax.set(xlabel=r"trace decay $\lambda$", ylabel="squared error (reward units²)", ylim=(2e-3, 5.0))
-    ax.legend(loc="lower left")
+def plot_gae(ax: Axes, *, error: float, lam: float, rollout_steps: int) -> None:
+    """Two panels inside `ax`: the weights of the critic's errors in row 0, and what they cost on a corridor.
 
-
-def plot_gae(ax: Axes, *, error: float, lam: float) -> None:
-    """Two panels inside `ax`: the weights of the TD errors, and what they cost on a corridor with a wrong critic."""
+    The last weight, red, is that of the seam: what the critic says where the rollout ends.
+    """
     ax.set_axis_off()
     left, right = ax.inset_axes((0.0, 0.0, 0.4, 1.0)), ax.inset_axes((0.53, 0.0, 0.47, 1.0))
-    world, policy, critic = drifting_critic(error)
-    lags = torch.arange(25)
-    left.bar(range(25), ((world.gamma * lam) ** lags).tolist(), color=BLUE, width=0.7, zorder=2)
-    left.plot(
-        lags, world.gamma**lags, color=GRAY, linewidth=1.2, zorder=3, label=r"$\gamma^l$, the weights at $\lambda = 1$"
-    )
-    left.set(xlabel="steps ahead $l$", ylabel=r"weight of $\delta_{t+l}$, $(\gamma\lambda)^l$", ylim=(0.0, 1.25))
+    world = drifting_critic(error)[0]
+    shown = min(rollout_steps, 40)
+    weight = world.gamma * (1.0 - lam) * (world.gamma * lam) ** torch.arange(shown)
+    if rollout_steps <= shown:
+        weight[-1] = world.gamma * (world.gamma * lam) ** (rollout_steps - 1)
+    colors = [BLUE] * (shown - 1) + [RED if rollout_steps <= shown else BLUE]
+    left.bar(range(1, shown + 1), weight.tolist(), color=colors, width=0.8, zorder=2)
+    left.plot([], [], "s", color=BLUE, label="rows between")
+    left.plot([], [], "s", color=RED, label="end of the rollout")
+    left.set(xlabel="steps ahead", ylabel="weight of the critic's error there", ylim=(0.0, 1.05), xlim=(0.0, 41.0))
     left.legend(loc="upper right")
-    grid = torch.linspace(0.0, 1.0, 41).tolist()
-    bias, variance = torch.tensor([[float(x) for x in world.gae_error(policy, critic, at)] for at in grid]).T
-    here = [float(x) for x in world.gae_error(policy, critic, lam)]
+    grid, curves = _gae_curves(error, rollout_steps)
+    bias, variance = curves.T
+    here = [float(x) for x in _gae_here(error, lam, rollout_steps)]
     for name, values, at, color, style in (
         ("bias²", bias, here[0], RED, ":"),
         ("variance", variance, here[1], GREEN, "--"),
@@ -130,3 +122,50 @@ def plot_gae(ax: Axes, *, error: float, lam: float) -> None:
     )
     right.set_title(f"here: {here[0]:.3f} + {here[1]:.3f} = {sum(here):.3f}", fontsize=10)
     right.legend(loc="upper center")
+
+
+def _gae_here(error: float, lam: float, rollout_steps: int) -> tuple[Tensor, Tensor]:
+    """Squared bias and variance on the corridor, mean over the rows of a rollout."""
+    world, policy, critic = drifting_critic(error)
+    return world.gae_error(policy, critic, lam, rollout_steps=rollout_steps)
+
+
+@lru_cache(maxsize=8)
+def _gae_curves(error: float, rollout_steps: int) -> tuple[list[float], Tensor]:
+    """Grid of lambda and [41, 2] squared bias and variance: the same for every lambda that a picture marks."""
+    grid = torch.linspace(0.0, 1.0, 41).tolist()
+    return grid, torch.tensor([[float(x) for x in _gae_here(error, lam, rollout_steps)] for lam in grid])
+
+
+def plot_rollout_bias(ax: Axes, lam: Tensor, curves: Mapping[int, Tensor], endless: Tensor, size: float) -> None:
+    """Root mean square of the harmful bias against lambda [N], for several rollout lengths and for endless paths."""
+    for (steps, bias), color in zip(curves.items(), (GRAY, RED, ORANGE, GREEN, BLUE), strict=False):
+        ax.plot(lam, bias, color=color, label=f"T = {steps}")
+    ax.plot(lam, endless, color="black", linestyle="--", linewidth=1.4, label="endless")
+    ax.axhline(size, color=GRAY, linewidth=1.0, linestyle=":")
+    ax.annotate(r"size of $A^\pi$ itself", (1.0, size), (-4, -3), ("axes fraction", "data"), "offset points",
+                ha="right", va="top", color=GRAY)  # fmt: skip
+    ax.set(xlabel=r"trace decay $\lambda$", ylabel="harmful bias, RMS (reward units)", ylim=(0.0, None))
+    ax.legend(loc="lower left", ncols=2)
+
+
+def plot_error_kinds(
+    axes: Sequence[Axes], lam: Tensor, curves: Mapping[str, Tensor], points: Mapping[str, Tensor]
+) -> None:
+    """Left: total error of GAE against lambda [N], mean and range over draws [D, N], for critics wrong in several ways.
+
+    Right: for each draw, [D, 2], the harmful bias of one step and the lambda that is best.
+    """
+    look = dict(zip(points, zip((GRAY, GREEN, BLUE, RED, ORANGE), "osDo^", strict=True), strict=True))
+    for name, runs in curves.items():
+        color = look[name][0]
+        axes[0].plot(lam, runs.mean(0), color=color, label=name)
+        axes[0].fill_between(lam, runs.amin(0), runs.amax(0), color=color, alpha=0.13, linewidth=0)
+        axes[0].plot(lam[runs.mean(0).argmin()], runs.mean(0).min(), "o", color=color)
+    axes[0].set(xlabel=r"trace decay $\lambda$", ylabel="squared error (reward units²)", ylim=(0.0, 1.0))
+    axes[0].legend(loc="upper left")
+    for name, draws in points.items():
+        color, mark = look[name]
+        axes[1].plot(*draws.T, mark, color=color, label=name, markersize=6, alpha=0.75, linestyle="none")
+    axes[1].set(xlabel="harmful bias of one step, RMS (reward units)", ylabel=r"best $\lambda$", ylim=(-0.03, 0.62))
+    axes[1].legend(loc="upper left")

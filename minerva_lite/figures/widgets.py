@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from html import escape
 from itertools import product
 
@@ -246,23 +247,31 @@ def explore_discount(
     return frames_figure(plot_discount, alt=alt, start=start, labels={"gamma": "γ"}, gamma=gamma)
 
 
-def explore_gae(lam: Sequence[float] = (0.0, 0.4, 0.6, 0.8, 0.95, 1.0)) -> FramesFigure:
-    """GAE's weights and its exact bias and variance on a corridor: choose the critic's error and lambda."""
+def explore_gae(
+    lam: Sequence[float] = (0.0, 0.5, 0.8, 0.9, 0.95, 1.0),
+    rollout_steps: Sequence[int] = (1, 8, 32, 128),
+    *,
+    error: float = 0.5,
+) -> FramesFigure:
+    """Which of a wrong critic's errors GAE lets in, and its exact bias and variance: choose T and lambda."""
 
-    def alt(error: float, lam: float) -> str:
+    def alt(rollout_steps: int, lam: float) -> str:
         world, policy, critic = drifting_critic(error)
-        bias, variance = (float(x) for x in world.gae_error(policy, critic, lam))
+        bias, variance = (float(x) for x in world.gae_error(policy, critic, lam, rollout_steps=rollout_steps))
+        seam = world.gamma * (world.gamma * lam) ** (rollout_steps - 1)
         return (
-            f"Left: the weights of the TD errors at lambda {lam:g}, falling by a factor of {0.95 * lam:.3g} a step. "
-            f"Right: squared bias, variance and their sum against lambda for a critic whose error is {error:g} times "
-            f"the spread of the values; at lambda {lam:g}: {bias:.3f}, {variance:.3f} and {bias + variance:.3f}."
+            f"Left: weights of the critic's errors at lambda {lam:g}, falling by a factor of {0.95 * lam:.3g} a step; "
+            f"that of step {rollout_steps}, where the rollout ends, is {seam:.2f}. "
+            f"Right: squared bias, variance and their sum against lambda for rollouts of {rollout_steps} rows; "
+            f"at lambda {lam:g}: {bias:.3f}, {variance:.3f} and {bias + variance:.3f}."
         )
 
     return frames_figure(
-        plot_gae, alt=alt, size=(8.6, 3.8),
-        start={"error": 0.5, "lam": 0.8 if 0.8 in lam else lam[0]},
-        labels={"error": "Critic", "lam": "λ"},
-        error={"exact": 0.0, "fair": 0.5, "poor": 1.0}, lam=lam,
+        partial(plot_gae, error=error), alt=alt, size=(8.6, 3.8),
+        start={"rollout_steps": 8 if 8 in rollout_steps else rollout_steps[0],
+               "lam": 0.95 if 0.95 in lam else lam[0]},
+        labels={"rollout_steps": "T", "lam": "λ"},
+        rollout_steps=rollout_steps, lam=lam,
     )  # fmt: skip
 
 

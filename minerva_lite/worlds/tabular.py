@@ -155,13 +155,16 @@ class TabularMDP:
 
     # Properties of an estimator.
 
-    def gae_moments(self, policy: Tensor, value: Tensor, lam: float) -> tuple[Tensor, Tensor]:
+    def gae_moments(
+        self, policy: Tensor, value: Tensor, lam: float, *, rows: int | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Mean and variance, each [S, A], of GAE(lam) on endless paths from (s, a), with any critic `value` [S].
 
-        The estimate is delta_t + gamma lam (the next one); its mean and its second moment solve linear equations.
+        With `rows`, each [rows, S, A]: entry k - 1 is for a path of k rows, after which the critic stands for the rest.
+        The estimate is delta_t + gamma lam (the next one); its mean and its second moment obey linear equations.
 
         Source: Sobel 1982, the variance of a discounted return; here of discounted TD errors.
-        Raises ValueError: a shape does not fit, or lam lies outside [0, 1].
+        Raises ValueError: a shape does not fit, lam lies outside [0, 1], or rows is below 1.
         """
         require_shape(tuple(self.reward.shape), policy=policy)
         require_shape((len(self.start),), value=value)
@@ -169,25 +172,41 @@ class TabularMDP:
         decay, shape = self.gamma * lam, self.reward.shape
         # Transitions from each pair (s, a) to the next pair.
         pairs = torch.einsum("san,nb->sanb", self.transition, policy).reshape(policy.numel(), -1)
-        eye = torch.eye(len(pairs), dtype=pairs.dtype)
         td_error = self.reward.unsqueeze(-1) + self.gamma * value - value.reshape(-1, 1, 1)  # [S, A, S]
         first = (self.transition * td_error).sum(-1)
-        mean = torch.linalg.solve(eye - decay * pairs, first.flatten()).reshape(shape)
-        ahead = decay * (policy * mean).sum(-1)  # expected rest of the sum, seen from s'
-        squared = (self.transition * td_error * (td_error + 2.0 * ahead)).sum(-1)
-        second = torch.linalg.solve(eye - decay**2 * pairs, squared.flatten()).reshape(shape)
-        return mean, second - mean.square()
 
-    def gae_error(self, policy: Tensor, value: Tensor, lam: float) -> tuple[Tensor, Tensor]:
+        def squared(mean: Tensor) -> Tensor:
+            """The second moment of one row: its TD error, and twice that times the expected rest seen from s'."""
+            ahead = decay * (policy * mean).sum(-1)
+            return (self.transition * td_error * (td_error + 2.0 * ahead)).sum(-1)
+
+        if rows is None:
+            eye = torch.eye(len(pairs), dtype=pairs.dtype)
+            mean = torch.linalg.solve(eye - decay * pairs, first.flatten()).reshape(shape)
+            second = torch.linalg.solve(eye - decay**2 * pairs, squared(mean).flatten()).reshape(shape)
+            return mean, second - mean.square()
+        require_count(rows=rows)
+        means, seconds = [torch.zeros_like(first)], [torch.zeros_like(first)]
+        for _ in range(rows):
+            seconds.append(squared(means[-1]) + decay**2 * (pairs @ seconds[-1].flatten()).reshape(shape))
+            means.append(first + decay * (pairs @ means[-1].flatten()).reshape(shape))
+        mean = torch.stack(means[1:])
+        return mean, torch.stack(seconds[1:]) - mean.square()
+
+    def gae_error(
+        self, policy: Tensor, value: Tensor, lam: float, *, rollout_steps: int | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Squared bias and variance of GAE(lam), two scalars, averaged over the normalized visitation.
 
-        A bias that is the same for all actions of a state acts as a baseline and is left out.
+        A bias that is the same for all actions of a state acts as a baseline and is left out. With `rollout_steps`
+        the mean over the rows of a rollout of so many; without, for endless paths.
         """
         weight = (1.0 - self.gamma) * self.visitation(policy).unsqueeze(-1) * policy
-        mean, variance = self.gae_moments(policy, value, lam)
+        mean, variance = self.gae_moments(policy, value, lam, rows=rollout_steps)
         bias = mean - self.advantage(policy)
         bias = bias - (policy * bias).sum(-1, keepdim=True)
-        return (weight * bias.square()).sum(), (weight * variance).sum()
+        rows = rollout_steps or 1
+        return (weight * bias.square()).sum() / rows, (weight * variance).sum() / rows
 
     def best_policy(self) -> Tensor:
         """The optimal policy [S, A], by policy iteration: one action per state, any of those that are equally good."""

@@ -81,12 +81,56 @@ def test_symbols_of_the_formula_checks_have_the_names_of_the_notation():
 
 
 def test_the_front_page_adds_up():
+    """Every chapter is there, in the order of the contents, and takes the time that is counted, to 20 %."""
+    reading = module_at(BOOK / "_ext" / "reading.py")
     text = (BOOK / "index.md").read_text("utf8")
-    chapters = re.findall(r"^\| \[.*?\]\((\S+\.ipynb)\) \|.*\| (\d+) min \|", text, re.M)
-    assert [name for name, _ in chapters] == sorted(
-        (path.name for path in BOOK.glob("*.ipynb")), key=lambda name: (name[0].isalpha(), name)
+    chapters = reading.stated(text)
+    contents = re.findall(r"- file: book/((?:\d+[a-z]?|[a-z])_\w+)$", (ROOT / "_toc.yml").read_text("utf8"), re.M)
+    assert list(chapters) == [f"{name}.ipynb" for name in contents]
+    assert sorted(chapters) == sorted(path.name for path in BOOK.glob("*.ipynb"))
+    for name, (minutes, exercises) in chapters.items():
+        counted = reading.count(BOOK / name)
+        assert minutes == pytest.approx(counted.reading, rel=0.2, abs=5), name
+        assert float(exercises) * 60 == pytest.approx(counted.exercising, rel=0.2, abs=15), name
+    hours = sum(minutes for minutes, _ in chapters.values()) // 60
+    others = sum(float(exercises) for _, exercises in chapters.values())
+    told = " ".join(text.split())
+    assert f"{hours} hours of reading and {others:.0f} of exercises" in told
+    assert f"{reading.WORDS_A_MINUTE} words of prose a minute" in told
+    assert f"{reading.CODE_LINE * 60:.0f} seconds for each line" in told
+    none, one, two, three = (reading.EXERCISE[stars] for stars in range(4))
+    assert f"{one}, {two} or {three} minutes by its stars, and {none} where" in told
+
+
+def test_the_instructors_page_counts_the_exercises_of_each_kind():
+    reading = module_at(BOOK / "_ext" / "reading.py")
+    page = (BOOK / "instructors.md").read_text("utf8")
+    rows = {name: [int(each) for each in re.findall(r"\d+", told)] for _, name, told in reading.KINDS_ROW.findall(page)}
+    assert rows == {path.name: reading.kinds(path) for path in BOOK.glob("*.ipynb")}
+    assert all(row[:4] != [0] * 4 for row in rows.values())
+
+
+def test_what_there_is_to_read_in_a_chapter_is_counted(tmp_path):
+    reading = module_at(BOOK / "_ext" / "reading.py")
+    markdown = (
+        "# Title\n\nTwo words, $x = 1$ and `code`, [a link](target.md).\n\n$$\nx\n$$ (eq-x)\n\n"
+        "```{admonition} Predict\n:class: predict\nHow many?\n```\n\n## Exercises\n\nNot read.\n\n"
+        "```{exercise} Derive: a thing ★★\n:label: ex-a\nMany words here.\n```\n\n```{solution} ex-a\nNone.\n```\n"
     )
-    assert f"{sum(int(minutes) for _, minutes in chapters) // 60} hours of reading in all" in " ".join(text.split())
+    code = [([], "a = 1\n\nb = 2"), (["hide-cell"], "c = 3"), (["hide-input"], "plt.show()"), (["remove-cell"], "d")]
+    cells = [{"cell_type": "markdown", "metadata": {}, "source": [markdown]}]
+    cells += [{"cell_type": "code", "metadata": {"tags": tags}, "source": [text]} for tags, text in code]
+    path = tmp_path / "01_a.ipynb"
+    path.write_text(json.dumps({"cells": cells}))
+    # Title, two words, and, a link, how many; three words for the formula, one for the name in code.
+    assert reading.count(path) == reading.Count(
+        words=8 + 3 + 1, equations=1, code=2, pictures=1, predictions=1, exercises=(2,)
+    )
+    row = "| [1 A](01_a.ipynb) | Why? | 9 min | 9 h | < 1 min |\n"
+    reading.BOOK = tmp_path
+    assert reading.write(row + "0 hours of reading and 0 of exercises") == (
+        "| [1 A](01_a.ipynb) | Why? | 5 min | 0.5 h | < 1 min |\n0 hours of reading and 0 of exercises"
+    )
 
 
 def test_the_version_and_the_year_are_the_same_everywhere():
@@ -112,13 +156,18 @@ def test_the_pictures_of_the_front_page_are_those_that_the_code_draws(name, tmp_
 def test_the_moving_picture_shows_an_agent_that_learned():
     """Another machine rounds differently, so not to the letter: the same panels, and the same story."""
     front = module_at(BOOK / "_ext" / "front.py")
-    episodes = {name: front.swing(agent) for name, agent in front.stages().items()}
+    agents = front.stages()
+    episodes = {name: front.swing(agent) for name, agent in agents.items()}
     stored = (BOOK / "_static" / "swing.svg").read_text("utf8").replace("\N{MINUS SIGN}", "-")
     returns = [total for _, total in episodes.values()]
     assert re.findall(r">([\d,]+ steps)<", stored) == list(episodes)
     assert [float(each) for each in re.findall(r">return (-?\d+)<", stored)] == pytest.approx(returns, abs=100)
     assert returns == sorted(returns) and returns[-1] > -500
-    assert len(re.findall(r"@keyframes", front.picture(episodes))) == 3
+    policies = [front.push(agent) for agent in agents.values()]
+    told = re.findall(r"mean (-?[\d.]+) and standard deviation ([\d.]+)", stored)
+    assert [(float(mean), float(std)) for mean, std in told] == [pytest.approx(policy, abs=0.3) for policy in policies]
+    assert policies[-1][1] < 0.7 * policies[0][1], "the bell has become narrow"
+    assert len(re.findall(r"@keyframes", front.picture(episodes, policies, returns))) == 3
 
 
 def test_a_launched_chapter_begins_with_what_colab_needs(tmp_path):
@@ -194,6 +243,7 @@ def test_published_pages_lead_to_the_repository_that_built_them(monkeypatch):
 
 
 sys.path.insert(0, str(BOOK / "_ext"))
+from numbering import chapter_name  # noqa: E402 - the pages' own numbers
 from reference import (  # noqa: E402 - the pages' own reading of the tables
     SYMBOLS_TABLE,
     computes,
@@ -251,6 +301,58 @@ def test_a_symbol_that_is_unused_unknown_or_renamed_is_found():
     chapter = f"## Symbols\n\n{rows}\n## More\n$\\rho_t U$\n"
     found = faults_of_symbols(chapter, notation)
     assert [words.split(" ", 1)[0] for words in found] == ["['\\\\rho_t']:", "A_t", "U", "['U']:"]
+
+
+def chapter_of(name: str) -> str:
+    """Markdown and code of the chapters that a heading of the notation names: all of them for "several"."""
+    marks = re.findall(r"\b(\d+[a-z]?|A)\b", name.split(":")[0])
+    paths = [path for path in sorted(BOOK.glob("*.ipynb"))
+             if not marks or chapter_name(f"book/{path.stem}") in marks]  # fmt: skip
+    cells = [cell for path in paths for cell in json.loads(path.read_text("utf8"))["cells"]]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+
+
+def faults_of_notation(notation: str, chapter_of=chapter_of) -> list[str]:
+    """Rows that nobody can look anything up in, letters with two meanings in one chapter, symbols that it has not."""
+    found, everywhere = [], []
+    for part in re.split(r"^## ", notation, flags=re.M)[1:]:
+        heading, rows = part.splitlines()[0], rows_of(part)
+        listed = [plain(symbol) for symbols, _, _ in rows for symbol in symbols]
+        everywhere = everywhere or listed  # the first part is about several chapters
+        others = [] if listed is everywhere else everywhere
+        found += [f"{heading}: {each} stands twice" for each in set(listed) if (listed + others).count(each) > 1]
+        found += [f"{heading}: {row[0]} share a row" for row in rows if len(row[0]) > 3]
+        lines = re.findall(r"^\| (\$.*?) \|", part, re.M)
+        found += [f"{heading}: {each} is more than one row" for each in lines if re.search(r"; \$", each)]
+        text = re.sub(r"[\s{}]|\\[,!;]", "", chapter_of(heading))
+        text += re.sub(r"\([^()]*\)|\[[^\]]*\]|\^\\pi|\^\\star|_\\pi(?![A-Za-z])|_\\theta", "", text)
+        found += [f"{heading}: {each} is used nowhere" for symbols, _, _ in rows for each in symbols
+                  if core(each) not in text]  # fmt: skip
+    return found
+
+
+def test_the_notation_can_be_looked_up_and_keeps_its_promise():
+    assert faults_of_notation((BOOK / "notation.md").read_text("utf8")) == []
+
+
+def test_a_letter_with_two_meanings_and_a_crowded_row_are_found():
+    first = "## In several chapters\n\n| $s_t$ | state | `obs` |\n\n"
+    two = "## Chapter 1\n\n| $z$ | flag | `z` |\n| $z$ | score | `score` |\n| $s_t$ | step | `s` |\n"
+    crowd = "| $a$; $b$ | one; two | `a`; `b` |\n| $e,\\ f,\\ g,\\ h$ | many | `e` |\n| $q$ | gone | `q` |\n"
+    found = faults_of_notation(first + two + crowd, lambda heading: "$s_t z a b e f g h$")
+    assert sorted(each.removeprefix("Chapter 1: ") for each in found) == [
+        "$a$; $b$ is more than one row", "['e', 'f', 'g', 'h'] share a row", "q is used nowhere", "s_t stands twice",
+        "z stands twice",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", sorted(BOOK.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_chapter_lists_a_symbol_once(path):
+    """Two rows would be two meanings within one chapter."""
+    cells = json.loads(path.read_text("utf8"))["cells"]
+    chapter = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    listed = [plain(symbol) for symbols, _, _ in rows_of(SYMBOLS_TABLE.search(chapter)[1]) for symbol in symbols]
+    assert sorted(set(listed)) == sorted(listed)
 
 
 @pytest.mark.parametrize(("function", "symbol"), [

@@ -127,7 +127,7 @@ def test_bad_grids_are_refused_before_anything_is_drawn(grids, message):
 @pytest.mark.parametrize(("explore", "grid", "frames", "slider_at", "button_at"), [
     (explore_ppo_clip, {"clip_eps": (0.1, 0.2)}, 4, 0.2, 1.0),
     (explore_baseline, {"baseline": (0.0, 1.2)}, 6, 0.0, 0.8),
-    (explore_gae, {"lam": (0.0, 0.8)}, 6, 0.8, 0.5),
+    (explore_gae, {"lam": (0.0, 0.95), "rollout_steps": (1, 8, 32)}, 6, 0.95, 8),
     (explore_trust_region, {"kl_bound": (0.1, 0.5)}, 6, 0.5, 1.0),
     (explore_conjugate_gradient, {"condition": (2.0, 10.0)}, 8, 2, 10.0),
     (explore_top_k, {"eta": (0.2, 0.8)}, 6, 0.8, 0.5),
@@ -168,11 +168,11 @@ def test_explore_discount_turns_the_policy_around_and_fits_its_page():
 
 def test_the_curves_of_gae_are_the_exact_ones_and_the_dots_stand_on_them():
     axes = Figure().add_subplot()
-    plot_gae(axes, error=0.5, lam=0.6)
+    plot_gae(axes, error=0.5, lam=0.6, rollout_steps=3)
     left, right = axes.child_axes
-    assert [bar.get_height() for bar in left.patches[:3]] == pytest.approx([1.0, 0.57, 0.57**2])
+    assert [bar.get_height() for bar in left.patches] == pytest.approx([0.38, 0.38 * 0.57, 0.95 * 0.57**2])
     world, policy, critic = drifting_critic(0.5)
-    bias, variance = (float(x) for x in world.gae_error(policy, critic, 0.6))
+    bias, variance = (float(x) for x in world.gae_error(policy, critic, 0.6, rollout_steps=3))
     dots = [line.get_ydata()[0] for line in right.lines if len(line.get_xdata()) == 1]
     assert dots == pytest.approx([bias, variance, bias + variance])
     assert [line.get_ydata()[24] for line in right.lines if len(line.get_xdata()) == 41] == pytest.approx(

@@ -166,6 +166,37 @@ def test_gae_moments_are_those_of_sampled_estimates(world, policy, lam, generato
     assert ((squares.mean(0) - 1.0) / (squares.std(0) / 2000**0.5)).abs().max() < 4.5
 
 
+@pytest.mark.parametrize("lam", [0.0, 0.6, 1.0])
+def test_gae_moments_of_a_rollout_are_those_of_paths_cut_where_it_ends(world, policy, lam, generator):
+    states, actions = policy.shape
+    critic = world.value(policy) + torch.randn(states, generator=generator, dtype=torch.float64)
+    every = torch.arange(states * actions).repeat(2000)
+    path = world.paths(policy, len(every), 3, generator, state=every // actions, action=every % actions)
+    mean, variance = world.gae_moments(policy, critic, lam, rows=3)
+    assert mean.shape == variance.shape == (3, states, actions)
+    for k in (1, 3):
+        rows = [x[:k] for x in (path.reward, critic[path.state], critic[path.next_state])]
+        never = torch.zeros_like(rows[0], dtype=torch.bool)
+        sampled = gae(*rows, never, never, gamma=world.gamma, lam=lam)[0]
+        error = (sampled.reshape(2000, states, actions) - mean[k - 1]) / variance[k - 1].sqrt()
+        assert (2000**0.5 * error.mean(0)).abs().max() < 4.5
+        squares = error.square()
+        assert ((squares.mean(0) - 1.0) / (squares.std(0) / 2000**0.5)).abs().max() < 4.5
+
+
+def test_long_rollouts_come_to_the_moments_of_endless_paths_and_errors_average_over_rows(world, policy):
+    critic = torch.arange(5, dtype=F64).square()
+    mean, variance = world.gae_moments(policy, critic, 0.9, rows=400)
+    torch.testing.assert_close((mean[-1], variance[-1]), world.gae_moments(policy, critic, 0.9))
+    weight = (1 - world.gamma) * world.visitation(policy).unsqueeze(-1) * policy
+    bias = mean[:4] - world.advantage(policy)
+    bias = bias - (policy * bias).sum(-1, keepdim=True)
+    wanted = [(weight * x).sum((1, 2)).mean() for x in (bias.square(), variance[:4])]
+    torch.testing.assert_close(world.gae_error(policy, critic, 0.9, rollout_steps=4), tuple(wanted))
+    one = world.gae_error(policy, critic, 1.0, rollout_steps=1)
+    torch.testing.assert_close(one, world.gae_error(policy, critic, 0.0))  # one row is one step, whatever lambda is
+
+
 def test_gae_error_is_zero_for_an_exact_critic_and_ignores_a_constant_error(world, policy):
     value = world.value(policy)
     for lam in (0.0, 0.7):
@@ -191,7 +222,12 @@ def test_gae_error_at_lambda_zero_by_hand(world, policy):
 
 @pytest.mark.parametrize(
     ("change", "name"),
-    [({"lam": 1.1}, "lam"), ({"value": torch.zeros(2)}, "value"), ({"policy": torch.ones(2, 2)}, "policy")],
+    [
+        ({"lam": 1.1}, "lam"),
+        ({"value": torch.zeros(2)}, "value"),
+        ({"policy": torch.ones(2, 2)}, "policy"),
+        ({"rows": 0}, "rows"),
+    ],
 )
 def test_gae_moments_refuse_by_name(world, policy, change, name):
     arguments = {"policy": policy, "value": world.value(policy), "lam": 0.5} | change
