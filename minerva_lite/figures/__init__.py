@@ -1,7 +1,17 @@
 """Pictures: each function draws one, on the axes that it is given; and interactive figures."""
 
 from .estep import plot_sample_bias, plot_simplex, plot_sweeps, plot_temperature, plot_thermostat
-from .gradients import plot_baseline, plot_direction_cosine, plot_gradient_noise
+from .gradients import (
+    draw_cart_pole,
+    draw_seen_once,
+    plot_baseline,
+    plot_climbs,
+    plot_direction_cosine,
+    plot_escape,
+    plot_gradient_noise,
+    plot_push,
+    plot_seeds,
+)
 from .learning import plot_ablations, plot_diagnostics, plot_exact_returns, plot_learning_curve, plot_learning_curves
 from .mirror import plot_luck, plot_multiplier_sign, plot_projections, plot_vmpo_diagnostics
 from .mstep import plot_chase, plot_collapse, plot_decoupled_kl, plot_mpo_diagnostics, plot_multiplier, plot_period
@@ -44,6 +54,8 @@ from .widgets import (
 )
 
 __all__ = [
+    "draw_cart_pole",
+    "draw_seen_once",
     "explore_baseline",
     "explore_conjugate_gradient",
     "explore_decoupled_kl",
@@ -61,6 +73,7 @@ __all__ = [
     "plot_cg_error",
     "plot_chase",
     "plot_clip_objective",
+    "plot_climbs",
     "plot_collapse",
     "plot_conjugate_gradient",
     "plot_contraction",
@@ -70,6 +83,7 @@ __all__ = [
     "plot_direction_cosine",
     "plot_discount",
     "plot_drift",
+    "plot_escape",
     "plot_dual_slope",
     "plot_exact_returns",
     "plot_family",
@@ -91,9 +105,11 @@ __all__ = [
     "plot_pinsker",
     "plot_projections",
     "plot_promise",
+    "plot_push",
     "plot_ratio_products",
     "plot_reparametrization",
     "plot_sample_bias",
+    "plot_seeds",
     "plot_simplex",
     "plot_state_weights",
     "plot_sweeps",
