@@ -9,10 +9,8 @@ BIN := .venv/bin
 PY := $(BIN)/python
 READY := .venv/.ready
 RENDER := $(BIN)/jupyter-book build . --path-output .build -W --keep-going -q
-# A chapter's cells need one kernel, in their order: a whole file to each process.
-NBVAL := OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-current-env --nbval-cell-timeout 300 -n 2 --dist loadfile
 CHAPTERS := $(sort $(wildcard book/[0-9]*.ipynb) $(wildcard book/[a-z]_*.ipynb) $(wildcard book/homework/source/*/*.ipynb))
-QUICK := not slow and not page and not gpu
+QUICK := not slow and not gpu
 
 .PHONY: setup book chapter lab test test-package test-full pages measure links front bench bench-gpu formulas clean
 .PHONY: homework-release homework-grade homework-report homework-source
@@ -44,38 +42,35 @@ chapter: setup
 lab: setup
 	$(BIN)/jupyter lab book
 
-# One thread a process: two processes share two cores. A file's tests stay together: some share a run of minutes.
-# The longest files start first (tests/conftest.py), so that both processes end together.
+# One thread a process: two processes share two cores. A file's tests stay together, because some share a run of minutes;
+# so do a notebook's cells, which need one kernel, and all visits to a page (tests/conftest.py).
 TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout 300 $(CHAPTERS)
+# Each tier has its minutes (make test MINUTES=30 on a slower machine).
 test: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(TESTS) -m "$(QUICK)"
-	$(NBVAL) -q $(CHAPTERS)
-	$(MAKE) pages PAGES="page and not slow"
+	$(TESTS) -m "$(QUICK)" --minutes $(or $(MINUTES),12) tests $(NOTEBOOKS)
 
 # For a change of the package: no notebooks, pages or homework. tests/README.md says which folder belongs to which room.
 ROOMS := formulas markers worlds experience agents training figures exercises house
 test-package: setup
 	$(BIN)/ruff check minerva_lite tests
 	$(BIN)/mypy
-	$(TESTS) -m "$(QUICK)" $(ROOMS:%=tests/%)
+	$(TESTS) -m "$(QUICK) and not page" $(ROOMS:%=tests/%)
 
 # All mutation proofs run first, and what they prove is kept (tests/mutants/record.json): commit it.
 test-full: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(PY) -m tests.mutants --write
-	$(TESTS) -m "not page"
-	$(NBVAL) -q $(CHAPTERS)
-	$(MAKE) pages
+	$(TESTS) -k "not slow_line" --minutes $(or $(MINUTES),50) tests $(NOTEBOOKS)
+	@# What goes by the clock has the machine to itself.
+	$(BIN)/pytest -q -k slow_line tests/pages
 
 # Renders the stored outputs (no execution) and opens them in a headless Chromium.
-PAGES := page
 pages: setup
-	$(BIN)/pytest -q -n 2 -m "$(PAGES)" -k "not slow_line" tests/pages
-	@# What goes by the clock has the machine to itself.
-	$(if $(findstring not slow,$(PAGES)),,$(BIN)/pytest -q -n 0 -m "$(PAGES)" -k slow_line tests/pages)
+	$(TESTS) -m page -k "not slow_line" tests/pages
 
 # What a first visit to each rendered page costs on a slow line: a table. After `make book`.
 measure: setup

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from hypothesis import Phase, settings
+from xdist.scheduler import LoadFileScheduling
 
 torch.set_num_threads(1)
 settings.register_profile("book", max_examples=50, deadline=None, derandomize=True, database=None)
@@ -16,16 +19,62 @@ settings.register_profile("book", max_examples=50, deadline=None, derandomize=Tr
 settings.register_profile("no shrinking", settings.get_profile("book"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("BOOK_HYPOTHESIS", "book"))
 
-# Two processes share the files; those that take longest start first, so that both end together.
+# Two processes share the files; those that take longest start first, and pages last, so that both end together.
 LONGEST = (
-    "test_mutants.py", "test_solves.py", "test_classroom.py", "test_build.py", "test_chapters.py", "test_studies.py",
-    "test_release.py", "test_questions.py", "test_resume.py", "test_widgets.py", "test_video.py",
+    "test_classroom.py", "test_build.py", "test_mutants.py", "test_solves.py", "test_release.py", "test_studies.py",
+    "test_chapters.py", "test_contributing.py", "test_resume.py", "test_questions.py", "test_widgets.py",
+    "test_video.py",
 )  # fmt: skip
+PAGE = re.compile(r"^tests/pages/.*\[(book/[\w/]+\.(?:md|ipynb))")
 
 
 def pytest_collection_modifyitems(items):
-    place = {name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path.name, len(place)))
+    def place(item):
+        name = item.path.name
+        if name in LONGEST:
+            return LONGEST.index(name)
+        return len(LONGEST) + (2 if item.get_closest_marker("page") else name.endswith(".py"))  # a chapter is long
+
+    items.sort(key=place)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--minutes", type=float, help="fail if the session takes longer (`make test MINUTES=30`)")
+
+
+def pytest_sessionstart(session):
+    session.config.began = time.perf_counter()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    """A tier that has outgrown its minutes is red: what made it slow has to go, or to the slow tier."""
+    limit, config = session.config.getoption("minutes"), session.config
+    if limit is None or hasattr(config, "workerinput"):
+        return
+    config.took = (time.perf_counter() - config.began) / 60
+    if config.took > limit and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    took = getattr(config, "took", None)
+    if took is not None:
+        limit = config.getoption("minutes")
+        terminalreporter.write_line(f"{took:.1f} minutes; the limit of this tier is {limit:g}", red=took > limit)
+
+
+class Together(LoadFileScheduling):
+    """What runs in one process, in its order: a file, whose tests may share a run of minutes; all visits to a page."""
+
+    def _split_scope(self, nodeid):
+        page = PAGE.match(nodeid)
+        return page[1] if page else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return Together(config, log)
 
 
 class CountEnv(gym.Env):

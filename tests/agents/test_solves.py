@@ -13,13 +13,13 @@ from minerva_lite.training.variants import ABLATIONS
 
 SOLVED = {"Pendulum-v1": -200.0, "CartPole-v1": 475.0}
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 4))]
-# Those that take half a minute a seed and more are left to the slow tier.
+# Those that take a quarter of a minute a seed and more are left to the slow tier.
 LONG = [("a2c", "Pendulum-v1"), ("mpo", "CartPole-v1")]
 # REINFORCE solves Pendulum on most seeds, not on all (`book/results/README.md`): no promise is made.
 UNSURE = [("reinforce", "Pendulum-v1")]
 TASKS = [
     *((*pair, "preset") for pair in PRESETS if pair[1] in SOLVED and pair not in LONG + UNSURE),
-    ("mpo", "Pendulum-v1", "retrace"),
+    pytest.param("mpo", "Pendulum-v1", "retrace", marks=pytest.mark.slow),
     *(pytest.param(*pair, "preset", marks=pytest.mark.slow) for pair in LONG),
 ]
 

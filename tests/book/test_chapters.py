@@ -17,7 +17,10 @@ import pytest
 from tests.equations import CHAPTERS, ROOT, markdown, table_rows
 
 IGNORED = {"nbval-ignore-output", "nbval-skip"}
+FOLDED = {"hide-cell", "hide-input", "hide-output", "remove-cell"}
 KINDS = ("Predict", "Derive", "Implement", "Find the bug")
+# The chapters in the new anatomy (tests/book/test_anatomy.py): some cells are folded, so there may be more of them.
+NEW = [path for path in CHAPTERS if ":class: predict" in path.read_text()]
 chapters = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 
 
@@ -28,6 +31,20 @@ def cells_of(path: Path, kind: str = "") -> list[dict]:
 
 def tags(cell: dict) -> set[str]:
     return set(cell["metadata"].get("tags", []))
+
+
+def is_shown(cell: dict) -> bool:
+    """Whether code and output both stand open on the page; a picture whose code is folded counts with the pictures."""
+    return not tags(cell) & FOLDED
+
+
+def kept_open(cell: dict) -> bool:
+    """Whether what the cell prints stands open, or unfolds as an answer."""
+    return not tags(cell) & {"hide-cell", "remove-cell"}
+
+
+def figure_of(cell: dict) -> dict:
+    return cell["metadata"].get("mystnb", {}).get("figure", {})
 
 
 def display_equations(text: str) -> list[str | None]:
@@ -41,8 +58,11 @@ def test_there_is_a_chapter():
 
 @chapters
 def test_the_size_of_a_chapter(path):
-    lengths = [len(cell["source"].splitlines()) for cell in cells_of(path, "code")]
-    assert len(lengths) <= 30 and max(lengths) <= 25 and statistics.median(lengths) <= 6
+    code = cells_of(path, "code")
+    lengths = [len(cell["source"].splitlines()) for cell in code]
+    limits = [45 if "loop" in tags(cell) and path in NEW else 25 for cell in code]
+    assert all(length <= limit for length, limit in zip(lengths, limits, strict=True))
+    assert len(lengths) <= (44 if path in NEW else 30) and statistics.median(lengths) <= (8 if path in NEW else 6)
 
 
 @chapters
@@ -65,9 +85,7 @@ def test_every_figure_says_what_it_shows(path):
 @chapters
 def test_every_figure_has_a_number_a_caption_and_a_sentence_that_speaks_of_it(path):
     text = markdown(path)
-    figures = [
-        c["metadata"].get("mystnb", {}).get("figure", {}) for c in cells_of(path, "code") if "plt.show()" in c["source"]
-    ]
+    figures = [figure_of(cell) for cell in cells_of(path, "code") if "plt.show()" in cell["source"]]
     assert figures and len({figure["name"] for figure in figures}) == len(figures)
     for figure in figures:
         assert 20 < len(figure["caption"]) < 260
@@ -89,21 +107,24 @@ def test_the_algorithm_has_a_number_and_lines_that_lead_to_their_source(path):
 @chapters
 def test_every_displayed_equation_is_labeled_and_stands_in_the_table(path):
     text = markdown(path)
-    labels = display_equations(text)
+    labels, rows = display_equations(text), [row.label for row in table_rows(text)]
     assert None not in labels and len(set(labels)) == len(labels)
-    assert sorted(labels) == sorted(row.label for row in table_rows(text))
+    assert len(set(rows)) == len(rows) and set(rows) <= set(labels)
+    assert path in NEW or set(rows) == set(labels)  # there, what is derived is held by its cell alone
 
 
 @chapters
 def test_every_derivation_is_checked_by_a_later_cell(path):
-    cells, rows = cells_of(path), table_rows(markdown(path))
-    for row in rows:
-        if row.kind == "derivation":
-            assert row.check == f"checks:{row.label}"
-            stands = next(i for i, c in enumerate(cells) if f"({row.label})" in c["source"])
-            checks = [i for i, c in enumerate(cells) if row.check in tags(c)]
-            assert len(checks) == 1 and checks[0] > stands, row
-            assert re.search(r"\b(assert|print)\b", cells[checks[0]]["source"])
+    cells, text = cells_of(path), markdown(path)
+    rows = {row.label: row for row in table_rows(text)}
+    for label in display_equations(text):
+        if label in rows and rows[label].kind == "computed":
+            continue
+        assert label not in rows or rows[label].check == f"checks:{label}"
+        stands = next(i for i, c in enumerate(cells) if f"$$ ({label})" in c["source"])
+        checks = [i for i, c in enumerate(cells) if f"checks:{label}" in tags(c)]
+        assert len(checks) == 1 and checks[0] > stands, label
+        assert re.search(r"\b(assert|print)\b", cells[checks[0]]["source"])
 
 
 @chapters
@@ -120,7 +141,8 @@ def test_every_computed_equation_names_a_function_and_a_test(path):
 def test_exercises_of_all_four_kinds_each_with_a_solution(path):
     text = markdown(path)
     exercises = re.findall(r"```\{exercise\} (.*?): .*\n:label: ([\w-]+)", text)
-    assert len(exercises) >= 6 and {kind for kind, _ in exercises} == set(KINDS)
+    kinds = {*KINDS, "Explore"} if path in NEW else set(KINDS)  # Explore: an open experiment
+    assert len(exercises) >= 6 and {kind for kind, _ in exercises} == kinds
     assert sorted(label for _, label in exercises) == sorted(re.findall(r"```\{solution\} ([\w-]+)", text))
 
 
@@ -167,15 +189,15 @@ def nbval(folder: Path, cells: list[dict], package: Path) -> subprocess.Complete
 
 
 def test_a_flipped_sign_in_the_main_function_turns_nbval_red(tmp_path):
-    path = ROOT / "book" / "05_ppo.ipynb"
-    cells = json.loads(path.read_text())["cells"]
-    last = next(i for i, cell in enumerate(cells) if "checks:ppo-slope" in tags(cell))
+    """The cell that compares the objective with its cases is the first to fail, and all before it pass."""
+    cells = json.loads((ROOT / "book" / "05_ppo.ipynb").read_text())["cells"]
+    cells = [cell for cell in cells if cell["cell_type"] == "code"]
+    first = next(i for i, cell in enumerate(cells) if "checks:ppo-cases" in tags(cell))
     shutil.copytree(ROOT / "minerva_lite", tmp_path / "minerva_lite", ignore=shutil.ignore_patterns("__pycache__"))
-    whole = nbval(tmp_path, cells[: last + 1], tmp_path)
-    assert whole.returncode == 0, whole.stdout[-2000:]
     source = tmp_path / "minerva_lite" / "formulas" / "objectives.py"
     line = "return torch.minimum(ratio * advantage, clipped_ratio * advantage)"
     assert source.read_text().count(line) == 1
     source.write_text(source.read_text().replace(line, line.replace("minimum(", "minimum(-")))
-    flipped = nbval(tmp_path, cells[: last + 1], tmp_path)
-    assert flipped.returncode == 1 and "failed" in flipped.stdout, flipped.stdout[-2000:]
+    flipped = nbval(tmp_path, cells[: first + 1], tmp_path)
+    failed = re.findall(r"^FAILED part.ipynb::.*?(\d+)", flipped.stdout, re.M)
+    assert failed == [str(first)] and f" {first} passed" in flipped.stdout, flipped.stdout[-2000:]

@@ -32,14 +32,12 @@ def browser():
         browser.close()
 
 
-@pytest.fixture
-def open_page(browser):
-    """open_page(path) -> (page, faults, files): the settled page, what went wrong, the files it loaded."""
-    contexts = []
+@pytest.fixture(scope="session")
+def visits(browser):
+    """visits(path, **options) -> (context, page, faults, files)."""
 
-    def open_page(path: Path, **options):
+    def visit(path: Path, **options):
         context = browser.new_context(**{"offline": True, "viewport": {"width": 1280, "height": 1000}} | options)
-        contexts.append(context)
         page, faults, files = context.new_page(), [], set()
         page.on("console", lambda m: faults.append(f"console: {m.text}") if m.type == "error" else None)
         page.on("pageerror", lambda error: faults.append(f"error: {error}"))
@@ -54,8 +52,37 @@ def open_page(browser):
                     "n => document.querySelectorAll('.frames-figure svg[role=img]').length >= n", arg=count
                 )
             page.wait_for_timeout(300)  # fonts asked for by what was just drawn
-        return page, faults, files
+        return context, page, faults, files
+
+    return visit
+
+
+@pytest.fixture
+def open_page(visits):
+    """open_page(path) -> (page, faults, files): the settled page, what went wrong, the files it loaded."""
+    contexts = []
+
+    def open_page(path: Path, **options):
+        context, *found = visits(path, **options)
+        contexts.append(context)
+        return tuple(found)
 
     yield open_page
     for context in contexts:
         context.close()
+
+
+@pytest.fixture(scope="session")
+def one_visit(visits):
+    """As `open_page`, but all tests of a page share one visit: none may leave the page in a state of its own."""
+    last: dict[Path, tuple] = {}
+
+    def one_visit(path: Path):
+        if path not in last:
+            for context, *_ in last.values():
+                context.close()
+            last.clear()
+            last[path] = visits(path)
+        return tuple(last[path][1:])
+
+    return one_visit

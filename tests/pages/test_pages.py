@@ -67,8 +67,8 @@ def test_every_page_is_looked_at(site):
 
 
 @by_name(SOURCES)
-def test_page_is_sound(site, open_page, source):
-    page, faults, files = open_page(rendered(site, source))
+def test_page_is_sound(site, one_visit, source):
+    page, faults, files = one_visit(rendered(site, source))
     assert faults + page.evaluate(BAD_MATH) == []
     if source in CHAPTERS:
         assert page.locator("mjx-container").count() >= 1
@@ -108,8 +108,8 @@ def test_some_chapter_holds_a_figure():
 
 
 @by_name(WITH_FIGURE)
-def test_figures_move_without_a_kernel(site, open_page, source):
-    page, faults, _ = open_page(rendered(site, source))
+def test_figures_move_without_a_kernel(site, one_visit, source):
+    page, faults, _ = one_visit(rendered(site, source))
     views = page.locator("script[type='application/vnd.jupyter.widget-view+json']").count()
     assert page.locator(".frames-figure svg[role=img]").count() == views, "each figure is drawn once"
     assert page.locator(".frames-figure svg[role=img] use").count() >= 10 * views and page.evaluate(LOST) == []
@@ -152,9 +152,9 @@ def test_a_still_stands_in_without_javascript(site, open_page, source):
 
 
 @by_name(CHAPTERS)
-def test_sizes(site, open_page, source):
+def test_sizes(site, one_visit, source):
     path = rendered(site, source)
-    _, _, urls = open_page(path)
+    _, _, urls = one_visit(path)
     files = [Path(unquote(urlsplit(url).path)) for url in urls if url.startswith("file:")]
     text = path.read_text("utf8")
     stills = re.findall(r"data:image/\w+;base64,([A-Za-z0-9+/=]+)", text)

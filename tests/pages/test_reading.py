@@ -54,9 +54,9 @@ def test_a_phone_scrolls_down_and_not_sideways(site, open_page, source):
 
 
 @quick_or_slow(WITH_FIGURE)
-def test_figures_answer_the_keyboard_alone(site, open_page, source):
+def test_figures_answer_the_keyboard_alone(site, one_visit, source):
     """Tab reaches every control, and arrows and the space bar move it."""
-    page, faults, _ = open_page(rendered(site, source))
+    page, faults, _ = one_visit(rendered(site, source))
     for box in page.locator(".frames-figure").all():
         controls = box.locator(".noUi-handle, .widget-toggle-button")
         controls.first.focus()

@@ -301,6 +301,7 @@ def test_an_address_without_a_cluster_is_refused_soon(tiny, tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_ray_does_the_same_runs(unbroken, tiny, tmp_path):
     ray = pytest.importorskip("ray")
     path = tmp_path / "study.csv"
@@ -337,18 +338,24 @@ def command(*words, **options):
     return subprocess.run([sys.executable, "-m", "minerva_lite", *words], capture_output=True, text=True, **options)
 
 
-def test_the_command_line_trains_saves_and_evaluates(tmp_path):
+def test_the_command_line_trains_saves_and_evaluates(tmp_path, monkeypatch, capsys):
+    """In processes of its own where it must begin and end well; in this one for the rest."""
+
+    def here(*words):
+        monkeypatch.setattr(sys, "argv", ["minerva_lite", *words])
+        __main__.main()
+        return json.loads(capsys.readouterr().out.splitlines()[-1])
+
     path = str(tmp_path / "agent.pt")
     trained = command("train", "ppo", "--env", "CartPole-v1", "--steps", "2048", "--device", "cpu", "--out", path)
     assert trained.returncode == 0, trained.stderr[-1000:]
-    again = command("evaluate", path)
-    assert json.loads(again.stdout) == json.loads(trained.stdout.splitlines()[-1])
+    last = json.loads(trained.stdout.splitlines()[-1])
+    assert here("evaluate", path) == last
     # The same command finds a file: it does not write over it, and goes on where it may.
     short = ("train", "ppo", "--env", "CartPole-v1", "--device", "cpu", "--steps", "2048", "--out", path)
     stopped = command(*short)
     assert stopped.returncode == 1 and "agent.pt exists; wanted resume=True" in stopped.stderr
-    resumed = command(*short, "--resume", "--history", str(tmp_path / "figures.csv"))
-    assert json.loads(resumed.stdout.splitlines()[-1]) == json.loads(again.stdout)
+    assert here(*short, "--resume", "--history", str(tmp_path / "figures.csv")) == last
     assert (tmp_path / "figures.csv").read_text().startswith("steps,seconds,name,value\n2048,")
-    refused = command("study", "ppo", "--env", "CartPole-v1", "--variants", "magic", "--out", str(tmp_path / "x.csv"))
-    assert refused.returncode == 1 and "variants[0]: wanted one of preset" in refused.stderr
+    with pytest.raises(SystemExit, match=r"variants\[0\]: wanted one of preset"):
+        here("study", "ppo", "--env", "CartPole-v1", "--variants", "magic", "--out", str(tmp_path / "x.csv"))
