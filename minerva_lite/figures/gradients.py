@@ -39,9 +39,9 @@ def plot_climbs(ax: Axes, climbs: Mapping[str, Sequence[float]], *, worst: float
     """Expected return along the steps of several climbs, between the worst and the best policy of a world."""
     for (name, climb), style, color in zip(climbs.items(), STYLES, (BLUE, RED, GREEN), strict=False):
         ax.plot(climb, linestyle=style, color=color, label=name)
-    for level, name in ((best, "best policy"), (worst, "worst policy")):
+    for level, name, up in ((best, "best policy", 3), (worst, "worst policy", -11)):
         ax.axhline(level, color=GRAY, linewidth=1.0)
-        ax.annotate(name, (1.0, level), (-2, 3), ("axes fraction", "data"), "offset points", ha="right", color=GRAY)
+        ax.annotate(name, (1.0, level), (-2, up), ("axes fraction", "data"), "offset points", ha="right", color=GRAY)
     ax.set(xlabel="steps of the climb", ylabel="$J$ (reward units)", ylim=(0.38, 1.09))
     ax.legend(loc="center right")
 
@@ -65,7 +65,8 @@ def plot_push(axes: Sequence[Axes], bars: Mapping[str, Tensor], bells: Mapping[s
         density = torch.exp(-0.5 * ((grid - mean) / std) ** 2) / (std * math.sqrt(2.0 * math.pi))
         axes[1].plot(grid, density, style, color=color, label=name)
     axes[1].plot([1.5], [0.0], "v", color="black", markersize=8, clip_on=False, zorder=3)
-    axes[1].annotate("sampled", (1.5, 0.0), (0, 9), textcoords="offset points", ha="center")
+    axes[1].axvline(1.5, color="black", linewidth=0.8, linestyle=":")
+    axes[1].annotate("sampled", (1.5, 0.61), (5, 0), textcoords="offset points")
     axes[1].set(xlabel="action (its own units)", ylabel="density", title="Gaussian", ylim=(0.0, 0.65))
 
 
@@ -99,7 +100,7 @@ def plot_seeds(ax: Axes, runs: Mapping[str, tuple[Any, Tensor]], title: str, *, 
     ax.axhline(solved, color=GRAY, linewidth=1.0)
     ax.set(xlabel="environment steps", ylabel="return, undiscounted", title=title, ylim=(0.0, 520.0))
     if len(runs) > 1:
-        ax.legend(loc="upper left")
+        ax.legend(loc="upper left", bbox_to_anchor=(-0.05, -0.2), ncol=2)
 
 
 def plot_escape(ax: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> None:
@@ -108,7 +109,7 @@ def plot_escape(ax: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[f
         ax.semilogx(time, probability, linestyle=style, color=color, label=name)
     ax.axhline(0.5, color=GRAY, linewidth=1.0)
     ax.set(
-        xlabel=r"time (steps times step size, $\Delta = 1$)", ylabel="probability of the better arm", ylim=(0.0, 1.02)
+        xlabel=r"time (steps times step size, $\Delta = 1$)", ylabel="probability of the better arm", ylim=(0.0, 0.62)
     )
     ax.legend(loc="upper left")
 
@@ -176,6 +177,7 @@ def plot_baseline(ax: Axes, *, baseline: float, chance: float, q_value: tuple[fl
 def plot_gradient_noise(ax: Axes, noise: Mapping[str, float]) -> None:
     """Standard deviation of a batch's gradient, relative to the first estimator's: a bar per estimator."""
     ax.barh(list(noise), list(noise.values()), color=BLUE, height=0.6)
+    ax.set_axisbelow(True)
     ax.axvline(1.0, color=GRAY, linewidth=1.0)
     ax.invert_yaxis()
     ax.set(xlabel="noise of one batch, relative to the first (dimensionless)")
