@@ -38,6 +38,13 @@ def pytest_collection_modifyitems(items):
     items.sort(key=place)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol():
+    result = yield
+    os.environ.pop("MPLBACKEND", None)  # EnvPool sets it when imported, and the kernel of a notebook would inherit it
+    return result
+
+
 def pytest_addoption(parser):
     parser.addoption("--minutes", type=float, help="fail if the session takes longer (`make test MINUTES=30`)")
 

@@ -78,6 +78,8 @@ def texts() -> dict[str, str]:
 
 def unknown(found: dict[str, str], words: Path = WORDS) -> list[str]:
     """`file:line word` of each word that no list knows."""
+    if not CSPELL.exists():
+        raise FileNotFoundError("cspell: wanted it in .assets/node_modules; `make setup` installs it where npm is")
     with tempfile.TemporaryDirectory() as folder:
         names = {}
         for number, (name, text) in enumerate(found.items()):

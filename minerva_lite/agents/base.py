@@ -215,7 +215,7 @@ class Agent:
         return self.config.rollout_steps, self.config.num_envs
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that training changes, and the settings it was made with."""
+        """Everything that training changes, and the settings: nested dicts and lists of tensors and numbers."""
         return {
             "config": asdict(self.config),
             "spec": asdict(self.spec),

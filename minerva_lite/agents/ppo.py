@@ -39,7 +39,7 @@ class PPOConfig(GradientConfig):
     kl_penalty_init: float = positive(1.0)  # first strength of the penalty, advantage units per nat
     target_kl: float | None = None  # leave the update once k3 on a minibatch exceeds it, nats; None or <= 0: off
     stop_test: str = one_of("minibatch", "epoch")  # test target_kl before each step, or after an "epoch" on its last
-    clip_value: bool = False  # clip the value loss too, by clip_eps in (scaled) return units
+    clip_value: bool = False  # clip the value loss too: by clip_eps, in units of the (normalized) return
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,5 +1,6 @@
 """Pictures: each function draws one, on the axes that it is given; and interactive figures."""
 
+from .drawings import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states
 from .estep import plot_sample_bias, plot_simplex, plot_sweeps, plot_temperature, plot_thermostat
 from .gradients import (
     draw_cart_pole,
@@ -36,7 +37,7 @@ from .values import (
     plot_discount,
     plot_gae,
     plot_gae_error,
-    plot_grid_world,
+    plot_start_values,
     plot_time_limit,
     plot_value_error,
 )
@@ -54,8 +55,13 @@ from .widgets import (
 )
 
 __all__ = [
+    "draw_backup",
     "draw_cart_pole",
+    "draw_corridor",
+    "draw_grid",
+    "draw_loop",
     "draw_seen_once",
+    "draw_two_states",
     "explore_baseline",
     "explore_conjugate_gradient",
     "explore_decoupled_kl",
@@ -90,7 +96,6 @@ __all__ = [
     "plot_gae",
     "plot_gae_error",
     "plot_gradient_noise",
-    "plot_grid_world",
     "plot_improvement",
     "plot_kl_estimators",
     "plot_kl_kept",
@@ -111,6 +116,7 @@ __all__ = [
     "plot_sample_bias",
     "plot_seeds",
     "plot_simplex",
+    "plot_start_values",
     "plot_state_weights",
     "plot_sweeps",
     "plot_target_error",

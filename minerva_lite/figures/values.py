@@ -6,36 +6,32 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
 from torch import Tensor
 
 from ..worlds.tabular import TabularMDP, drifting_critic
 from .style import BLUE, GRAY, GREEN, RED
 
 
-def plot_contraction(ax: Axes, errors: Mapping[float, Tensor]) -> None:
-    """Largest error [N] of N looks ahead for each discount, and dashed what the contraction bound allows."""
-    for (gamma, error), color in zip(errors.items(), (GREEN, BLUE, RED), strict=False):
-        looks = torch.arange(len(error))
-        ax.semilogy(looks, error, color=color, label=rf"$\gamma = {gamma:g}$")
-        ax.semilogy(looks, gamma ** looks.double() * error[0], color=color, linestyle="--", linewidth=1.0)
-    ax.set(xlabel="looks ahead", ylabel="largest error (reward units)", ylim=(1e-6, 30.0))
-    ax.legend(title="dashed: the bound")
-
-
-def plot_grid_world(ax: Axes, cells: Tensor, title: str, *, policy: Tensor | None = None) -> None:
-    """One number per cell, [height, width], and in each the most likely of the moves up, right, down, left."""
-    height, width = cells.shape
-    ax.imshow(cells, cmap="Blues", vmin=float(cells.min()), vmax=float(cells.max()) * 1.6)
-    for row in range(height):
-        for column in range(width):
-            ax.text(column, row - 0.28, f"{cells[row, column]:.2f}", ha="center", va="center", fontsize=9)
-            if policy is not None and (row, column) != (height - 1, width - 1):
-                across, down = ((0, -1), (1, 0), (0, 1), (-1, 0))[int(policy[row * width + column].argmax())]
-                tail = (column - 0.25 * across, row + 0.15 - 0.22 * down)
-                head = (column + 0.25 * across, row + 0.15 + 0.22 * down)
-                ax.annotate("", head, tail, arrowprops={"arrowstyle": "->", "color": RED, "linewidth": 1.8})
-    ax.set(xticks=range(width), yticks=range(height), xlabel="column", ylabel="row", title=title)
+def plot_start_values(ax: Axes, values: Mapping[str, float], title: str) -> None:
+    """What each policy is said to be worth at the start, as bars with their numbers; the best one is dark."""
+    best = max(values.values())
+    for row, value in enumerate(values.values()):
+        ax.barh(row, value, color=BLUE, alpha=1.0 if value == best else 0.35, height=0.6)
+        ax.text(value, row, f" {value:.2f}", va="center", fontsize=11)
+    ax.set(yticks=range(len(values)), yticklabels=list(values), xlim=(0.0, 1.25 * best), title=title)
+    ax.set(xlabel="value of the start (reward units)", ylim=(len(values) - 0.5, -0.5))
     ax.grid(False)
+
+
+def plot_contraction(ax: Axes, errors: Mapping[float, Tensor]) -> None:
+    """Largest error [N] after N sweeps for each discount, and dashed what the contraction bound allows."""
+    for (gamma, error), color in zip(errors.items(), (GREEN, BLUE, RED), strict=False):
+        sweeps = torch.arange(len(error))
+        ax.semilogy(sweeps, error, color=color, label=rf"$\gamma = {gamma:g}$")
+        ax.semilogy(sweeps, gamma ** sweeps.double() * error[0], color=color, linestyle="--", linewidth=1.0)
+    ax.set(xlabel="sweeps", ylabel="largest error (reward units)", ylim=(1e-4, 10.0))
+    ax.legend(title="dashed: the bound")
 
 
 def plot_discount(ax: Axes, *, gamma: float) -> None:
@@ -51,9 +47,11 @@ def plot_discount(ax: Axes, *, gamma: float) -> None:
     ax.set(
         xlabel="state (start: 0)",
         ylabel="reward per step; probability",
-        ylim=(-0.2, 1.3),
+        ylim=(-0.26, 1.3),
         title=rf"$\gamma = {gamma:g}$, horizon $1/(1-\gamma)$ = {1 / (1 - gamma):.3g} steps",
     )
+    ax.text(-0.4, -0.155, "left pays 0.1", va="top", fontsize=9, color=GREEN)
+    ax.text(5.4, -0.155, "right pays 1", va="top", ha="right", fontsize=9, color=GREEN)
     ax.legend(loc="upper right")
 
 
@@ -61,7 +59,11 @@ def plot_value_error(ax: Axes, errors: Mapping[str, Tensor]) -> None:
     """Root mean squared error of learned values after each step, [N], for several learners."""
     for (name, error), style in zip(errors.items(), ("-", "--", "-."), strict=False):
         ax.loglog(torch.arange(1, len(error) + 1), error, style, label=name)
-    ax.set(xlabel="steps of each learner", ylabel="RMS error of V (reward units)")
+    ax.set(xlabel="steps of each learner", ylabel="RMS error of V (reward units)", xlim=(10, None))
+    low = min(float(error.min()) for error in errors.values())
+    ticks = [tick for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0) if tick > 0.8 * low]
+    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.yaxis.set_minor_locator(NullLocator())
     ax.legend()
 
 
@@ -70,10 +72,19 @@ def plot_time_limit(
 ) -> None:
     """Value of the start for two policies: as learned if each time limit counts as termination, and the true one."""
     for (name, learned), true, color in zip(curves.items(), truth, (RED, BLUE), strict=True):
-        ax.loglog(limits, learned, color=color, label=f"{name}, limit taken for an end")
+        ax.semilogy(limits, learned, color=color, label=f"{name}, the limit taken for an end")
         ax.axhline(float(true), color=color, linestyle="--", linewidth=1.2, label=f"{name}, true value")
-    ax.set(xlabel="time limit (steps)", ylabel="value of the start (reward units)", ylim=(0.02, None))
-    ax.legend(loc="lower right")
+    first, second = (torch.as_tensor(learned) for learned in curves.values())
+    crossing = limits[int((second > first).int().argmax())]
+    ax.axvspan(limits[0], crossing, color=GRAY, alpha=0.15, linewidth=0.0)
+    ax.annotate(
+        "order reversed", ((limits[0] + crossing) / 2, 22.0), (crossing + 2.5, 22.0), fontsize=10, va="center",
+        arrowprops={"arrowstyle": "->", "color": "black"},
+    )  # fmt: skip
+    ax.set(xlabel="time limit (steps)", ylabel="value of the start (reward units)", ylim=(0.08, 40.0))
+    ax.set_yticks((0.1, 0.3, 1.0, 3.0, 10.0), ("0.1", "0.3", "1", "3", "10"))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.legend(loc="lower right", ncols=1)
 
 
 def plot_gae_error(ax: Axes, lam: Tensor, curves: Mapping[str, Tensor]) -> None:

@@ -231,7 +231,7 @@ def explore_baseline(
 
 
 def explore_discount(
-    gamma: Sequence[float] = (0.1, 0.3, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8, 0.9, 0.95, 0.99),
+    gamma: Sequence[float] = (0.1, 0.3, 0.5, 0.55, 0.6, 0.65, 0.68, 0.7, 0.75, 0.8, 0.9, 0.95, 0.99),
 ) -> FramesFigure:
     """The best policy of the chain, its values and its visits: choose the discount."""
 
@@ -242,7 +242,7 @@ def explore_discount(
             f"the right end and left in the other {6 - turned}; bars show values per step, dots the visits."
         )
 
-    start = {"gamma": 0.5 if 0.5 in gamma else gamma[0]}
+    start = {"gamma": 0.8 if 0.8 in gamma else gamma[-1]}
     return frames_figure(plot_discount, alt=alt, start=start, labels={"gamma": "γ"}, gamma=gamma)
 
 

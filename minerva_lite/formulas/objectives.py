@@ -139,10 +139,10 @@ def value_loss(value: Tensor, value_target: Tensor) -> Tensor:
 
 
 def clipped_value_loss(value: Tensor, value_old: Tensor, value_target: Tensor, clip_range: float) -> Tensor:
-    r"""Value loss without a gradient for a V(s_t) that has moved more than `clip_range` toward its target: scalar.
+    r"""Value loss without a gradient for a V(s_t) that left the range around its old value toward its target: scalar.
 
-    Where V has moved that far away from its target, the gradient remains. All [...]; clip_range is in return units, so
-    a good one depends on the scale of the rewards.
+    It counts as that if V is nearer to the target than the edge of the range that it crossed; otherwise the gradient
+    remains. All [...]; clip_range is in return units, so a good one depends on the scale of the rewards.
 
     Source: the PPO2 code of OpenAI baselines; not in the paper. Book: eq. value-clip.
     Raises ValueError: shapes differ or clip_range is not above 0.

@@ -36,7 +36,7 @@ class AWRConfig(GradientConfig):
 class AWRAgent(GradientAgent[Batch]):
     """A policy that is fitted to its own actions, each weighted by the exponential of its advantage."""
 
-    name = "awr"
+    name = "example_awr"
     config: AWRConfig
 
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
@@ -87,7 +87,7 @@ TABLE = Table(
 # tests/markers/inputs.py
 def cases(g: Generator) -> Iterator[Any]:
     for eta, cap in ((0.7, 3.0), (1.9, 20.0)):  # in the first the cap is reached
-        agent = agent_of("awr", eta=eta, weight_cap=cap)
+        agent = agent_of("example_awr", eta=eta, weight_cap=cap)
         yield {"self": stirred(agent), "batch": rows(agent, g)}
 
 

@@ -160,7 +160,7 @@ def test_the_noise_of_a_baseline_is_that_of_samples_and_its_two_values_average_t
 def test_explore_discount_turns_the_policy_around_and_fits_its_page():
     figure = explore_discount(gamma=(0.1, 0.5, 0.99))
     slider, stack, _ = figure.children
-    assert figure.frames == 3 and slider.value == 0.5
+    assert figure.frames == 3 and slider.value == 0.99
     pictures = [shown(page) for page in stack.children]
     assert [re.search(r"right in the (\d)", picture).group(1) for picture in pictures] == ["3", "4", "6"]
     assert all(len(picture) < 10_000 for picture in pictures)

@@ -48,9 +48,8 @@ def test_there_is_a_table_for_each():
 def test_the_files_and_the_tests_of_the_tables_exist(row):
     pattern = re.sub(r"<\w+>", "*", row[0].strip("`"))
     assert list(ROOT.glob(pattern)), row[0]
-    for file, test in re.findall(r"`(test_\w+\.py)::(test_\w+)`", row[2]):
-        [path] = ROOT.glob(f"tests/*/{file}")
-        assert test in [node.name for node in functions(path)], f"{file}::{test}"
+    for file, test in re.findall(r"`(tests/\w+/test_\w+\.py)::(test_\w+)`", row[2]):
+        assert test in [node.name for node in functions(ROOT / file)], f"{file}::{test}"
 
 
 def test_an_agent_is_six_files_and_an_environment_three():
@@ -102,7 +101,7 @@ from minerva_lite.agents import AGENTS
 from minerva_lite.training.presets import PRESETS
 from tests.examples import awr
 
-AGENTS["awr"], PRESETS["awr", "CartPole-v1"] = (awr.AWRAgent, awr.AWRConfig), awr.PRESET
+AGENTS["example_awr"], PRESETS["example_awr", "CartPole-v1"] = (awr.AWRAgent, awr.AWRConfig), awr.PRESET
 # `solves` is asked below.
 options = ["-q", "-rA", "--tb=short", "-p", "no:cacheprovider", "-m", "not slow and not gpu"]
 sys.exit(pytest.main([*options, "-k", "awr and not solves", "tests/agents", "tests/training"]))
@@ -120,7 +119,7 @@ def test_the_tests_of_agents_hold_for_a_new_one():
 
 def test_the_formulas_of_a_new_agent_are_checked(registries):
     """Its markers are true, and each of their mutants is caught, with one table and two cases."""
-    AGENTS["awr"] = awr.AWRAgent, awr.AWRConfig
+    AGENTS["example_awr"] = awr.AWRAgent, awr.AWRConfig
     key = "examples.awr.AWRAgent.loss"
     markers = find_markers(Path(awr.__file__))
     function = Function(key, awr, markers, TABLES | {key: awr.TABLE}, CASES | {key: awr.cases})
@@ -132,10 +131,10 @@ def test_the_formulas_of_a_new_agent_are_checked(registries):
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 4))])
 def test_a_new_agent_solves_cartpole(registries, seed):
-    AGENTS["awr"], PRESETS["awr", "CartPole-v1"] = (awr.AWRAgent, awr.AWRConfig), awr.PRESET
-    settings = preset("awr", "CartPole-v1")
+    AGENTS["example_awr"], PRESETS["example_awr", "CartPole-v1"] = (awr.AWRAgent, awr.AWRConfig), awr.PRESET
+    settings = preset("example_awr", "CartPole-v1")
     env = make_env("CartPole-v1", settings.config.num_envs, seed=seed)
-    agent = AGENTS["awr"][0](settings.config, env.spec, seed=seed, device="cpu")
+    agent = AGENTS["example_awr"][0](settings.config, env.spec, seed=seed, device="cpu")
     train(agent, env, settings.total_steps, eval_every=settings.total_steps, eval_episodes=1, progress=False)
     assert evaluate(agent, episodes=100)["eval/mean"] >= 475.0
 

@@ -366,7 +366,7 @@ def package_root() -> Path:
 
 
 def module_names() -> list[str]:
-    """Modules of the package, such as "returns" and "agents.ppo"."""
+    """Modules of the package, such as "formulas.returns" and "agents.ppo"."""
     root = package_root()
     files = sorted(root.rglob("*.py"))
     return [".".join(f.relative_to(root).with_suffix("").parts) for f in files if f.name != "__init__.py"]
@@ -388,7 +388,7 @@ def all_functions() -> list[Function]:
 
 
 def check_module(name: str) -> Report:
-    """Evaluate all markers of one module of the package, such as "returns" or "agents.ppo"."""
+    """Evaluate all markers of one module of the package, such as "formulas.returns" or "agents.ppo"."""
     report = Report()
     for function in functions_of(name):
         report += check_function(function)

@@ -66,7 +66,7 @@ def test_every_page_is_looked_at(site):
     assert pages == {source.with_suffix("") for source in SOURCES}
 
 
-@by_name(SOURCES)
+@quick_or_slow(SOURCES, KINDS | {path.name for path in CHAPTERS})
 def test_page_is_sound(site, one_visit, source):
     page, faults, files = one_visit(rendered(site, source))
     assert faults + page.evaluate(BAD_MATH) == []

@@ -1,0 +1,193 @@
+"""The book's worlds, drawn: the loop of agent and environment, the corridor, the grid, two states, backup diagrams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.patches import Arc, Circle, FancyBboxPatch, Rectangle
+from torch import Tensor
+
+from .style import BLUE, GRAY, GREEN, RED
+
+INK = "#222222"
+# What a backup starts from and leads to: the letter says what stands on each level.
+BACKUPS = {"V": "sas", "Q": "as", "V*": "sas", "TD": "sas", "MC": "sasas"}
+ACROSS = ((0, -1), (1, 0), (0, 1), (-1, 0))  # up, right, down, left, as the grid counts: rows downward
+
+
+def draw_loop(ax: Axes) -> None:
+    """Agent and environment: an action goes one way, a reward and the next state come back."""
+    boxes = {}
+    for y, name, text, color in (
+        (1.55, "agent", r"agent:  $a_t \sim \pi(\cdot \mid s_t)$", BLUE),
+        (0.0, "world", r"environment:  $s_{t+1} \sim P(\cdot \mid s_t, a_t)$", GREEN),
+    ):
+        boxes[name] = FancyBboxPatch((-1.7, y - 0.3), 3.4, 0.6, boxstyle="round,pad=0.08", facecolor="white",
+                                     edgecolor=color, linewidth=2.0)  # fmt: skip
+        ax.add_patch(boxes[name])
+        ax.text(0.0, y, text, ha="center", va="center", fontsize=11, color=INK)
+    line = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.6, "mutation_scale": 16}
+    right = {**line, "connectionstyle": "angle,angleA=180,angleB=-90,rad=6"}
+    left = {**line, "connectionstyle": "angle,angleA=0,angleB=90,rad=6"}
+    for tail, head, style in (
+        ((1.78, 1.55), (2.4, 0.7), {**line, "arrowstyle": "-", "connectionstyle": "angle,angleA=0,angleB=90,rad=6"}),
+        ((2.4, 0.72), (1.78, 0.0), {**right, "connectionstyle": "angle,angleA=-90,angleB=0,rad=6"}),
+        ((-1.78, 0.0), (-2.4, 0.85), {**line, "arrowstyle": "-", "connectionstyle": "angle,angleA=0,angleB=90,rad=6"}),
+        ((-2.4, 0.83), (-1.78, 1.55), {**left, "connectionstyle": "angle,angleA=90,angleB=0,rad=6"}),
+    ):
+        ax.annotate("", head, tail, arrowprops={**style, "shrinkA": 0, "shrinkB": 0})
+    ax.text(2.52, 0.78, "action $a_t$", va="center", fontsize=11, color=BLUE)
+    ax.text(-2.52, 0.78, "reward $r_t$,\nnext state $s_{t+1}$", va="center", ha="right", fontsize=11, color=GREEN)
+    _frame(ax, (-4.3, 4.0), (-0.55, 2.1))
+
+
+def draw_corridor(
+    ax: Axes,
+    states: int = 6,
+    *,
+    cells: Tensor | Sequence[float] | None = None,
+    policy: Tensor | None = None,
+    rewards: bool = True,
+    start: int | None = 0,
+    digits: int = 2,
+) -> None:
+    """The corridor of `TabularMDP.chain`: one square a state, numbers `cells` [S] in them, arrows for `policy` [S, 2].
+
+    The red arrow of a state shows its likelier action, and none where the two are equally likely. `rewards` draws
+    what the two ends pay, `start` says under which square "start" is written.
+    """
+    shade = _shades(cells, states)
+    for s in range(states):
+        ax.add_patch(Rectangle((s, 0), 1, 1, facecolor=shade[s], edgecolor=INK, linewidth=1.2))
+        ax.text(s + 0.08, 0.94, str(s), va="top", fontsize=9, color=GRAY)
+        if cells is not None:
+            ax.text(s + 0.5, 0.6, f"{float(cells[s]):.{digits}f}", ha="center", va="center", fontsize=10, color=INK)
+        if policy is not None and float(policy[s, 0]) != float(policy[s, 1]):
+            _arrow(ax, (s + 0.5, 0.27 if cells is not None else 0.5), (2 * int(policy[s].argmax()) - 1, 0), 0.26)
+    if rewards:
+        for x, way, text in ((0.0, -1, "left, here, pays 0.1"), (float(states), 1, "right, here, pays 1")):
+            loop = {"arrowstyle": "-|>", "color": GREEN, "linewidth": 1.6, "mutation_scale": 12,
+                    "connectionstyle": f"arc3,rad={-0.9 * way}"}  # fmt: skip
+            ax.annotate("", (x - 0.02 * way, 0.22), (x - 0.02 * way, 0.78), arrowprops=loop)
+            ax.text(x + 0.05 * way, 1.12, text, ha="left" if way < 0 else "right", fontsize=9.5, color=GREEN)
+    if start is not None:
+        ax.text(start + 0.5, -0.12, "start", ha="center", va="top", fontsize=9.5, color=BLUE)
+    _frame(ax, (-0.6, states + 0.6), (-0.4, 1.45 if rewards else 1.1))
+
+
+def draw_grid(
+    ax: Axes,
+    cells: Tensor | None = None,
+    *,
+    height: int = 4,
+    width: int = 4,
+    policy: Tensor | None = None,
+    color: str = "Blues",
+    largest: float | None = None,
+    home: bool = False,
+    digits: int = 2,
+) -> None:
+    """The room of `TabularMDP.grid`: numbers `cells` [height, width], and in each cell the likeliest move of `policy`.
+
+    `largest` is the number that gets the darkest shade, so that several pictures share one scale; `home` draws the
+    way from the goal back to the start.
+    """
+    if cells is not None:
+        height, width = cells.shape
+    shade = _shades(None if cells is None else cells.flatten(), height * width, color, largest)
+    for s in range(height * width):
+        row, column = divmod(s, width)
+        ax.add_patch(Rectangle((column, row), 1, 1, facecolor=shade[s], edgecolor="#999999", linewidth=0.8))
+        if cells is not None:
+            lower = 0.5 if policy is None else 0.3
+            text = f"{float(cells[row, column]):.{digits}f}"
+            ax.text(column + 0.5, row + lower, text, ha="center", va="center", fontsize=10, color=INK)
+        if policy is not None and s != height * width - 1:
+            step = ACROSS[int(policy[s].argmax())]
+            _arrow(ax, (column + 0.5, row + (0.5 if cells is None else 0.68)), step, 0.2)
+    ax.add_patch(Rectangle((0.04, 0.04), 0.92, 0.92, fill=False, edgecolor=BLUE, linewidth=2.0))
+    ax.add_patch(Rectangle((width - 0.96, height - 0.96), 0.92, 0.92, fill=False, edgecolor=GREEN, linewidth=2.0))
+    ax.text(0.5, -0.08, "start", ha="center", va="bottom", fontsize=9.5, color=BLUE)
+    ax.text(width - 0.5, height + 0.08, "goal: pays 1", ha="center", va="top", fontsize=9.5, color=GREEN)
+    if home:
+        way = {"arrowstyle": "-|>", "color": GREEN, "linewidth": 1.3, "linestyle": "--", "mutation_scale": 12,
+               "connectionstyle": "arc3,rad=0.25"}  # fmt: skip
+        ax.annotate("", (0.75, 0.75), (width - 0.72, height - 0.72), arrowprops=way)
+    _frame(ax, (-0.25, width + 0.35), (height + 0.45, -0.4))
+
+
+def draw_two_states(ax: Axes) -> None:
+    """The world of `TabularMDP.two_state`: action 0 stays, action 1 switches, and only staying in state 1 pays."""
+    for x, s in ((0.0, 0), (3.0, 1)):
+        ax.add_patch(Circle((x, 0.0), 0.45, facecolor="white", edgecolor=INK, linewidth=1.6))
+        ax.text(x, 0.0, f"{s}", ha="center", va="center", fontsize=13, color=INK)
+    line = {"arrowstyle": "-|>", "linewidth": 1.6, "mutation_scale": 14, "shrinkA": 0, "shrinkB": 0}
+    for tail, head, bend, color in (
+        ((0.38, 0.26), (2.62, 0.26), -0.25, INK), ((2.62, -0.26), (0.38, -0.26), -0.25, INK),
+        ((-0.36, 0.3), (-0.36, -0.3), 1.9, INK), ((3.36, -0.3), (3.36, 0.3), 1.9, GREEN),
+    ):  # fmt: skip
+        ax.annotate("", head, tail, arrowprops={**line, "color": color, "connectionstyle": f"arc3,rad={bend}"})
+    for x, y, text, color, ha in (
+        (1.5, 0.62, "switch: 0", INK, "center"), (1.5, -0.62, "switch: 0", INK, "center"),
+        (-1.15, 0.0, "stay: 0", INK, "right"), (4.15, 0.0, "stay: pays 1", GREEN, "left"),
+    ):  # fmt: skip
+        ax.text(x, y, text, ha=ha, va="bottom" if y > 0 else "top" if y < 0 else "center", fontsize=10.5, color=color)
+    ax.text(0.0, -0.6, "start", ha="center", va="top", fontsize=9.5, color=BLUE)
+    _frame(ax, (-2.3, 5.9), (-1.0, 1.0))
+
+
+def draw_backup(ax: Axes, kind: str) -> None:
+    """A backup diagram: circles are states, dots are actions, and a value at the root is made of those at the leaves.
+
+    kind: "V" averages over the policy's actions and the successors, "Q" starts from a given action, "V*" takes the
+    best action (the arc), "TD" follows one sampled step, "MC" one sampled path to its end (the square).
+    """
+    levels, sampled = BACKUPS[kind], kind in ("TD", "MC")
+    nodes = [[0.0]]
+    for depth in range(1, len(levels)):
+        spread = 0.0 if sampled else 1.1 if depth == 1 else 0.5
+        nodes.append([x + dx for x in nodes[-1] for dx in ((0.0,) if sampled else (-spread, spread))])
+        for i, x in enumerate(nodes[-1]):
+            up = nodes[-2][i if sampled else i // 2]
+            ax.plot([up, x], [-(depth - 1), -depth], color=INK, linewidth=1.2, zorder=1)
+    for depth, level in enumerate(levels):
+        for x in nodes[depth]:
+            last = kind == "MC" and depth == len(levels) - 1
+            marker, size = ("s", 11) if last else ("o", 13) if level == "s" else ("o", 7)
+            face = INK if level == "a" else "#BBBBBB" if last else "white"
+            ax.plot([x], [-depth], marker, markersize=size, markerfacecolor=face, markeredgecolor=INK, zorder=2)
+    if kind == "V*":
+        ax.add_patch(Arc((0.0, 0.0), 1.2, 1.2, theta1=222, theta2=318, color=RED, linewidth=2.0))
+        ax.text(0.0, -0.86, "max", ha="center", va="top", fontsize=10, color=RED)
+    _frame(ax, (-2.0, 2.0), (-len(levels) + 0.6, 0.4), equal=False)
+
+
+def _arrow(ax: Axes, middle: tuple[float, float], step: tuple[int, int], half: float) -> None:
+    """A red arrow through `middle` in the direction of `step`."""
+    tail = (middle[0] - half * step[0], middle[1] - half * step[1])
+    head = (middle[0] + half * step[0], middle[1] + half * step[1])
+    ax.annotate("", head, tail, arrowprops={"arrowstyle": "->", "color": RED, "linewidth": 1.8, "shrinkA": 0,
+                                            "shrinkB": 0})  # fmt: skip
+
+
+def _shades(
+    cells: Tensor | Sequence[float] | None, count: int, color: str = "Blues", largest: float | None = None
+) -> list:
+    """A light color for each number, white where there are none; letters on the darkest one stay legible."""
+    if cells is None:
+        return ["white"] * count
+    values = torch.as_tensor(cells, dtype=torch.float64)
+    low = min(0.0, float(values.min()))
+    top = max(largest if largest is not None else float(values.max()), low + 1e-12)
+    return [colormaps[color](0.55 * min(1.0, (float(v) - low) / (top - low))) for v in values]
+
+
+def _frame(ax: Axes, across: tuple[float, float], up: tuple[float, float], *, equal: bool = True) -> None:
+    """Limits of a drawing without axes."""
+    ax.set(xlim=across, ylim=up)
+    if equal:
+        ax.set_aspect("equal")
+    ax.axis("off")

@@ -1,0 +1,96 @@
+"""Drawings say what the worlds are: numbers in cells, arrows where the policy goes, rewards where they are paid."""
+
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from minerva_lite.figures import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states
+from minerva_lite.worlds import TabularMDP
+
+
+def drawn(draw, *values, **named):
+    axes = Figure().add_subplot()
+    draw(axes, *values, **named)
+    return axes
+
+
+def words(axes):
+    return [text.get_text() for text in axes.texts if text.get_text()]
+
+
+def arrows(axes):
+    return [text for text in axes.texts if getattr(text, "arrow_patch", None)]
+
+
+def steps(axes):
+    """Where the red arrows of a policy lie and how far they go, as (x, y, across, up)."""
+    red = [arrow for arrow in arrows(axes) if arrow.arrowprops["arrowstyle"] == "->"]
+    return [(*((torch.tensor(a.xy) + torch.tensor(a.xyann)) / 2).tolist(),
+             *(torch.tensor(a.xy) - torch.tensor(a.xyann)).sign().int().tolist()) for a in red]  # fmt: skip
+
+
+def test_the_corridor_has_a_number_and_an_arrow_in_each_cell():
+    world = TabularMDP.chain(6, 0.6)  # left in state 0, right in all others
+    policy = world.best_policy()
+    axes = drawn(draw_corridor, 6, cells=world.value(policy), policy=policy)
+    assert [word for word in words(axes) if "." in word][:6] == [f"{v:.2f}" for v in world.value(policy).tolist()]
+    assert [(round(x - 0.5, 6), across) for x, _, across, _ in steps(axes)] == [
+        (s, 2 * int(policy[s, 1]) - 1) for s in range(6)
+    ]
+    assert {"start", "left, here, pays 0.1", "right, here, pays 1"} <= set(words(axes))
+
+
+def test_what_the_corridor_says_of_its_rewards_is_what_the_world_pays():
+    reward = TabularMDP.chain(6, 0.9).reward
+    assert reward[0, 0] == 0.1 and reward[-1, 1] == 1.0 and reward.count_nonzero() == 2
+    assert not any("pays" in word for word in words(drawn(draw_corridor, 6, rewards=False, start=None)))
+
+
+def test_a_policy_without_a_preference_has_no_arrow():
+    policy = torch.tensor([[0.5, 0.5], [0.4, 0.6], [0.7, 0.3]])
+    assert [(x, across) for x, _, across, _ in steps(drawn(draw_corridor, 3, policy=policy))] == [(1.5, 1), (2.5, -1)]
+
+
+def test_the_arrows_of_the_grid_lead_where_the_moves_lead():
+    moves = torch.eye(4).repeat(4, 1)  # up, right, down, left in each row
+    axes = drawn(draw_grid, torch.arange(16.0).view(4, 4), policy=moves, digits=0)
+    assert [step[2:] for step in steps(axes)] == ([(0, -1), (1, 0), (0, 1), (-1, 0)] * 4)[:15], "y counts downward"
+    assert axes.get_ylim()[0] > axes.get_ylim()[1]
+    assert words(axes)[:16] == [str(s) for s in range(16)]
+    for x, y, across, down in steps(axes)[4:12]:  # the middle rows: a move that no wall stops
+        row, column = int(y), int(x)
+        if 0 < column < 3:
+            move = int(moves[4 * row + column].argmax())
+            to = TabularMDP.grid(4, 4, 0.9, slip=0.0).transition[4 * row + column, move].argmax()
+            assert int(to) == 4 * (row + down) + column + across
+
+
+def test_larger_numbers_are_darker_and_pictures_can_share_a_scale():
+    def brightness(axes):
+        return [sum(patch.get_facecolor()[:3]) for patch in axes.patches[:4]]
+
+    cells = torch.tensor([[0.0, 1.0], [2.0, 3.0]])
+    bright = brightness(drawn(draw_grid, cells))
+    assert bright == sorted(bright, reverse=True) and bright[0] > bright[3] + 0.5
+    assert brightness(drawn(draw_grid, cells / 3.0, largest=3.0))[3] == pytest.approx(bright[1], abs=0.02)
+
+
+def test_the_way_back_is_drawn_if_asked_for():
+    assert len(arrows(drawn(draw_grid, home=True))) == 1 and not arrows(drawn(draw_grid))
+
+
+@pytest.mark.parametrize(("kind", "states", "actions"), [
+    ("V", 5, 2), ("Q", 2, 1), ("V*", 5, 2), ("TD", 2, 1), ("MC", 3, 2),
+])  # fmt: skip
+def test_a_backup_has_its_circles_and_dots(kind, states, actions):
+    axes = drawn(draw_backup, kind)
+    size = [line.get_markersize() for line in axes.lines if line.get_marker() in ("o", "s")]
+    assert (sum(each > 10 for each in size), sum(each < 10 for each in size)) == (states, actions)
+    assert ("max" in words(axes)) == (kind == "V*")
+
+
+def test_the_loop_and_the_two_states_name_what_passes():
+    assert sum(any(name in word for name in ("a_t", "r_t")) for word in words(drawn(draw_loop))) == 4
+    world = TabularMDP.two_state(0.5)
+    assert world.reward.tolist() == [[0.0, 0.0], [1.0, 0.0]]
+    assert words(drawn(draw_two_states)).count("stay: pays 1") == 1
