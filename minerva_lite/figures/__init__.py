@@ -2,7 +2,17 @@
 
 from .drawings import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states
 from .estep import plot_sample_bias, plot_simplex, plot_sweeps, plot_temperature, plot_thermostat
-from .gradients import plot_baseline, plot_direction_cosine, plot_gradient_noise
+from .gradients import (
+    draw_cart_pole,
+    draw_seen_once,
+    plot_baseline,
+    plot_climbs,
+    plot_direction_cosine,
+    plot_escape,
+    plot_gradient_noise,
+    plot_push,
+    plot_seeds,
+)
 from .learning import plot_ablations, plot_diagnostics, plot_exact_returns, plot_learning_curve, plot_learning_curves
 from .mirror import plot_luck, plot_multiplier_sign, plot_projections, plot_vmpo_diagnostics
 from .mstep import plot_chase, plot_collapse, plot_decoupled_kl, plot_mpo_diagnostics, plot_multiplier, plot_period
@@ -48,12 +58,15 @@ from .widgets import (
 
 __all__ = [
     "FAULTS",
+    "book_style",
     "draw_backup",
+    "draw_cart_pole",
     "draw_corridor",
     "draw_grid",
     "draw_loop",
     "draw_rollout",
     "draw_rollout_key",
+    "draw_seen_once",
     "draw_truncated_backups",
     "draw_two_states",
     "example_flags",
@@ -67,12 +80,12 @@ __all__ = [
     "explore_top_k",
     "explore_trust_region",
     "frames_figure",
-    "book_style",
     "plot_ablations",
     "plot_baseline",
     "plot_bounds",
     "plot_cg_error",
     "plot_chase",
+    "plot_climbs",
     "plot_clip_objective",
     "plot_collapse",
     "plot_conjugate_gradient",
@@ -85,6 +98,7 @@ __all__ = [
     "plot_drift",
     "plot_dual_slope",
     "plot_error_kinds",
+    "plot_escape",
     "plot_exact_returns",
     "plot_family",
     "plot_gae",
@@ -103,10 +117,12 @@ __all__ = [
     "plot_pinsker",
     "plot_projections",
     "plot_promise",
+    "plot_push",
     "plot_ratio_products",
     "plot_reparametrization",
     "plot_rollout_bias",
     "plot_sample_bias",
+    "plot_seeds",
     "plot_simplex",
     "plot_start_values",
     "plot_state_weights",

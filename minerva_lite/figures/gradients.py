@@ -2,24 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from matplotlib.axes import Axes
+from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
 from torch import Tensor
 
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
+STYLES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
+
+
+def draw_seen_once(ax: Axes, *, later: float) -> None:
+    """The world of two states: state 0 is seen once and pays 1 for action 0, state 1 pays `later` for action 1."""
+    ax.axis("off")
+    ax.set(xlim=(-0.7, 3.0), ylim=(-1.1, 1.3), aspect="equal")
+    for x, name in ((0.0, "0"), (1.9, "1")):
+        ax.add_patch(Circle((x, 0.0), 0.32, facecolor="white", edgecolor="black", linewidth=1.5))
+        ax.text(x, 0.0, name, ha="center", va="center", fontsize=12)
+    arrow = {"arrowstyle": "-|>", "mutation_scale": 14, "linewidth": 1.5}
+    ways = (
+        ((0.26, 0.2), (1.64, 0.2), -0.35, BLUE, "action 0 pays 1", (0.95, 0.62)),
+        ((0.26, -0.2), (1.64, -0.2), 0.35, GRAY, "action 1 pays 0", (0.95, -0.72)),
+        ((2.14, 0.22), (2.14, -0.22), -2.6, RED, f"action 1\npays {later:g},\nfor ever", (2.52, 0.72)),
+    )
+    for begin, end, bend, color, words, place in ways:
+        ax.add_patch(FancyArrowPatch(begin, end, connectionstyle=f"arc3,rad={bend}", color=color, **arrow))
+        ax.text(*place, words, ha="center", va="center", color=color, fontsize=9)
+    ax.text(0.0, -0.55, "start", ha="center", va="center", fontsize=9)
+
+
+def plot_climbs(ax: Axes, climbs: Mapping[str, Sequence[float]], *, worst: float, best: float) -> None:
+    """Expected return along the steps of several climbs, between the worst and the best policy of a world."""
+    for (name, climb), style, color in zip(climbs.items(), STYLES, (BLUE, RED, GREEN), strict=False):
+        ax.plot(climb, linestyle=style, color=color, label=name)
+    for level, name, up in ((best, "best policy", 3), (worst, "worst policy", -11)):
+        ax.axhline(level, color=GRAY, linewidth=1.0)
+        ax.annotate(name, (1.0, level), (-2, up), ("axes fraction", "data"), "offset points", ha="right", color=GRAY)
+    ax.set(xlabel="steps of the climb", ylabel="$J$ (reward units)", ylim=(0.38, 1.09))
+    ax.legend(loc="center right")
+
+
+def plot_push(axes: Sequence[Axes], bars: Mapping[str, Tensor], bells: Mapping[str, tuple[float, float]]) -> None:
+    """One sample and its score move a distribution.
+
+    bars: name -> probabilities [A] of a softmax, the sample is action 2. bells: name -> mean and std of a Gaussian,
+    the sample is at 1.5.
+    """
+    colors = (GRAY, BLUE, RED)
+    for i, ((name, probability), color) in enumerate(zip(bars.items(), colors, strict=True)):
+        at = torch.arange(len(probability)) + 0.27 * (i - 1)
+        axes[0].bar(at, probability, width=0.25, color=color, label=name, hatch=("", "//", "..")[i], edgecolor="white")
+    axes[0].annotate("sampled", (1.0, 0.6), ha="center")
+    axes[0].set(xticks=(0, 1, 2), xticklabels=("action 1", "action 2", "action 3"), ylim=(0.0, 0.9))
+    axes[0].set(ylabel="probability", title="softmax")
+    axes[0].legend(loc="upper right")
+    grid = torch.linspace(-3.5, 4.0, 301, dtype=torch.float64)
+    for (name, (mean, std)), color, style in zip(bells.items(), colors, ("-", "-", "--"), strict=True):
+        density = torch.exp(-0.5 * ((grid - mean) / std) ** 2) / (std * math.sqrt(2.0 * math.pi))
+        axes[1].plot(grid, density, style, color=color, label=name)
+    axes[1].plot([1.5], [0.0], "v", color="black", markersize=8, clip_on=False, zorder=3)
+    axes[1].axvline(1.5, color="black", linewidth=0.8, linestyle=":")
+    axes[1].annotate("sampled", (1.5, 0.61), (5, 0), textcoords="offset points")
+    axes[1].set(xlabel="action (its own units)", ylabel="density", title="Gaussian", ylim=(0.0, 0.65))
+
+
+def draw_cart_pole(ax: Axes) -> None:
+    """What CartPole is: a cart pushed left or right, and a pole that must not fall."""
+    ax.axis("off")
+    ax.set(xlim=(-2.6, 2.6), ylim=(-0.7, 2.9), aspect="equal")
+    ax.plot([-2.4, 2.4], [0.0, 0.0], color=GRAY, linewidth=1.5)
+    for x in (-2.4, 2.4):
+        ax.plot([x, x], [-0.12, 0.12], color=GRAY, linewidth=1.5)
+    ax.add_patch(Rectangle((-0.45, 0.05), 0.9, 0.4, facecolor=BLUE, edgecolor="none"))
+    for degrees, color, style, width in ((7.0, ORANGE, "-", 6.0), (12.0, GRAY, "--", 1.2), (-12.0, GRAY, "--", 1.2)):
+        angle = math.radians(degrees)
+        ax.plot([0.0, 2.1 * math.sin(angle)], [0.45, 0.45 + 2.1 * math.cos(angle)], linestyle=style, color=color,
+                linewidth=width, solid_capstyle="round")  # fmt: skip
+    for side in (-1.0, 1.0):
+        arrow = FancyArrowPatch(
+            (0.5 * side, 0.25), (1.3 * side, 0.25), arrowstyle="-|>", mutation_scale=14, color="black"
+        )
+        ax.add_patch(arrow)
+    ax.text(0.0, 2.68, "12° either way", ha="center", fontsize=9, color=GRAY)
+    ax.text(0.0, -0.45, "4.8 units of track", ha="center", fontsize=9, color=GRAY)
+
+
+def plot_seeds(ax: Axes, runs: Mapping[str, tuple[Any, Tensor]], title: str, *, solved: float) -> None:
+    """Learning curves, name -> (steps [K], returns [seeds, K]): the mean over seeds and the band from worst to best."""
+    colors = (BLUE, RED, GREEN, ORANGE, GRAY)
+    for (name, (steps, returns)), style, color in zip(runs.items(), STYLES, colors, strict=False):
+        ax.plot(steps, returns.mean(0), linestyle=style, color=color, label=name)
+        ax.fill_between(steps, returns.amin(0), returns.amax(0), color=color, alpha=0.15, linewidth=0)
+    ax.axhline(solved, color=GRAY, linewidth=1.0)
+    ax.set(xlabel="environment steps", ylabel="return, undiscounted", title=title, ylim=(0.0, 520.0))
+    if len(runs) > 1:
+        ax.legend(loc="upper left", bbox_to_anchor=(-0.05, -0.2), ncol=2)
+
+
+def plot_escape(ax: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> None:
+    """Probability of the better of two arms along exact gradient ascent, name -> (time, probability)."""
+    for (name, (time, probability)), style, color in zip(curves.items(), STYLES, (BLUE, BLUE, RED, RED), strict=False):
+        ax.semilogx(time, probability, linestyle=style, color=color, label=name)
+    ax.axhline(0.5, color=GRAY, linewidth=1.0)
+    ax.set(
+        xlabel=r"time (steps times step size, $\Delta = 1$)", ylabel="probability of the better arm", ylim=(0.0, 0.62)
+    )
+    ax.legend(loc="upper left")
+
 
 def plot_direction_cosine(ax: Axes, gamma: Tensor, cosines: Mapping[str, Tensor]) -> None:
-    """Cosine of two directions against the horizon 1 / (1 - gamma), gamma [G]: median and 10 to 90% of each [N, G]."""
+    """Cosine of two directions against the horizon 1 / (1 - gamma), gamma [G]: the median of each [N, G].
+
+    Thin lines of the same color: the tenth of the policies for which it is lowest lies below.
+    """
     horizon = 1.0 / (1.0 - gamma)
-    for (name, cosine), style in zip(cosines.items(), ("-", "--", ":"), strict=False):
-        low, middle, high = cosine.quantile(torch.tensor([0.1, 0.5, 0.9], dtype=cosine.dtype), dim=0)
-        (line,) = ax.semilogx(horizon, middle, style, label=name)
-        ax.fill_between(horizon, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+    for (name, cosine), style in zip(cosines.items(), STYLES, strict=False):
+        low, middle = cosine.quantile(torch.tensor([0.1, 0.5], dtype=cosine.dtype), dim=0)
+        (line,) = ax.semilogx(horizon, middle, linestyle=style, label=name)
+        ax.plot(horizon, low, linestyle=style, color=line.get_color(), linewidth=0.9)
     ax.axhline(0.0, color="black", linewidth=1.0)
+    ax.annotate("below: a step lowers $J$", (1.0, 0.0), (-2, -4), ("axes fraction", "data"), "offset points",
+                ha="right", va="top", color=GRAY)  # fmt: skip
+    lowest = min((float(cosine.quantile(0.1, dim=0).min()), name) for name, cosine in cosines.items())
+    at = int(cosines[lowest[1]].quantile(0.1, dim=0).argmin())
+    ax.annotate(f"worst tenth of {lowest[1]}", (float(horizon[at]), lowest[0]), (28, -4), textcoords="offset points",
+                va="center", arrowprops={"arrowstyle": "-", "color": GRAY})  # fmt: skip
     ax.set(xlabel=r"horizon $1 / (1 - \gamma)$ (steps)", ylabel=r"cosine with $\nabla J$", ylim=(-1.05, 1.05))
     ax.legend(loc="lower right")
 
@@ -66,6 +177,7 @@ def plot_baseline(ax: Axes, *, baseline: float, chance: float, q_value: tuple[fl
 def plot_gradient_noise(ax: Axes, noise: Mapping[str, float]) -> None:
     """Standard deviation of a batch's gradient, relative to the first estimator's: a bar per estimator."""
     ax.barh(list(noise), list(noise.values()), color=BLUE, height=0.6)
+    ax.set_axisbelow(True)
     ax.axvline(1.0, color=GRAY, linewidth=1.0)
     ax.invert_yaxis()
     ax.set(xlabel="noise of one batch, relative to the first (dimensionless)")
