@@ -162,7 +162,9 @@ def plot_error_kinds(
         axes[0].plot(lam, runs.mean(0), color=color, label=name)
         axes[0].fill_between(lam, runs.amin(0), runs.amax(0), color=color, alpha=0.13, linewidth=0)
         axes[0].plot(lam[runs.mean(0).argmin()], runs.mean(0).min(), "o", color=color)
-    axes[0].set(xlabel=r"trace decay $\lambda$", ylabel="squared error (reward units²)", ylim=(0.0, 1.0))
+    axes[0].set(xlabel=r"trace decay $\lambda$", ylabel="squared error (reward units²)", yscale="log", ylim=(0.03, 4.0))
+    axes[0].set_yticks((0.03, 0.1, 0.3, 1.0, 3.0), ("0.03", "0.1", "0.3", "1", "3"))
+    axes[0].minorticks_off()
     axes[0].legend(loc="upper left")
     for name, draws in points.items():
         color, mark = look[name]
