@@ -109,9 +109,9 @@ def plot_escape(ax: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[f
         ax.semilogx(time, probability, linestyle=style, color=color, label=name)
     ax.axhline(0.5, color=GRAY, linewidth=1.0)
     ax.set(
-        xlabel=r"time (steps times step size, $\Delta = 1$)", ylabel="probability of the better arm", ylim=(0.0, 0.62)
+        xlabel=r"time (steps times step size, $\Delta = 1$)", ylabel="probability of the better arm", ylim=(0.0, 0.8)
     )
-    ax.legend(loc="upper left")
+    ax.legend(loc="upper center", ncol=2)
 
 
 def plot_direction_cosine(ax: Axes, gamma: Tensor, cosines: Mapping[str, Tensor]) -> None:
