@@ -76,7 +76,7 @@ class Together(LoadFileScheduling):
 
     def _split_scope(self, nodeid):
         page = PAGE.match(nodeid)
-        return page[1] if page else super()._split_scope(nodeid)
+        return f"page {page[1]}" if page else super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -61,13 +61,13 @@ def test_figures_answer_the_keyboard_alone(site, one_visit, source):
         controls = box.locator(".noUi-handle, .widget-toggle-button")
         controls.first.focus()
         reached = set()
-        for _ in range(controls.count()):
+        for _ in range(3 * controls.count()):  # between two sliders stands a number that can be typed
             index = page.evaluate(
                 "([box]) => [...box.querySelectorAll('.noUi-handle, .widget-toggle-button')]"
                 ".indexOf(document.activeElement)", [box.element_handle()])  # fmt: skip
             reached.add(index)
             page.keyboard.press("Tab")
-        assert reached == set(range(controls.count())), "the Tab key passes a control by"
+        assert reached - {-1} == set(range(controls.count())), "the Tab key passes a control by"
         before = box.locator("svg[role=img]").get_attribute("aria-label")
         for button in box.locator(".widget-toggle-button:not(.mod-active)").all()[:1]:
             button.focus()
