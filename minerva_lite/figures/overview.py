@@ -30,7 +30,7 @@ DESCENT = (
     ("theorem", "A2C", "many\nworkers"),
     ("REINFORCE", "natural", "steps\nmeasured\nin KL"),
     ("natural", "TRPO", "a bound,\na line\nsearch"),
-    ("TRPO", "PPO", "clipping for\nthe bound"),
+    ("TRPO", "PPO", "clipping\nfor the\nbound"),
     ("natural", "REPS", "a bound on the\ninformation lost"),
     ("EM", "RWR", "return as\nlikelihood"),
     ("RWR", "REPS", "a bound\nsets the\ntemperature"),
@@ -63,7 +63,7 @@ def plot_family(ax: Axes) -> None:
         if added:
             (x0, y0), (x1, y1) = place[parent], place[child]
             # Above a level arrow, beside an upright one, and above the one that slopes.
-            dx, dy = (0.0, 0.06) if y0 == y1 else (0.78, 0.0) if x0 == x1 else (-0.55, 0.1)
+            dx, dy = (0.0, 0.06) if y0 == y1 else (0.9, 0.0) if x0 == x1 else (-0.55, 0.1)
             ax.text((x0 + x1) / 2 + dx, (y0 + y1) / 2 + dy, added, ha="center", va="bottom" if y0 == y1 else "center",
                     fontsize=10.5, color="#444444")  # fmt: skip
     for x, y, text, color in (
