@@ -6,7 +6,8 @@ from matplotlib.axes import Axes
 
 from .style import BLUE, GRAY, GREEN, RED
 
-# Name: column, row, what stands in the box, color. Years are those of the papers in the bibliography; A2C is code of 2017.
+# Name: column, row, what stands in the box, color. Years are those of the papers in the
+# bibliography; A2C is code of 2017.
 FAMILY = {
     "actor-critic": (0, 3, "actor-critic\n1983 · chapter 3", BLUE),
     "theorem": (1, 3, "policy gradient\nwith a critic\n2000 · chapters 2, 3", BLUE),
@@ -70,6 +71,7 @@ def plot_family(ax: Axes) -> None:
         (-1.1, 5.75, "climb the gradient of the return", BLUE), (2.2, 0.0, "match a better policy", RED)
     ):  # fmt: skip
         ax.text(x, y, text, color=color, fontsize=11.5, style="italic", va="center")
-    ax.text(9.6, 0.0, "dotted: an estimator\nthat this book's\nagents use", color=GREEN, fontsize=10.5, ha="center", va="center")
+    dotted = "dotted: an estimator\nthat this book's\nagents use"
+    ax.text(9.6, 0.0, dotted, color=GREEN, fontsize=10.5, ha="center", va="center")
     ax.set(xlim=(-1.25, 11.35), ylim=(-0.45, 5.95))
     ax.axis("off")
