@@ -26,7 +26,7 @@ BOOK = Path(__file__).resolve().parents[1]
 STATIC = BOOK / "_static"
 SECONDS = 10.0  # of one episode: 200 steps of 0.05 s
 EVERY = 2  # steps between two of the picture's angles
-PANEL, HEIGHT, POLE = 200, 365, 62
+PANEL, HEIGHT, POLE = 200, 380, 62
 FLOOR, BELL, UNIT = 335, 62, 40  # of the policy's density: where it stands, how high 1 is, how wide a full push is
 
 
@@ -129,7 +129,7 @@ def picture(
 def family(target: Path) -> None:
     """Write the family tree."""
     with mpl.rc_context(book_style()):
-        figure = Figure(figsize=(9.6, 5.2))
+        figure = Figure(figsize=(9.6, 6.2))
         plot_family(figure.add_subplot())
         figure.savefig(target, metadata={"Date": None})
 

@@ -121,7 +121,7 @@ def write(index: str) -> str:
         lambda row: f"{row[1]} {rounded(counts[row[2]].reading)} min | {hours(counts[row[2]].exercising)} h |", index
     )
     each = stated(index).values()
-    told = (f"{sum(minutes for minutes, _ in each) // 60} hours of reading and "
+    told = (f"{round(sum(minutes for minutes, _ in each) / 60)} hours of reading and "
             f"{sum(float(exercises) for _, exercises in each):.0f} of exercises")  # fmt: skip
     return re.sub(r"\d+\s+hours\s+of\s+reading\s+and\s+\d+\s+of\s+exercises", told, index)
 

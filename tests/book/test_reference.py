@@ -92,7 +92,7 @@ def test_the_front_page_adds_up():
         counted = reading.count(BOOK / name)
         assert minutes == pytest.approx(counted.reading, rel=0.2, abs=5), name
         assert float(exercises) * 60 == pytest.approx(counted.exercising, rel=0.2, abs=15), name
-    hours = sum(minutes for minutes, _ in chapters.values()) // 60
+    hours = round(sum(minutes for minutes, _ in chapters.values()) / 60)
     others = sum(float(exercises) for _, exercises in chapters.values())
     told = " ".join(text.split())
     assert f"{hours} hours of reading and {others:.0f} of exercises" in told
