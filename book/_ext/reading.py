@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 BOOK = Path(__file__).resolve().parents[1]
-WORDS_A_MINUTE = 150  # half to two thirds of what a novel takes
+WORDS_A_MINUTE = 150  # half to two thirds of the rate at which a novel is read
 EQUATION = 1.0  # minutes for a displayed equation
 CODE_LINE = 8 / 60  # minutes for a line of code that is shown
 PICTURE = 1.0  # minutes for a picture, a widget included

@@ -127,7 +127,7 @@ def plot_gae(ax: Axes, *, error: float, lam: float, rollout_steps: int) -> None:
 def _gae_here(error: float, lam: float, rollout_steps: int) -> tuple[Tensor, Tensor]:
     """Squared bias and variance on the corridor, mean over the rows of a rollout."""
     world, policy, critic = drifting_critic(error)
-    return world.gae_error(policy, critic, lam, rollout_steps=rollout_steps)
+    return world.gae_error(policy, critic, lam, rows=rollout_steps)
 
 
 @lru_cache(maxsize=8)

@@ -257,7 +257,7 @@ def explore_gae(
 
     def alt(rollout_steps: int, lam: float) -> str:
         world, policy, critic = drifting_critic(error)
-        bias, variance = (float(x) for x in world.gae_error(policy, critic, lam, rollout_steps=rollout_steps))
+        bias, variance = (float(x) for x in world.gae_error(policy, critic, lam, rows=rollout_steps))
         seam = world.gamma * (world.gamma * lam) ** (rollout_steps - 1)
         return (
             f"Left: weights of the critic's errors at lambda {lam:g}, falling by a factor of {0.95 * lam:.3g} a step; "

@@ -109,7 +109,7 @@ def average_kl_bound(max_expected_advantage: float, average_kl: float, gamma: fl
 
 
 def visitation_kl_bound(average_kl: float, gamma: float) -> float:
-    r"""How far the normalized visitations of two policies can be apart, KL(old || new), nats. At gamma = 1: infinite.
+    r"""How far the normalized visitations of two policies can be apart, KL(old || new), nats.
 
     average_kl: mean KL(old || new) of the policies, nats, states from the normalized visitation of old. gamma: below 1.
 
@@ -125,8 +125,8 @@ def visitation_kl_bound(average_kl: float, gamma: float) -> float:
 def average_kl_penalty(max_advantage: float, gamma: float) -> float:
     r"""The penalty C': return units for each nat of the *average* KL(old || new), states from old's visitation.
 
-    Exact advantages and the discounted visitation are needed. Smaller than `penalty_constant`, which multiplies the
-    largest KL, for gamma > 2/3. Arguments as there.
+    Exact advantages and the discounted visitation are needed. For gamma > 2/3 it is smaller than
+    `penalty_constant`, which multiplies the largest KL. Arguments as there.
 
     Source: derived in the book; we found it nowhere else. Book: eq. trpo-average-penalty.
     Raises ValueError: a number outside its range.

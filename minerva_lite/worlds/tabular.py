@@ -193,20 +193,17 @@ class TabularMDP:
         mean = torch.stack(means[1:])
         return mean, torch.stack(seconds[1:]) - mean.square()
 
-    def gae_error(
-        self, policy: Tensor, value: Tensor, lam: float, *, rollout_steps: int | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def gae_error(self, policy: Tensor, value: Tensor, lam: float, *, rows: int | None = None) -> tuple[Tensor, Tensor]:
         """Squared bias and variance of GAE(lam), two scalars, averaged over the normalized visitation.
 
-        A bias that is the same for all actions of a state acts as a baseline and is left out. With `rollout_steps`
-        the mean over the rows of a rollout of so many; without, for endless paths.
+        A bias that is the same for all actions of a state acts as a baseline and is left out. With `rows` the
+        mean over the rows of a rollout of so many; without, for endless paths.
         """
         weight = (1.0 - self.gamma) * self.visitation(policy).unsqueeze(-1) * policy
-        mean, variance = self.gae_moments(policy, value, lam, rows=rollout_steps)
+        mean, variance = self.gae_moments(policy, value, lam, rows=rows)
         bias = mean - self.advantage(policy)
         bias = bias - (policy * bias).sum(-1, keepdim=True)
-        rows = rollout_steps or 1
-        return (weight * bias.square()).sum() / rows, (weight * variance).sum() / rows
+        return (weight * bias.square()).sum() / (rows or 1), (weight * variance).sum() / (rows or 1)
 
     def best_policy(self) -> Tensor:
         """The optimal policy [S, A], by policy iteration: one action per state, any of those that are equally good."""

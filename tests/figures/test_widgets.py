@@ -172,7 +172,7 @@ def test_the_curves_of_gae_are_the_exact_ones_and_the_dots_stand_on_them():
     left, right = axes.child_axes
     assert [bar.get_height() for bar in left.patches] == pytest.approx([0.38, 0.38 * 0.57, 0.95 * 0.57**2])
     world, policy, critic = drifting_critic(0.5)
-    bias, variance = (float(x) for x in world.gae_error(policy, critic, 0.6, rollout_steps=3))
+    bias, variance = (float(x) for x in world.gae_error(policy, critic, 0.6, rows=3))
     dots = [line.get_ydata()[0] for line in right.lines if len(line.get_xdata()) == 1]
     assert dots == pytest.approx([bias, variance, bias + variance])
     assert [line.get_ydata()[24] for line in right.lines if len(line.get_xdata()) == 41] == pytest.approx(

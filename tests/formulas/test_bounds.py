@@ -149,6 +149,30 @@ def test_the_average_kl_is_enough_for_a_penalty(first):
     assert smaller > 250  # beside the paper's bound, which has the largest KL
 
 
+@pytest.mark.parametrize("gamma", [0.7, 0.9, 0.99])
+def test_a_search_for_the_worst_world_comes_near_the_penalty_and_not_beyond(gamma):
+    """Random worlds stay far below the bound. Gradient ascent would break a constant that is a quarter of it."""
+    worst = 0.0
+    for seed in range(3):
+        g = torch.Generator().manual_seed(seed)
+        logits, reward, before, change = (
+            torch.randn(*shape, generator=g, dtype=F64) for shape in ((4, 2, 4), (4, 2), (4, 2), (4, 2))
+        )
+        found = [x.requires_grad_() for x in (logits, reward, before, 0.1 * change)]
+        optimizer = torch.optim.Adam(found, lr=0.05)
+        for _ in range(600):
+            transition, reward, before, change = found
+            world = TabularMDP(transition.softmax(-1), reward, torch.eye(4, dtype=F64)[0], gamma)
+            old, new = before.softmax(-1), (before + change).softmax(-1)
+            average = (1.0 - gamma) * world.visitation(old) @ (old * (old / new).log()).sum(-1)
+            ratio = error(world, old, new).abs() / (world.advantage(old).abs().max() * average)
+            worst = max(worst, ratio.item() / b.average_kl_penalty(1.0, gamma))
+            optimizer.zero_grad()
+            (-ratio.log()).backward()
+            optimizer.step()
+    assert 0.25 < worst <= 1.0
+
+
 WORST = [(gamma, mixture) for gamma in (0.5, 0.9) for mixture in (0.5, 0.1, 0.01)]
 
 

@@ -74,7 +74,7 @@ def open_page(visits):
 
 @pytest.fixture(scope="session")
 def one_visit(visits):
-    """As `open_page`, but all tests of a page share one visit: none may leave the page in a state of its own."""
+    """As `open_page`, but the tests of a page share one visit, and find what the ones before have moved."""
     last: dict[Path, tuple] = {}
 
     def one_visit(path: Path):

@@ -151,37 +151,39 @@ def test_the_best_policy_of_a_world_full_of_ties_is_found():
 # What is true of an estimator.
 
 
+def sampled_gae(world, policy, critic, lam, rows, generator):
+    """GAE of the first row of paths of so many rows, 2000 from each pair: [2000, S, A]."""
+    states, actions = policy.shape
+    every = torch.arange(states * actions).repeat(2000)
+    path = world.paths(policy, len(every), rows, generator, state=every // actions, action=every % actions)
+    never = torch.zeros_like(path.reward, dtype=torch.bool)
+    values = critic[path.state], critic[path.next_state]
+    return gae(path.reward, *values, never, never, gamma=world.gamma, lam=lam)[0].reshape(2000, states, actions)
+
+
+def in_standard_errors(sampled, mean, variance):
+    """How far the samples' means and their spreads [2000, ...] are from the exact ones, at most."""
+    error = (sampled - mean) / variance.sqrt()
+    squares = error.square()
+    spread = (squares.mean(0) - 1.0) / (squares.std(0) / 2000**0.5)
+    return max((2000**0.5 * error.mean(0)).abs().max(), spread.abs().max())
+
+
 @pytest.mark.parametrize("lam", [0.0, 0.6, 0.95])
 def test_gae_moments_are_those_of_sampled_estimates(world, policy, lam, generator):
-    states, actions = policy.shape
-    critic = world.value(policy) + torch.randn(states, generator=generator, dtype=torch.float64)
-    every = torch.arange(states * actions).repeat(2000)
-    path = world.paths(policy, len(every), 80, generator, state=every // actions, action=every % actions)
-    never = torch.zeros_like(path.reward, dtype=torch.bool)
-    sampled = gae(path.reward, critic[path.state], critic[path.next_state], never, never, gamma=world.gamma, lam=lam)[0]
-    mean, variance = world.gae_moments(policy, critic, lam)
-    error = (sampled.reshape(2000, states, actions) - mean) / variance.sqrt()
-    assert (2000**0.5 * error.mean(0)).abs().max() < 4.5
-    squares = error.square()
-    assert ((squares.mean(0) - 1.0) / (squares.std(0) / 2000**0.5)).abs().max() < 4.5
+    critic = world.value(policy) + torch.randn(len(policy), generator=generator, dtype=F64)
+    sampled = sampled_gae(world, policy, critic, lam, 80, generator)
+    assert in_standard_errors(sampled, *world.gae_moments(policy, critic, lam)) < 4.5
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.6, 1.0])
 def test_gae_moments_of_a_rollout_are_those_of_paths_cut_where_it_ends(world, policy, lam, generator):
-    states, actions = policy.shape
-    critic = world.value(policy) + torch.randn(states, generator=generator, dtype=torch.float64)
-    every = torch.arange(states * actions).repeat(2000)
-    path = world.paths(policy, len(every), 3, generator, state=every // actions, action=every % actions)
+    critic = world.value(policy) + torch.randn(len(policy), generator=generator, dtype=F64)
     mean, variance = world.gae_moments(policy, critic, lam, rows=3)
-    assert mean.shape == variance.shape == (3, states, actions)
+    assert mean.shape == variance.shape == (3, *policy.shape)
     for k in (1, 3):
-        rows = [x[:k] for x in (path.reward, critic[path.state], critic[path.next_state])]
-        never = torch.zeros_like(rows[0], dtype=torch.bool)
-        sampled = gae(*rows, never, never, gamma=world.gamma, lam=lam)[0]
-        error = (sampled.reshape(2000, states, actions) - mean[k - 1]) / variance[k - 1].sqrt()
-        assert (2000**0.5 * error.mean(0)).abs().max() < 4.5
-        squares = error.square()
-        assert ((squares.mean(0) - 1.0) / (squares.std(0) / 2000**0.5)).abs().max() < 4.5
+        sampled = sampled_gae(world, policy, critic, lam, k, generator)
+        assert in_standard_errors(sampled, mean[k - 1], variance[k - 1]) < 4.5
 
 
 def test_long_rollouts_come_to_the_moments_of_endless_paths_and_errors_average_over_rows(world, policy):
@@ -192,8 +194,8 @@ def test_long_rollouts_come_to_the_moments_of_endless_paths_and_errors_average_o
     bias = mean[:4] - world.advantage(policy)
     bias = bias - (policy * bias).sum(-1, keepdim=True)
     wanted = [(weight * x).sum((1, 2)).mean() for x in (bias.square(), variance[:4])]
-    torch.testing.assert_close(world.gae_error(policy, critic, 0.9, rollout_steps=4), tuple(wanted))
-    one = world.gae_error(policy, critic, 1.0, rollout_steps=1)
+    torch.testing.assert_close(world.gae_error(policy, critic, 0.9, rows=4), tuple(wanted))
+    one = world.gae_error(policy, critic, 1.0, rows=1)
     torch.testing.assert_close(one, world.gae_error(policy, critic, 0.0))  # one row is one step, whatever lambda is
 
 
