@@ -56,6 +56,34 @@ def plot_discount(ax: Axes, *, gamma: float) -> None:
     ax.legend(loc="upper right")
 
 
+def plot_readings(ax: Axes, *, sweeps: int) -> None:
+    """Two panels inside `ax`, for *always right* in the corridor of eight states: values after so many sweeps, visits.
+
+    The values are those of the guess zero after `sweeps` sweeps; the visits count the first `sweeps` steps, discounted.
+    """
+    ax.set_axis_off()
+    guess, visits = _swept(sweeps)
+    left, right = ax.inset_axes((0.0, 0.0, 0.44, 0.94)), ax.inset_axes((0.56, 0.0, 0.44, 0.94))
+    left.bar(range(8), guess, color=BLUE, width=0.7)
+    right.bar(range(8), visits, color=ORANGE, width=0.7)
+    left.set(title="looking ahead: values", ylabel="value (reward units)", ylim=(0.0, 19.0), xlabel="state (start: 0)")
+    right.set(title="from above: visits", ylabel="discounted visits", ylim=(0.0, 13.0), xlabel="state (7 pays)")
+    for panel, at, number in ((left, 0, guess[0]), (right, 7, visits[7])):
+        panel.set_xticks(range(8))
+        panel.text(at, number, f"{number:.2f}", ha="center", va="bottom", fontsize=10)
+
+
+def _swept(sweeps: int) -> tuple[list[float], list[float]]:
+    """The corridor's values after `sweeps` sweeps from zero, and the discounted visits of as many steps, each [8]."""
+    world = TabularMDP.chain(8, 0.95)
+    chain, reward = world.averaged(torch.eye(2, dtype=torch.float64)[1].expand(8, 2))
+    guess, visits, reached = torch.zeros_like(reward), torch.zeros_like(reward), world.start
+    for _ in range(sweeps):
+        guess, visits = reward + world.gamma * chain @ guess, visits + reached
+        reached = world.gamma * chain.T @ reached
+    return guess.tolist(), visits.tolist()
+
+
 def plot_value_error(ax: Axes, errors: Mapping[str, Tensor]) -> None:
     """Root mean squared error of learned values after each step, [N], for several learners."""
     for (name, error), style in zip(errors.items(), ("-", "--", "-."), strict=False):

@@ -28,7 +28,7 @@ from .ppo import plot_clip_objective
 from .style import BLUE, GRAY, GREEN, ORANGE, RED, book_style
 from .top_k import plot_top_k, top_k_example
 from .trust_region import plot_conjugate_gradient, plot_trust_region
-from .values import plot_discount, plot_gae
+from .values import plot_discount, plot_gae, plot_readings
 from .vector import ROOT_STYLE, written_together
 
 MAX_FRAMES = 24
@@ -245,6 +245,23 @@ def explore_discount(
 
     start = {"gamma": 0.8 if 0.8 in gamma else gamma[-1]}
     return frames_figure(plot_discount, alt=alt, start=start, labels={"gamma": "γ"}, gamma=gamma)
+
+
+def explore_readings(
+    sweeps: Sequence[int] = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 24, 40, 80, 160),
+) -> FramesFigure:
+    """Values and visits of *always right* in the corridor, growing toward each other: choose the number of sweeps."""
+
+    def alt(sweeps: int) -> str:
+        return (
+            f"Always right in the corridor of eight states after {sweeps} sweeps from zero. Left: the values, which "
+            "spread from the right end to the left. Right: the discounted visits of as many steps, which spread from "
+            "the left end to the right. The start's value and the visits to the last state are equal."
+        )
+
+    start = {"sweeps": 4 if 4 in sweeps else sweeps[0]}
+    return frames_figure(plot_readings, alt=alt, size=(8.0, 3.4), start=start, labels={"sweeps": "Sweeps"},
+                         sweeps=sweeps)  # fmt: skip
 
 
 def explore_gae(

@@ -16,6 +16,7 @@ from minerva_lite.figures import (
     plot_conjugate_gradient,
     plot_dual_slope,
     plot_gae,
+    plot_readings,
     plot_state_weights,
     plot_temperature,
     plot_top_k,
@@ -32,12 +33,13 @@ from minerva_lite.figures.widgets import (
     explore_discount,
     explore_gae,
     explore_ppo_clip,
+    explore_readings,
     explore_temperature,
     explore_top_k,
     explore_trust_region,
     frames_figure,
 )
-from minerva_lite.worlds.tabular import drifting_critic
+from minerva_lite.worlds.tabular import TabularMDP, drifting_critic
 from minerva_lite.worlds.tabular_trpo import two_parameter_world
 from tests.figures.svg_points import drawn
 
@@ -164,6 +166,24 @@ def test_explore_discount_turns_the_policy_around_and_fits_its_page():
     pictures = [shown(page) for page in stack.children]
     assert [re.search(r"right in the (\d)", picture).group(1) for picture in pictures] == ["3", "4", "6"]
     assert all(len(picture) < 10_000 for picture in pictures)
+
+
+def test_values_flow_backward_visits_forward_and_both_read_the_same_number_after_every_sweep():
+    figure = explore_readings(sweeps=(0, 7, 8))
+    slider, stack, _ = figure.children
+    assert figure.frames == 3 and slider.value == 0
+    assert all(len(shown(page)) < 10_000 for page in stack.children)
+    for sweeps in (0, 7, 8, 1000):
+        axes = Figure().add_subplot()
+        plot_readings(axes, sweeps=sweeps)
+        values, visits = ([bar.get_height() for bar in panel.patches] for panel in axes.child_axes)
+        assert values[0] == pytest.approx(visits[7]) and (values[0] > 0.0) == (sweeps >= 8)
+        assert [value > 0 for value in values] == [visit > 0 for visit in reversed(visits)]
+    world = TabularMDP.chain(8, 0.95)
+    right = torch.eye(2, dtype=torch.float64)[1].expand(8, 2)
+    assert values == pytest.approx(world.value(right).tolist()) and visits == pytest.approx(
+        world.visitation(right).tolist()
+    )
 
 
 def test_the_curves_of_gae_are_the_exact_ones_and_the_dots_stand_on_them():

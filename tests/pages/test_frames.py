@@ -17,6 +17,7 @@ ENDS = {
     "conjugate_gradient": {"condition": (2.0, 100.0)},
     "baseline": {"baseline": (0.0, 2.4)},
     "discount": {"gamma": (0.1, 0.99)},
+    "readings": {"sweeps": (0, 160)},
     "gae": {"lam": (0.0, 1.0)},
     "top_k": {"eta": (0.1, 12.8)},
     "temperature": {"eta": (0.1, 2.5)},
