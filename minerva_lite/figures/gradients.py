@@ -46,6 +46,35 @@ def plot_climbs(ax: Axes, climbs: Mapping[str, Sequence[float]], *, worst: float
     ax.legend(loc="center right")
 
 
+def plot_dropped_factor(ax: Axes, *, gamma: float, later: float) -> None:
+    """The world of `draw_seen_once` under two directions: what its states pull with, and where two climbs end.
+
+    Left: shares of the weight of each state times the difference of its two actions' values, with the factor gamma^t
+    and without. Right: J along steps of equal length, as a share of the best policy's.
+    """
+    ax.axis("off")
+    left, right = ax.inset_axes((0.09, 0.0, 0.36, 1.0)), ax.inset_axes((0.6, 0.0, 0.4, 1.0))
+    best, ahead = max(1.0, later * gamma / (1.0 - gamma)), later * gamma / (1.0 - gamma)
+    ways = {"with $\\gamma^t$": (1.0 - gamma, -gamma * later), "without": (0.0, -later)}
+    for row, (name, pulls) in enumerate(ways.items()):
+        words = ("state 0", "state 1") if row == 0 else (None, None)
+        for pull, color, word in zip(pulls, (BLUE, RED), words, strict=True):
+            left.barh([row], [pull], height=0.5, color=color, label=word)
+        left.plot([sum(pulls)], [row], "D", color="black", markersize=7, label=None if row else "sum")
+        logit, worth = 0.0, []
+        for _ in range(60):
+            chance = 1.0 / (1.0 + math.exp(-logit))
+            worth.append((chance + ahead * (1.0 - chance)) / best)
+            logit += math.copysign(0.1, sum(pulls))
+        right.plot(worth, linestyle=STYLES[row], color=(BLUE, RED)[row], linewidth=2.5 - row, label=name)
+    left.axvline(0.0, color="black", linewidth=1.0)
+    left.set(yticks=(0, 1), yticklabels=("with\n$\\gamma^t$", "without"), xlim=(-0.23, 0.23), ylim=(2.3, -0.6))
+    left.set(xlabel="pull toward action 0", title=rf"$\gamma = {gamma:g}$,  $r_1 = {later:g}$")
+    left.legend(loc="lower right", fontsize=8)
+    right.set(xlabel="steps of the climb", ylabel="$J$ / best policy's $J$", ylim=(0.0, 1.4))
+    right.legend(loc="upper left", fontsize=8)
+
+
 def plot_push(axes: Sequence[Axes], bars: Mapping[str, Tensor], bells: Mapping[str, tuple[float, float]]) -> None:
     """One sample and its score move a distribution.
 

@@ -22,7 +22,7 @@ from PIL import Image
 
 from ..worlds.tabular import TabularMDP, drifting_critic
 from .estep import plot_temperature, temperature_example
-from .gradients import plot_baseline
+from .gradients import plot_baseline, plot_dropped_factor
 from .mstep import RULES, decoupled_kl_optimum, plot_decoupled_kl
 from .ppo import plot_clip_objective
 from .style import BLUE, GRAY, GREEN, ORANGE, RED, book_style
@@ -262,6 +262,29 @@ def explore_readings(
     start = {"sweeps": 4 if 4 in sweeps else sweeps[0]}
     return frames_figure(plot_readings, alt=alt, size=(8.0, 3.4), start=start, labels={"sweeps": "Sweeps"},
                          sweeps=sweeps)  # fmt: skip
+
+
+def explore_dropped_factor(
+    gamma: Sequence[float] = (0.8, 0.85, 0.9, 0.94, 0.96, 0.975, 0.985, 0.99),
+) -> FramesFigure:
+    """A world of two states that no action changes: choose what the second one pays, and the discount."""
+
+    def alt(later: float, gamma: float) -> str:
+        ahead = later * gamma / (1.0 - gamma)
+        turns = "down, away from the best policy" if ahead < 1.0 else "up, like the other one"
+        return (
+            f"State 0 pays 1 once for action 0, state 1 pays {later:g} a step for action 1, discount {gamma:g}. Left: "
+            f"with the factor the pulls of the two states are {1.0 - gamma:.3g} and {-later * gamma:.3g}, without it "
+            f"0 and {-later:g}. Right: the climb without the factor goes {turns}, from "
+            f"{0.5 * (1.0 + ahead) / max(1.0, ahead):.2f} of the best return toward {ahead / max(1.0, ahead):.2f}."
+        )
+
+    return frames_figure(
+        plot_dropped_factor, alt=alt, size=(8.6, 3.6),
+        start={"later": 0.05, "gamma": 0.9 if 0.9 in gamma else gamma[0]},
+        labels={"later": "r₁", "gamma": "γ"},
+        later={"0.02": 0.02, "0.05": 0.05, "0.2": 0.2}, gamma=gamma,
+    )  # fmt: skip
 
 
 def explore_gae(

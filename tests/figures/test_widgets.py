@@ -14,6 +14,7 @@ from PIL import Image
 from minerva_lite.figures import (
     plot_baseline,
     plot_conjugate_gradient,
+    plot_dropped_factor,
     plot_dual_slope,
     plot_gae,
     plot_readings,
@@ -31,6 +32,7 @@ from minerva_lite.figures.widgets import (
     explore_conjugate_gradient,
     explore_decoupled_kl,
     explore_discount,
+    explore_dropped_factor,
     explore_gae,
     explore_ppo_clip,
     explore_readings,
@@ -129,6 +131,7 @@ def test_bad_grids_are_refused_before_anything_is_drawn(grids, message):
 @pytest.mark.parametrize(("explore", "grid", "frames", "slider_at", "button_at"), [
     (explore_ppo_clip, {"clip_eps": (0.1, 0.2)}, 4, 0.2, 1.0),
     (explore_baseline, {"baseline": (0.0, 1.2)}, 6, 0.0, 0.8),
+    (explore_dropped_factor, {"gamma": (0.8, 0.9)}, 6, 0.9, 0.05),
     (explore_gae, {"lam": (0.0, 0.95), "rollout_steps": (1, 8, 32)}, 6, 0.95, 8),
     (explore_trust_region, {"kl_bound": (0.1, 0.5)}, 6, 0.5, 1.0),
     (explore_conjugate_gradient, {"condition": (2.0, 10.0)}, 8, 2, 10.0),
@@ -157,6 +160,26 @@ def test_the_noise_of_a_baseline_is_that_of_samples_and_its_two_values_average_t
     bars = [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in right.patches]
     assert len(bars) == 2 and sum(at * height for at, height in bars) == pytest.approx(0.16)
     assert left.lines[0].get_ydata().min() < 0.01
+
+
+@pytest.mark.parametrize(("gamma", "later"), [(0.9, 0.05), (0.96, 0.05), (0.8, 0.2), (0.85, 0.2)])
+def test_the_climbs_without_the_factor_part_where_the_world_says(gamma, later):
+    """What the picture draws, against the world itself: its returns, and the sign of its gradient."""
+    transition = torch.zeros(2, 2, 2)
+    transition[:, :, 1] = 1.0
+    world = TabularMDP(transition, torch.tensor([[1.0, 0.0], [0.0, later]]), torch.tensor([1.0, 0.0]), gamma=gamma)
+    half = torch.full((2, 2), 0.5)
+    difference = world.q_value(half)[:, 0] - world.q_value(half)[:, 1]
+    pulls = (1.0 - gamma) * world.visitation(half) * difference
+    ends = [float(world.expected_return(torch.tensor([[p, 1.0 - p]] * 2))) for p in (0.0, 1.0)]
+    axes = Figure().add_subplot()
+    plot_dropped_factor(axes, gamma=gamma, later=later)
+    left, right = axes.child_axes
+    assert [bar.get_width() for bar in left.patches] == pytest.approx([*pulls.tolist(), 0.0, -later], abs=1e-6)
+    climbs = [line.get_ydata() for line in right.lines]
+    assert climbs[0][-1] == pytest.approx(1.0, abs=0.005) and (climbs[0][-1] > climbs[0][0])
+    assert climbs[1][-1] == pytest.approx(ends[0] / max(ends), abs=0.02)
+    assert (climbs[1][-1] > climbs[1][0]) == (pulls.sum() < 0.0) == (gamma > 1.0 / (1.0 + later))
 
 
 def test_explore_discount_turns_the_policy_around_and_fits_its_page():
