@@ -136,7 +136,7 @@ def plot_gae(ax: Axes, *, error: float, lam: float, rollout_steps: int) -> None:
     left.legend(loc="upper right")
     grid, curves = _gae_curves(error, rollout_steps)
     bias, variance = curves.T
-    here = [float(x) for x in _gae_here(error, lam, rollout_steps)]
+    here = corridor_gae_error(error, lam, rollout_steps)
     for name, values, at, color, style in (
         ("bias²", bias, here[0], RED, ":"),
         ("variance", variance, here[1], GREEN, "--"),
@@ -152,17 +152,18 @@ def plot_gae(ax: Axes, *, error: float, lam: float, rollout_steps: int) -> None:
     right.legend(loc="upper center")
 
 
-def _gae_here(error: float, lam: float, rollout_steps: int) -> tuple[Tensor, Tensor]:
-    """Squared bias and variance on the corridor, mean over the rows of a rollout."""
+def corridor_gae_error(error: float, lam: float, rollout_steps: int) -> tuple[float, float]:
+    """Squared bias and variance of GAE on the corridor, mean over the rows of a rollout: of `plot_gae` and its text."""
     world, policy, critic = drifting_critic(error)
-    return world.gae_error(policy, critic, lam, rows=rollout_steps)
+    bias, variance = world.gae_error(policy, critic, lam, rows=rollout_steps)
+    return float(bias), float(variance)
 
 
 @lru_cache(maxsize=8)
 def _gae_curves(error: float, rollout_steps: int) -> tuple[list[float], Tensor]:
     """Grid of lambda and [41, 2] squared bias and variance: the same for every lambda that a picture marks."""
     grid = torch.linspace(0.0, 1.0, 41).tolist()
-    return grid, torch.tensor([[float(x) for x in _gae_here(error, lam, rollout_steps)] for lam in grid])
+    return grid, torch.tensor([corridor_gae_error(error, lam, rollout_steps) for lam in grid])
 
 
 def plot_rollout_bias(ax: Axes, lam: Tensor, curves: Mapping[int, Tensor], endless: Tensor, size: float) -> None:

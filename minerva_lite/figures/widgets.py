@@ -28,7 +28,7 @@ from .ppo import plot_clip_objective
 from .style import BLUE, GRAY, GREEN, ORANGE, RED, book_style
 from .top_k import plot_top_k, top_k_example
 from .trust_region import plot_conjugate_gradient, plot_trust_region
-from .values import plot_discount, plot_gae, plot_readings
+from .values import corridor_gae_error, plot_discount, plot_gae, plot_readings
 from .vector import ROOT_STYLE, written_together
 
 MAX_FRAMES = 24
@@ -296,11 +296,11 @@ def explore_gae(
     """Which of a wrong critic's errors GAE lets in, and its exact bias and variance: choose T and lambda."""
 
     def alt(rollout_steps: int, lam: float) -> str:
-        world, policy, critic = drifting_critic(error)
-        bias, variance = (float(x) for x in world.gae_error(policy, critic, lam, rows=rollout_steps))
-        seam = world.gamma * (world.gamma * lam) ** (rollout_steps - 1)
+        bias, variance = corridor_gae_error(error, lam, rollout_steps)
+        gamma = drifting_critic(error)[0].gamma
+        seam = gamma * (gamma * lam) ** (rollout_steps - 1)
         return (
-            f"Left: weights of the critic's errors at lambda {lam:g}, falling by a factor of {0.95 * lam:.3g} a step; "
+            f"Left: weights of the critic's errors at lambda {lam:g}, falling by a factor of {gamma * lam:.3g} a step; "
             f"that of step {rollout_steps}, where the rollout ends, is {seam:.2f}. "
             f"Right: squared bias, variance and their sum against lambda for rollouts of {rollout_steps} rows; "
             f"at lambda {lam:g}: {bias:.3f}, {variance:.3f} and {bias + variance:.3f}."

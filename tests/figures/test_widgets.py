@@ -223,6 +223,15 @@ def test_the_curves_of_gae_are_the_exact_ones_and_the_dots_stand_on_them():
     )
 
 
+def test_the_text_of_explore_gae_says_what_its_picture_shows():
+    axes = Figure().add_subplot()
+    plot_gae(axes, error=0.5, lam=0.6, rollout_steps=3)
+    weight, title = axes.child_axes[0].patches[-1].get_height(), axes.child_axes[1].get_title()
+    bias, variance, total = re.findall(r"\d\.\d{3}", title)
+    page = shown(explore_gae(lam=(0.6,), rollout_steps=(3,)).children[-2].children[0].children[0])
+    assert f"rollout ends, is {weight:.2f}." in page and f"lambda 0.6: {bias}, {variance} and {total}." in page
+
+
 def test_the_two_parameter_world_is_exact():
     """Slope and curvature that the picture uses, against autograd through its surrogate and its KL."""
     world, zero = two_parameter_world(), torch.zeros(2, dtype=torch.float64)
