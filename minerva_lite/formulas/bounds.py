@@ -2,6 +2,9 @@
 
 Every bound limits |J(new) - J(old) - L(new)|, where L is the surrogate with the old policy's visitation (not
 normalized: it sums to 1 / (1 - gamma)) and advantages, and L(old) = 0. Returns, advantages and bounds share one unit.
+
+There are worlds whose error is the bound by a mixture or by total variation, so these cannot be made smaller. For those
+by a KL divergence we know no such world. They are for policies and data of which nothing better is known.
 """
 
 from __future__ import annotations
@@ -81,7 +84,7 @@ def max_kl_bound(max_advantage: float, max_kl: float, gamma: float, *, pinsker: 
     r"""The bound by the largest KL(old || new) over states, nats. Return units.
 
     pinsker: use TV^2 <= KL / 2 instead of the paper's TV^2 <= KL, which halves the bound. Other arguments as in
-    `penalty_constant`.
+    `penalty_constant`. It is never below `tv_bound`, and is for policies whose total variation has no closed form.
 
     Source: Schulman et al. 2015, arXiv:1502.05477. Book: eq. trpo-kl-bound.
     Raises ValueError: a number outside its range.
@@ -97,7 +100,8 @@ def max_kl_bound(max_advantage: float, max_kl: float, gamma: float, *, pinsker: 
 def average_kl_bound(max_expected_advantage: float, average_kl: float, gamma: float) -> float:
     r"""The bound by the average KL(old || new), nats, states from the normalized visitation of old. Return units.
 
-    max_expected_advantage: max_s |E_{a ~ new} A^old(s, a)|, return units. gamma: below 1.
+    max_expected_advantage: max_s |E_{a ~ new} A^old(s, a)|, return units. gamma: below 1. The bound falls with the
+    root of the KL, so it does not promise that a small step improves, as `average_kl_penalty` does.
 
     Source: Achiam et al. 2017, arXiv:1705.10528. Book: eq. trpo-average-bound.
     Raises ValueError: a number outside its range.

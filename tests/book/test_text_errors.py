@@ -14,6 +14,7 @@ import math
 
 import pytest
 import torch
+from scipy.stats import t as student
 
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.critic_fit import fit_lbfgs
@@ -22,6 +23,7 @@ from minerva_lite.formulas.bounds import penalty_constant, total_variation, tv_b
 from minerva_lite.formulas.duals import estep_weights
 from minerva_lite.worlds.envs import EnvSpec
 from minerva_lite.worlds.tabular import TabularMDP
+from tests.equations import ROOT
 
 
 def tensor(rows) -> torch.Tensor:
@@ -121,6 +123,53 @@ def test_a_value_function_minimizes_its_squared_error(generator):
     first = tensor([1.0, 0.0]).expand(2000, 2)
     assert fit_lbfgs(critic, first, returns, iterations=50, l2=0.0)
     assert abs(float(critic(first[:1]).detach()) - mean) < 1e-3
+
+
+def sampled_hessian(policy: GaussianPolicy, rows: int, generator: torch.Generator) -> torch.Tensor:
+    """The Hessian at pi_old of the mean of log pi_old - log pi, on drawn states and pi_old's own actions: [n, n]."""
+    weight = torch.cat([p.detach().reshape(-1) for p in policy.parameters()])
+    shapes = {name: p.shape for name, p in policy.named_parameters()}
+    obs = torch.randn(rows, policy.mean[0].in_features, generator=generator, dtype=torch.float64)
+    with torch.no_grad():
+        action = policy.sample(policy(obs), generator)
+
+    def k1(weight: torch.Tensor) -> torch.Tensor:
+        parts = weight.split([shape.numel() for shape in shapes.values()])
+        moved = {name: part.view(shape) for part, (name, shape) in zip(parts, shapes.items(), strict=True)}
+        return -policy.log_prob(torch.func.functional_call(policy, moved, (obs,)), action).mean()
+
+    return torch.autograd.functional.hessian(k1, weight)
+
+
+def test_the_sampled_hessian_is_indefinite_for_a_network_and_not_for_two_parameters(generator):
+    """Said: as a rule the Hessian of k1 on a sample is indefinite, the parameters being mean and log-std."""
+    # By hand, for actions a in standard deviations from the mean: ((1, 2 mean a), (2 mean a, 2 mean a^2)).
+    action = torch.randn(100_000, 8, generator=generator, dtype=torch.float64)
+    mean, square = action.mean(1), action.square().mean(1)
+    by_hand = torch.stack([torch.ones_like(mean), 2 * mean, 2 * mean, 2 * square], 1).view(-1, 2, 2)
+    indefinite = torch.linalg.eigvalsh(by_hand)[:, 0] < 0
+    assert torch.equal(indefinite, mean.square() > square / 2)
+    share = {n: 2 * student.sf(math.sqrt(n - 1), n - 1) for n in (2, 4, 8, 16, 64)}
+    assert abs(float(indefinite.double().mean()) - share[8]) < 5 * math.sqrt(share[8] / 100_000)
+    assert [f"{share[n]:.2g}" for n in share] == ["0.5", "0.18", "0.033", "0.0015", "4.6e-11"]
+    # The policy's own code agrees with the hand, at mean 0 and std 1, where the network is a bias alone.
+    policy = GaussianPolicy(1, 1, (), 0.0, generator).double()
+    for p in policy.mean.parameters():
+        p.data.zero_()
+    assert [name for name, _ in policy.named_parameters()] == ["log_std", "mean.0.weight", "mean.0.bias"]
+    hessian = sampled_hessian(policy, 2000, generator)[0::2, 0::2].flip(0, 1)
+    assert float(hessian[0, 0]) == pytest.approx(1.0) and bool((torch.linalg.eigvalsh(hessian) > 0).all())
+    # A network of 22 parameters: the numbers of the errata, over ten of them.
+    negative = []
+    for seed in range(10):
+        seeded = torch.Generator().manual_seed(seed)
+        network = GaussianPolicy(3, 1, (4,), 0.0, seeded).double()
+        values = torch.linalg.eigvalsh(sampled_hessian(network, 2000, seeded))
+        assert len(values) == 22
+        negative.append(int((values < -1e-9).sum()))
+    told = " ".join((ROOT / "book" / "errata.md").read_text("utf8").split())
+    assert f"Of the 22 eigenvalues {min(negative)} to {max(negative)} were negative" in told
+    assert "50 % for $N = 2$, 18 % for 4, 3.3 % for 8, 0.15 % for 16, and $5 \\cdot 10^{-11}$ for 64" in told
 
 
 def mpo(**options):
