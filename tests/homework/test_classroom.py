@@ -191,6 +191,7 @@ def test_nbgrader_by_itself_gives_the_same_marks(term):
     assert len(marked) == 3 and all("Every hidden case agrees" in cell.outputs[0].text for cell in marked)
 
 
+@pytest.mark.slow  # two attacks run until their limits
 def test_without_a_namespace_limits_and_a_guard_remain(tmp_path):
     """The fallback: attacks that it must still withstand, and the honest work beside them."""
     with listener() as (port, heard):

@@ -18,6 +18,7 @@ ENDS = {
     "baseline": {"baseline": (0.0, 2.4)},
     "discount": {"gamma": (0.1, 0.99)},
     "readings": {"sweeps": (0, 160)},
+    "dropped_factor": {"gamma": (0.8, 0.99)},
     "gae": {"lam": (0.0, 1.0)},
     "top_k": {"eta": (0.1, 12.8)},
     "temperature": {"eta": (0.1, 2.5)},

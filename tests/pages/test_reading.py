@@ -39,7 +39,7 @@ SIDEWAYS = """() => {
 }"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 @quick_or_slow(SOURCES)
 def test_nothing_serious_stands_between_a_page_and_its_reader(site, open_page, source, scheme):
     page, _, _ = open_page(rendered(site, source), color_scheme=scheme)

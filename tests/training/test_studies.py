@@ -288,6 +288,7 @@ def test_a_table_that_cannot_be_written_stays_as_it_was(quick, tmp_path, monkeyp
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow  # starts Ray
 def test_an_address_without_a_cluster_is_refused_soon(tiny, tmp_path, monkeypatch):
     path = tmp_path / "study.csv"
     with pytest.raises(ValueError, match="address: wanted local, auto or the host:port of a Ray cluster; got 'there'"):
