@@ -125,9 +125,9 @@ def visitation_kl_bound(average_kl: float, gamma: float) -> float:
 def average_kl_penalty(max_advantage: float, gamma: float) -> float:
     r"""The penalty C': return units for each nat of the *average* KL(old || new), states from old's visitation.
 
-    Exact advantages and the discounted visitation are needed. For gamma > 4/13 it is smaller than
-    `penalty_constant`, which multiplies the largest KL, and from 0.8 on smaller than half of it. There are worlds that
-    need C / 4, which it approaches as gamma tends to 1. Arguments as there.
+    Exact advantages and the discounted visitation are needed. For gamma > 4/13 it is smaller than `penalty_constant`,
+    which multiplies the largest KL, and for gamma > 0.8 smaller than half of it. There are worlds that need a quarter
+    of it, to which it tends as gamma tends to 1. Arguments as there.
 
     Source: derived in the book; we found it nowhere else. Book: eq. trpo-average-penalty.
     Raises ValueError: a number outside its range.
