@@ -100,7 +100,9 @@ def plot_trap(ax: Axes, *, gamma: float) -> None:
     mixture = torch.linspace(0.0, 1.0, 101, dtype=torch.float64)
     gain = mixture * (2.0 * (1.0 - gamma) / (1.0 - gamma * (1.0 - mixture)) - 1.0)
     below = [
-        torch.tensor([a - (1.0 - gamma) * cpi_bound(1.0, a, gamma, sharp=sharp) for a in mixture.tolist()])
+        torch.tensor(
+            [a - (1.0 - gamma) * cpi_bound(1.0, a, gamma, sharp=sharp) for a in mixture.tolist()], dtype=torch.float64
+        )  # fmt: skip
         for sharp in (True, False)
     ]
     ax.plot(mixture, mixture, "--", color=BLUE, label="surrogate")
