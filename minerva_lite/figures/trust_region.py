@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 import torch
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.patches import Circle
 from torch import Tensor
 
+from ..formulas.bounds import cpi_bound
 from ..formulas.trust_region import conjugate_gradient, full_step, line_search, predicted_gain
 from ..worlds.tabular_trpo import two_parameter_world
+from .drawings import INK
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
 
@@ -25,62 +28,163 @@ def plot_pinsker(ax: Axes, tv: Tensor, kl: Tensor) -> None:
     ax.legend(loc="lower right")
 
 
-def plot_minorizer(
-    ax: Axes, chance: Tensor, curves: Mapping[str, Tensor], *, start: float, region: tuple[float, float]
-) -> None:
-    """Gain, surrogate and minorizers, [N] each, along a line of policies; a dot at each one's maximum.
+def draw_ledge(ax: Axes) -> None:
+    """The world of `tabular_trpo.ledge`: the same two actions in a safe place and on a ledge."""
+    _draw_two(ax, ("safe\nplace", "ledge"))
+    _draw_arrow(ax, (0.42, 0.26), (2.58, 0.26), -0.25, GREEN)
+    _draw_arrow(ax, (2.58, -0.26), (0.42, -0.26), -0.25, INK)
+    _draw_arrow(ax, (-0.38, 0.32), (-0.38, -0.32), 1.9, INK)
+    _draw_arrow(ax, (3.38, -0.32), (3.38, 0.32), 1.9, RED)
+    for x, y, text, color, ha, va in (
+        (1.5, 0.62, "bold: pays 1", GREEN, "center", "bottom"), (1.5, -0.62, "careful: 0", INK, "center", "top"),
+        (-1.15, 0.0, "careful: 0", INK, "right", "center"), (4.15, 0.0, "bold:\ncosts 3", RED, "left", "center"),
+        (0.0, -0.66, "start", BLUE, "center", "top"),
+    ):  # fmt: skip
+        ax.text(x, y, text, ha=ha, va=va, fontsize=10, color=color)
 
-    chance: [N], the line's coordinate; start: where the old policy stands; region: the policies within a KL bound.
+
+def draw_trap(ax: Axes) -> None:
+    """The world of `tabular_trpo.trap`: leaving pays at once, and costs ever after where the old policy never was."""
+    _draw_two(ax, ("0", "1"))
+    _draw_arrow(ax, (0.46, 0.0), (2.52, 0.0), 0.0, GREEN)
+    _draw_arrow(ax, (-0.38, 0.32), (-0.38, -0.32), 1.9, INK)
+    _draw_arrow(ax, (2.7, 0.4), (3.3, 0.4), -1.9, INK)
+    _draw_arrow(ax, (3.38, 0.3), (3.38, -0.32), -1.9, RED)
+    for x, y, text, color, ha, va in (
+        (1.5, 0.08, "go: pays 1", GREEN, "center", "bottom"), (-1.15, 0.0, "stay: 0", INK, "right", "center"),
+        (3.0, 1.12, "stay: 0", INK, "center", "bottom"), (4.15, 0.0, "go:\ncosts 1", RED, "left", "center"),
+        (0.0, -0.66, "start", BLUE, "center", "top"), (3.0, -0.66, "no way back", GRAY, "center", "top"),
+    ):  # fmt: skip
+        ax.text(x, y, text, ha=ha, va=va, fontsize=10, color=color)
+
+
+def _draw_two(ax: Axes, names: tuple[str, str]) -> None:
+    for x, name in zip((0.0, 3.0), names, strict=True):
+        ax.add_patch(Circle((x, 0.0), 0.5, facecolor="white", edgecolor=INK, linewidth=1.6))
+        ax.text(x, 0.0, name, ha="center", va="center", fontsize=10 if len(name) > 1 else 13, color=INK)
+    ax.set(xlim=(-2.6, 5.6), ylim=(-1.3, 1.5), aspect="equal")
+    ax.axis("off")
+
+
+def _draw_arrow(ax: Axes, tail: tuple[float, float], head: tuple[float, float], bend: float, color: str) -> None:
+    line = {"arrowstyle": "-|>", "linewidth": 1.6, "mutation_scale": 14, "shrinkA": 0, "shrinkB": 0, "color": color}
+    ax.annotate("", head, tail, arrowprops={**line, "connectionstyle": f"arc3,rad={bend}"})
+
+
+def plot_jumps(ax: Axes, chance: Tensor, true: Tensor, jumps: Sequence[tuple[float, float, float, float]]) -> None:
+    """The return along a line of policies, and an agent that follows the surrogate from where it stands to its end.
+
+    chance, true: [N], the line's coordinate and the return. jumps: for each, where the agent stands and its return,
+    where it lands and what the surrogate promises there.
+    """
+    ax.plot(chance, true, color="black", linewidth=2.5, label=r"return $J$", zorder=2)
+    for k, (start, here, end, promised) in enumerate(jumps):
+        ax.plot([start, end], [here, promised], "--", color=BLUE, linewidth=1.6, zorder=1,
+                label="what the data of each place promise" if k == 0 else None)  # fmt: skip
+        landed = float(true[(chance - end).abs().argmin()])
+        drop = {"arrowstyle": "-|>", "color": RED, "linewidth": 1.6, "mutation_scale": 12, "shrinkA": 0, "shrinkB": 4}
+        ax.annotate("", (end, landed), (end, promised), arrowprops=drop)
+        side = 9 if start < 0.5 else -9
+        ax.plot([start], [here], "o", color=RED, markersize=7, clip_on=False, zorder=3)
+        ax.annotate(f"{k + 1}", (start, here), (side, -13), textcoords="offset points", ha="center", color=RED)
+    ax.plot([], [], "o", color=RED, label="the agent, and what it gets")
+    ax.set(xlabel=r"probability of the bold action, $\pi(\mathrm{bold})$", ylabel="return", xlim=(-0.02, 1.02))
+    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0))
+
+
+def plot_trap(ax: Axes, *, gamma: float) -> None:
+    """The trap by mixture: what the surrogate promises, what comes, and the two forms of the bound below.
+
+    All of it per step, that is times 1 - gamma, so that pictures of several discounts share their axes.
+    """
+    mixture = torch.linspace(0.0, 1.0, 101, dtype=torch.float64)
+    gain = mixture * (2.0 * (1.0 - gamma) / (1.0 - gamma * (1.0 - mixture)) - 1.0)
+    below = [
+        torch.tensor(
+            [a - (1.0 - gamma) * cpi_bound(1.0, a, gamma, sharp=sharp) for a in mixture.tolist()], dtype=torch.float64
+        )  # fmt: skip
+        for sharp in (True, False)
+    ]
+    ax.plot(mixture, mixture, "--", color=BLUE, label="surrogate")
+    ax.plot(mixture, below[0], color=ORANGE, linewidth=6.0, alpha=0.6, label="surrogate less sharp bound")
+    ax.plot(mixture, gain, color="black", label="true gain")
+    seen = below[1] >= -1.15
+    ax.plot(mixture[seen], below[1][seen], ":", color=RED, label="surrogate less plain bound")
+    ax.axhline(0.0, color=GRAY, linewidth=0.8)
+    ax.set(xlabel=r"mixture weight $\alpha_{\mathrm{mix}}$", ylabel="gain per step (reward units)", ylim=(-1.15, 1.05),
+           xlim=(0.0, 1.0), title=rf"$\gamma = {gamma:g}$")  # fmt: skip
+    ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+
+
+def plot_minorizer(axes: Sequence[Axes], chance: Tensor, curves: Mapping[str, Tensor], *, start: float) -> None:
+    """Gain, surrogate and minorizers, [N] each, along a line of policies: the whole line, and the old policy's place.
+
+    chance: [N], the line's coordinate; start: where the old policy stands. A dot marks where each curve would send you.
     """
     styles = (("black", "-", 2.5), (BLUE, "--", 2.0), (RED, "-", 2.0), (ORANGE, "-.", 2.0))
-    ax.axvspan(*region, color=GREEN, alpha=0.18, linewidth=0, label="within the KL bound")
-    for (name, curve), (color, style, width) in zip(curves.items(), styles, strict=True):
-        ax.plot(chance, curve, color=color, linestyle=style, linewidth=width, label=name)
-        ax.plot([chance[curve.argmax()]], [curve.max()], "o", color=color, markersize=6, clip_on=False)
-    ax.axhline(0.0, color=GRAY, linewidth=0.8)
-    ax.axvline(start, color=GRAY, linewidth=0.8)
+    near = [(chance - start).abs() <= width for width in (1.0, 0.05)]
+    for ax, seen in zip(axes, near, strict=True):
+        x = chance[seen]
+        for (name, curve), (color, style, width) in zip(curves.items(), styles, strict=True):
+            y = curve[seen]
+            ax.plot(x[y > -0.7], y[y > -0.7], color=color, linestyle=style, linewidth=width, label=name)
+            if x[0] < chance[curve.argmax()] < x[-1] or len(x) == len(chance):
+                ax.plot([chance[curve.argmax()]], [curve.max()], "o", color=color, markersize=6, clip_on=False)
+        ax.axhline(0.0, color=GRAY, linewidth=0.8)
+        ax.axvline(start, color=GRAY, linewidth=0.8)
+        ax.set(xlabel=r"$\pi(\mathrm{bold})$", xlim=(float(x[0]), float(x[-1])))
     top = max(float(curve.max()) for curve in curves.values())
-    ax.annotate("old policy", (start, -0.7), (4, 4), textcoords="offset points", color=GRAY)
-    ax.set(
-        xlabel=r"probability of the bold action, $\pi(\mathrm{bold})$",
-        ylabel="gain over the old policy (return units)",
-        xlim=(0.0, 1.0),
-        ylim=(-0.7, 1.5 * top),
-    )
-    ax.legend(loc="upper right", ncols=2)
+    axes[0].annotate("old policy", (start, -0.68), (4, 0), textcoords="offset points", color=GRAY)
+    axes[0].set(ylabel="gain over the old policy (return units)", ylim=(-0.7, 1.1 * top), title="the whole line")
+    low = [float(curve[near[1]].min()) for curve in list(curves.values())[2:]]
+    high = float(next(iter(curves.values()))[near[1]].max())
+    axes[1].set(ylim=(0.6 * min(low), 1.15 * high), title="around the old policy, magnified")
+    axes[0].figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
 
 
-def plot_bounds(ax: Axes, pairs: Mapping[str, Tensor]) -> None:
-    """True error of the surrogate against its bound, log-log: a dot per random world, [N, 2] for each bound.
+def plot_bounds(axes: Sequence[Axes], ratios: Mapping[str, Tensor], gamma: Tensor) -> None:
+    """How much of each bound, ratio [N] of error to bound, the worlds use: a panel per bound, a line per horizon.
 
-    A dot above the line would break its bound.
+    gamma: [N], the discount of each world.
     """
-    markers = zip("os^Dv", (BLUE, GREEN, ORANGE, RED, "black"), strict=True)
-    for (name, pair), (marker, color) in zip(pairs.items(), markers, strict=False):
-        gap, bound = pair.clamp(min=1e-12).T
-        ax.loglog(
-            bound, gap, marker, color=color, alpha=0.3, markersize=3, markeredgewidth=0, rasterized=True, label=name
-        )
-    ends = torch.tensor([1e-6, 1e5])
-    ax.loglog(ends, ends, color="black", linewidth=1.2)
-    ax.annotate("error = bound", (3e-3, 3e-3), (-6, 6), textcoords="offset points", ha="right")
-    ax.set(
-        xlabel="bound (return units)",
-        ylabel=r"$|J(\pi) - J(\pi_{\mathrm{old}}) - L(\pi)|$ (return units)",
-        xlim=(1e-6, 1e5),
-        ylim=(1e-9, 1e2),
-    )
-    for handle in ax.legend(loc="lower right", markerscale=2.5).legend_handles:
-        handle.set_alpha(1.0)
+    edges = torch.linspace(-5.0, 0.0, 21, dtype=torch.float64)
+    for ax, (name, ratio) in zip(axes, ratios.items(), strict=True):
+        for low, high, color, style in ((0.0, 0.5, BLUE, "-"), (0.5, 0.9, GREEN, "--"), (0.9, 1.0, RED, "-")):
+            chosen = ratio[(gamma >= low) & (gamma < high)].clamp(min=1e-5).log10()
+            share = torch.histc(chosen, 20, -5.0, 0.0) / len(chosen)
+            ax.stairs(share, edges, color=color, linestyle=style, linewidth=1.8,
+                      label=rf"${low:g} \leq \gamma < {high:g}$")  # fmt: skip
+        ax.axvline(0.0, color="black", linewidth=1.2)
+        ax.set(title=name, xlim=(-5.0, 0.3), ylim=(0.0, None), yticks=[])
+        ax.set_xticks([-4, -2, 0], ["1/10000", "1/100", "1"])
 
 
 def plot_improvement(ax: Axes, curves: Mapping[str, Tensor]) -> None:
     """Share of the possible improvement after each step, [N + 1], of several rules."""
-    for (name, share), style in zip(curves.items(), ("-", "--", ":", "-."), strict=False):
-        ax.plot(range(len(share)), share, style, label=name)
+    styles = ((BLUE, "-"), (BLUE, ":"), (GREEN, "-"), (RED, "--"), (RED, "-"))
+    for (name, share), (color, style) in zip(curves.items(), styles, strict=False):
+        ax.plot(range(len(share)), share, color=color, linestyle=style, label=name)
     ax.axhline(1.0, color=GRAY, linewidth=1.0)
     ax.set(xlabel="steps", ylabel="share of the possible improvement", ylim=(-0.03, 1.05))
-    ax.legend(loc="center right")
+    ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+
+
+def plot_kept(axes: Sequence[Axes], kl: Tensor, kept: Sequence[Mapping[str, Tensor]], names: Sequence[str]) -> None:
+    """What comes of what the surrogate promised, by size of the step: a panel per kind of advantages.
+
+    kl: [K], nats. kept: for each panel, world -> ratio [N, K]; the median and the band of the middle 80 %.
+    """
+    for ax, panel, title in zip(axes, kept, names, strict=True):
+        for (name, ratio), color, style in zip(panel.items(), (BLUE, RED, GREEN), ("-", "--", "-."), strict=True):
+            low, middle, high = torch.quantile(ratio, torch.tensor([0.1, 0.5, 0.9], dtype=ratio.dtype), dim=0)
+            ax.semilogx(kl, middle, linestyle=style, color=color, label=name)
+            ax.fill_between(kl, low, high, color=color, alpha=0.13, linewidth=0)
+        ax.axhline(1.0, color="black", linewidth=1.0)
+        ax.axhline(0.0, color=GRAY, linewidth=1.0)
+        ax.set(xlabel=r"$\overline{\mathrm{KL}}$ of the step (nats)", title=title)
+    axes[0].annotate("kept exactly", (float(kl[0]), 1.0), (2, -12), textcoords="offset points", fontsize=9)
+    axes[0].set(ylabel="true gain / promised gain")
+    axes[0].legend(loc="upper left")
 
 
 def plot_trust_region(ax: Axes, *, kl_bound: float, stretch: float = 1.0) -> None:

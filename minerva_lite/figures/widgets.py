@@ -27,7 +27,7 @@ from .mstep import RULES, decoupled_kl_optimum, plot_decoupled_kl
 from .ppo import plot_clip_objective
 from .style import BLUE, GRAY, GREEN, ORANGE, RED, book_style
 from .top_k import plot_top_k, top_k_example
-from .trust_region import plot_conjugate_gradient, plot_trust_region
+from .trust_region import plot_conjugate_gradient, plot_trap, plot_trust_region
 from .values import corridor_gae_error, plot_discount, plot_gae, plot_readings
 from .vector import ROOT_STYLE, written_together
 
@@ -191,6 +191,21 @@ def explore_trust_region(kl_bound: Sequence[float] = (0.01, 0.2, 0.5, 2.0)) -> F
         labels={"kl_bound": "δ (nats)", "stretch": "Parameters"},
         stretch={"θ": 1.0, "θ₁ / 3": 3.0, "θ₁ · 3": 1.0 / 3.0}, kl_bound=kl_bound,
     )  # fmt: skip
+
+
+def explore_trap(gamma: Sequence[float] = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)) -> FramesFigure:
+    """A world in which the surrogate promises and the return falls, by mixture: choose the discount."""
+
+    def alt(gamma: float) -> str:
+        turns = min((1 - gamma) / gamma, 1.0) if gamma > 0 else 1.0
+        return (
+            f"The trap at a discount of {gamma:g}, by mixture: the surrogate promises a straight line up; the true "
+            f"gain lies on the surrogate less the sharp bound and "
+            + (f"turns negative at a mixture of {turns:.3f}." if turns < 1 else "is nowhere negative.")
+        )
+
+    start = {"gamma": 0.9 if 0.9 in gamma else gamma[-1]}
+    return frames_figure(plot_trap, alt=alt, start=start, size=(7.6, 3.6), labels={"gamma": "γ"}, gamma=gamma)
 
 
 def explore_conjugate_gradient(condition: Sequence[float] = (2.0, 10.0, 100.0)) -> FramesFigure:

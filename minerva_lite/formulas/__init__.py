@@ -9,6 +9,7 @@ from .bounds import (
     total_variation,
     tv_bound,
     visitation_kl_bound,
+    walk_kl_bound,
 )
 from .diagnostics import effective_sample_size, explained_variance
 from .distributions import (
@@ -116,6 +117,7 @@ __all__ = [
     "value_loss",
     "vine_surrogate",
     "visitation_kl_bound",
+    "walk_kl_bound",
     "vmpo_temperature_loss",
     "vmpo_weights",
     "weighted_nll",

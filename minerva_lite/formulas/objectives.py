@@ -26,7 +26,7 @@ def importance_surrogate(log_ratio: Tensor, advantage: Tensor) -> Tensor:
     Source: Schulman et al. 2015, arXiv:1502.05477, eq. 14. Book: eq. trpo-surrogate. Raises ValueError: shapes differ.
     """
     require_same_shape(log_ratio=log_ratio, advantage=advantage)
-    # LaTeX: L = \operatorname{mean}_t \left[ \exp(\log \rho_t)\, \mathrm{sg}(A_t) \right]
+    # LaTeX: \hat{L} = \operatorname{mean}_t \left[ \exp(\log \rho_t)\, \mathrm{sg}(A_t) \right]
     return (log_ratio.exp() * advantage.detach()).mean()
 
 
@@ -42,7 +42,7 @@ def vine_surrogate(log_ratio: Tensor, advantage: Tensor) -> Tensor:
     require_same_shape(log_ratio=log_ratio, advantage=advantage)
     # LaTeX: w_{nk} = \frac{\exp(\log \rho_{nk})}{\sum_j \exp(\log \rho_{nj})}
     weights = log_ratio.softmax(1)
-    # LaTeX: L = \operatorname{mean}_n \sum_k w_{nk}\, \mathrm{sg}(A_{nk})
+    # LaTeX: \hat{L} = \operatorname{mean}_n \sum_k w_{nk}\, \mathrm{sg}(A_{nk})
     return (weights * advantage.detach()).sum(1).mean()
 
 

@@ -12,26 +12,58 @@ import torch
 from torch import Generator, Tensor
 
 from ..checks import require_count, require_positive, require_shape
-from ..formulas.bounds import penalty_constant
+from ..formulas.bounds import average_kl_penalty, penalty_constant
 from ..formulas.objectives import importance_surrogate, vine_surrogate
-from ..formulas.returns import discounted_returns
-from .tabular import TabularMDP
+from ..formulas.returns import gae
+from .tabular import TabularMDP, inverse_cdf
 
 # Worlds.
+
+
+def ledge() -> TabularMDP:
+    """A safe place, state 0, and a ledge, state 1; action 0 leads to safety, 1 is bold and leads to the ledge.
+
+    The bold action pays 1 in the safe place and costs 3 on the ledge. The discount is 0.3.
+    """
+    moves = torch.eye(2, dtype=torch.float64).expand(2, 2, 2)  # the action is the next state
+    reward = torch.tensor([[0.0, 1.0], [0.0, -3.0]], dtype=torch.float64)
+    return TabularMDP(moves, reward, torch.tensor([1.0, 0.0], dtype=torch.float64), 0.3)
+
+
+def same_everywhere(chance: Tensor, states: int = 2) -> Tensor:
+    """The policy [..., S, 2] that takes action 1 with probability `chance` [...] in every state."""
+    policy = torch.stack([1.0 - chance, chance], -1).unsqueeze(-2)
+    return policy.expand(*chance.shape, states, 2)
 
 
 def trap(reward: Tensor, gamma: float) -> TabularMDP:
     """Two states, A actions, rewards [2, A]: in state 0, the start, the last action leads to state 1 for good.
 
     If the old policy's mean reward is zero in both states, the rewards are the advantages. The old policy never visits
-    state 1, so the surrogate does not see it and errs as much as its bound allows. Raises ValueError: reward has not
-    two rows.
+    state 1, so the surrogate does not see it. If the last action pays in state 0 and costs as much in state 1, the
+    surrogate promises a gain and errs by as much as its bound allows. With the signs changed it warns of a gain.
+    Raises ValueError: reward has not two rows.
     """
     require_shape((2, None), reward=reward)
     transition = torch.zeros(2, reward.shape[1], 2, dtype=reward.dtype)
     transition[0, :, 0] = transition[1, :, 1] = 1.0
     transition[0, -1] = transition[0, -1].flip(-1)
     return TabularMDP(transition, reward, torch.tensor([1.0, 0.0], dtype=reward.dtype), gamma)
+
+
+def random_walk(reach: int, gamma: float) -> TabularMDP:
+    """2 * reach + 1 places in a row, the start in the middle; action 0 goes left, 1 right, against a wall nowhere.
+
+    A step away from the middle pays 1, a step toward it costs 1, and in the middle nothing pays. A policy that tosses
+    a coin is worth 0 everywhere, so the rewards are its advantages.
+    """
+    require_count(reach=reach)
+    place = torch.arange(2 * reach + 1)
+    side = torch.sign(place - reach).to(torch.float64)
+    transition = torch.zeros(len(place), 2, len(place), dtype=torch.float64)
+    transition[place, 0, (place - 1).clamp(min=0)] = 1.0
+    transition[place, 1, (place + 1).clamp(max=2 * reach)] = 1.0
+    return TabularMDP(transition, torch.stack([-side, side], 1), (place == reach).to(torch.float64), gamma)
 
 
 def with_weather(world: TabularMDP, size: float) -> TabularMDP:
@@ -163,41 +195,82 @@ def minorize_maximize(world: TabularMDP, old: Tensor) -> Tensor:
     return policies[minorizer(world, old, policies).argmax()]
 
 
-def trust_region_step(world: TabularMDP, old: Tensor, kl_bound: float) -> Tensor:
+def minorize_average(world: TabularMDP, old: Tensor) -> Tensor:
+    """The policy [S, A] with the largest L - C' times the average KL: one price, the same for all states.
+
+    Book: eq. trpo-average-penalty.
+    """
+    advantage = world.advantage(old)
+    # L and the average KL weigh the states alike, but for the factor 1 - gamma of the normalized visitation.
+    price = (1.0 - world.gamma) * average_kl_penalty(advantage.abs().max().item(), world.gamma)
+    return best_response(old, advantage, price)
+
+
+def trust_region_step(
+    world: TabularMDP, old: Tensor, kl_bound: float | Tensor, *, advantage: Tensor | None = None
+) -> Tensor:
     """The policy [S, A] with the largest L among those whose average KL(old || new) is at most `kl_bound`, nats.
 
+    Several bounds [N] give several policies [N, S, A]. `advantage` [S, A] takes the place of the exact one in L.
     One price for all states, found by bisection of its logarithm. Book: eq. trpo-problem.
-    Raises ValueError: the bound is not above 0.
+    Raises ValueError: a bound is not above 0.
     """
-    require_positive(kl_bound=kl_bound)
-    advantage = world.advantage(old)
-    low, high = torch.tensor([-20.0, 20.0], dtype=old.dtype)
+    bounds = torch.as_tensor(kl_bound, dtype=old.dtype)
+    require_positive(kl_bound=float(bounds.min()))
+    advantage = world.advantage(old) if advantage is None else advantage
+    weight = world.visitation(old) * (1.0 - world.gamma)
+    low, high = torch.full_like(bounds, -20.0), torch.full_like(bounds, 20.0)
     for _ in range(50):
         middle = (low + high) / 2.0
-        far = average_kl(world, old, best_response(old, advantage, middle.exp())) > kl_bound
-        low, high = (middle, high) if far else (low, middle)
-    return best_response(old, advantage, high.exp())
+        far = kl(old, best_response(old, advantage, middle.exp()[..., None, None])) @ weight > bounds
+        low, high = torch.where(far, middle, low), torch.where(far, high, middle)
+    return best_response(old, advantage, high.exp()[..., None, None])
+
+
+def estimated_advantage(world: TabularMDP, old: Tensor, rows: int, steps: int, generator: Generator) -> Tensor:
+    """Advantages [S, A] estimated from `rows` independent samples; 0 for a pair that no sample tried.
+
+    A sample is a state that the old policy visits, its action there, and the return of the next `steps` steps less
+    the exact value of the state. Pairs take the mean of their samples.
+    """
+    state = world.visits(old, rows, generator)
+    uniform = torch.rand(rows, generator=generator, dtype=torch.float64)
+    action = inverse_cdf(old[state], uniform)
+    reward = world.paths(old, rows, steps, generator, state=state, action=action).reward
+    value = world.value(old)
+    sampled = world.gamma ** torch.arange(steps, dtype=value.dtype) @ reward - value[state]
+    pair = state * old.shape[1] + action
+    total, count = (torch.bincount(pair, w, minlength=old.numel()) for w in (sampled, torch.ones_like(sampled)))
+    return (total / count.clamp(min=1.0)).reshape(old.shape)
 
 
 # Sampled gradients of the surrogate at the old policy, to compare with the exact one.
 
 
 def path_gradient(
-    world: TabularMDP, logits: Tensor, paths: int, steps: int, generator: Generator, *, baseline: Tensor
+    world: TabularMDP,
+    logits: Tensor,
+    paths: int,
+    steps: int,
+    generator: Generator,
+    *,
+    critic: Tensor,
+    lam: float = 1.0,
 ) -> Tensor:
     """Estimate of the surrogate's gradient at the old policy from `paths` paths of `steps` steps: like logits [S, A].
 
-    Returns minus the baseline [S] take the place of the advantages.
+    GAE with the critic [S] takes the place of the advantages; at lam = 1 it is the return less the critic.
     """
     logits = logits.detach().requires_grad_()
     policy = logits.softmax(-1)
     data = world.paths(policy.detach(), paths, steps, generator)
-    none = torch.zeros_like(data.reward)
-    returns = discounted_returns(data.reward, none, none.bool(), none.bool(), gamma=world.gamma)
+    never = torch.zeros_like(data.reward, dtype=torch.bool)
+    value, next_value = critic[data.state], critic[data.next_state]
+    advantage = gae(data.reward, value, next_value, never, never, gamma=world.gamma, lam=lam)
     # The mean over rows becomes the sum over time with weights gamma^t, which is what L is.
-    weight = steps * world.gamma ** torch.arange(steps, dtype=none.dtype).unsqueeze(-1)
+    weight = steps * world.gamma ** torch.arange(steps, dtype=value.dtype).unsqueeze(-1)
     log_prob = policy.log()[data.state, data.action]
-    sampled = importance_surrogate(log_prob - log_prob.detach(), weight * (returns - baseline[data.state]))
+    sampled = importance_surrogate(log_prob - log_prob.detach(), weight * advantage)
     return torch.autograd.grad(sampled, logits)[0]
 
 

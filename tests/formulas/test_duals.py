@@ -313,7 +313,9 @@ def test_top_k_keeps_exactly_k_and_the_best_of_them(seed, n, fraction, levels):
     eligible = torch.rand(n, generator=g) < 0.7
     k = math.floor(fraction * int(eligible.sum()) + 1e-9)
     if k < 1:
-        with pytest.raises(ValueError, match=r"^top_k_frac: wanted one that keeps at least one sample; .* eligible samples is none"):
+        with pytest.raises(
+            ValueError, match=r"^top_k_frac: wanted one that keeps at least one sample; .* eligible samples is none"
+        ):
             duals.top_k_mask(advantage, eligible, fraction)
         return
     kept = duals.top_k_mask(advantage, eligible, fraction)

@@ -280,6 +280,12 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"max_advantage": 1.7, "gamma": gamma}
 
 
+@cases("formulas.bounds.walk_kl_bound")
+def _(g: Generator) -> Iterator[Any]:
+    for max_kl, gamma in ((0.3, 0.9), (1.6, 0.6)):
+        yield {"max_advantage": 1.7, "max_kl": max_kl, "gamma": gamma}
+
+
 @cases("formulas.diagnostics.explained_variance")
 def _(g: Generator) -> Iterator[Any]:
     yield {"value": normal(g, T, B), "returns": 2.0 + normal(g, T, B)}

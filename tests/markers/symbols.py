@@ -104,9 +104,9 @@ TABLES: dict[str, Table] = {
     "formulas.objectives.policy_gradient_loss": Table(
         data("A_t", r"\log \pi_\theta(a_t \mid s_t)") | {r"L^{\mathrm{PG}}": "[]"}, index=SAMPLES
     ),
-    "formulas.objectives.importance_surrogate": Table(data("A_t", r"\log \rho_t") | {"L": "[]"}, index=SAMPLES),
+    "formulas.objectives.importance_surrogate": Table(data("A_t", r"\log \rho_t") | {r"\hat{L}": "[]"}, index=SAMPLES),
     "formulas.objectives.vine_surrogate": Table(
-        {r"\log \rho_{nk}": "log_ratio [n k]", "A_{nk}": "advantage [n k]", "w_{nk}": "[n k]", "L": "[]"}
+        {r"\log \rho_{nk}": "log_ratio [n k]", "A_{nk}": "advantage [n k]", "w_{nk}": "[n k]", r"\hat{L}": "[]"}
     ),
     "formulas.objectives.ppo_clip_objective": Table(
         data(r"\log \rho_t", "A_t", r"\varepsilon_{\mathrm{clip}}")
@@ -184,6 +184,9 @@ TABLES: dict[str, Table] = {
         {r"\overline{\mathrm{KL}}": "average_kl", r"\gamma": "gamma", "D": "[]"}
     ),
     "formulas.bounds.average_kl_penalty": Table({r"\varepsilon_A": "max_advantage", r"\gamma": "gamma", "C'": "[]"}),
+    "formulas.bounds.walk_kl_bound": Table(
+        {r"\varepsilon_A": "max_advantage", r"\mathrm{KL}_{\mathrm{max}}": "max_kl", r"\gamma": "gamma", "B": "[]"}
+    ),
     "formulas.diagnostics.explained_variance": Table(
         data("V(s_t)") | {"R_t": "returns [t b]", r"\nu": "[]", r"\mathrm{EV}": "[]"}, index=SAMPLES
     ),

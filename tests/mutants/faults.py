@@ -18,7 +18,13 @@ PPO, NORMALIZER, ON_POLICY = "agents/ppo.py", "experience/normalizer.py", "agent
 OPTIMIZERS, CRITIC_FIT = "agents/optimizers.py", "agents/critic_fit.py"
 TRPO, REINFORCE, TRUST_REGION = "agents/trpo.py", "agents/reinforce.py", "formulas/trust_region.py"
 ROLLOUT, VINE, BOUNDS = "experience/rollout.py", "experience/vine.py", "formulas/bounds.py"
-AGENT, REPLAY, DUALS, MPO, VMPO = "agents/base.py", "experience/replay.py", "formulas/duals.py", "agents/mpo.py", "agents/vmpo.py"
+AGENT, REPLAY, DUALS, MPO, VMPO = (
+    "agents/base.py",
+    "experience/replay.py",
+    "formulas/duals.py",
+    "agents/mpo.py",
+    "agents/vmpo.py",
+)
 CHECKPOINTS, LOOP = "training/checkpoints.py", "training/loop.py"
 NETWORKS, DISTRIBUTIONS, DIAGNOSTICS = "agents/networks.py", "formulas/distributions.py", "formulas/diagnostics.py"
 
@@ -61,10 +67,16 @@ PREPARED = "test_ppo.py::test_prepare_gives_gae_targets_of_the_estimator"
 FIGURES = "test_ppo.py::test_figures_over_the_rollout"
 DEVICE = "test_gpu.py::test_"
 TAKEN_BACK = DEVICE + "a_refused_rollout_is_taken_back_whole"
-MASKED, MASKED_COUNT = DEVICE + "a_masked_step_leaves_everything_as_it_was", DEVICE + "the_masked_guard_counts_as_the_other_does"
+MASKED, MASKED_COUNT = (
+    DEVICE + "a_masked_step_leaves_everything_as_it_was",
+    DEVICE + "the_masked_guard_counts_as_the_other_does",
+)
 RECORDED_BITS = DEVICE + "masked_and_recorded_updates_are_the_plain_ones_to_the_bit"
 THREE_ON_A_GPU = DEVICE + "three_refusals_in_a_row_end_a_training_on_a_gpu_too"
-COMPILED, STAGGERED = DEVICE + "compiled_and_eager_agree_within_float32", "test_envs.py::test_staggered_clocks_spread_the_ends_of_episodes"
+COMPILED, STAGGERED = (
+    DEVICE + "compiled_and_eager_agree_within_float32",
+    "test_envs.py::test_staggered_clocks_spread_the_ends_of_episodes",
+)
 OPTIMIZER_NAMES = "test_optimizers.py::test_optimizer_refuses_by_name"
 
 PROMISE, BAD = "test_trpo_promise.py::", "test_bad_input_trpo.py::"

@@ -124,7 +124,9 @@ def test_a_run_resumed_without_environment_state_starts_fresh_episodes_and_warns
 def test_the_state_of_another_back_end_is_refused_by_one_that_saves_none(tmp_path):
     with pytest.raises(Killed):
         run("a2c", tmp_path / "run.pt", 300, env_id="CartPole-v1")
-    with pytest.raises(ValueError, match=r"^checkpoint: wanted the state of a EnvPoolEnv; run.pt holds that of another"):
+    with pytest.raises(
+        ValueError, match=r"^checkpoint: wanted the state of a EnvPoolEnv; run.pt holds that of another"
+    ):
         run("a2c", tmp_path / "run.pt", env_id="CartPole-v1", backend="envpool")
 
 

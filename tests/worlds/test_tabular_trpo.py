@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from minerva_lite.formulas.bounds import penalty_constant
+from minerva_lite.formulas.bounds import average_kl_penalty, penalty_constant
 from minerva_lite.worlds import tabular_trpo as t
 from minerva_lite.worlds.tabular import TabularMDP, random_policy, softmax_score
 
@@ -124,6 +124,82 @@ def test_trap_leaves_by_its_last_action_only():
         t.trap(torch.zeros(3, 2), 0.9)
 
 
+def test_on_the_ledge_the_surrogate_points_over_the_edge():
+    """By hand: V_0 - V_1 = 4 p, so L has the slope d_0 (1 - 1.2 p) + d_1 (-3 - 1.2 p), and J = d_0 p - 3 d_1 p."""
+    world, old = t.ledge(), t.same_everywhere(torch.tensor(0.15, dtype=F64))
+    on_ledge = 0.3 * 0.15 / 0.7
+    visits = torch.tensor([1 / 0.7 - on_ledge, on_ledge], dtype=F64)
+    assert torch.allclose(world.visitation(old), visits)
+    assert world.expected_return(old).item() == pytest.approx(0.15 * (visits[0] - 3 * visits[1]).item())
+    slope = visits @ torch.tensor([1 - 1.2 * 0.15, -3 - 1.2 * 0.15], dtype=F64)
+    bold = torch.tensor([0.5, 0.999], dtype=F64)
+    assert torch.allclose(t.surrogate(world, old, t.same_everywhere(bold)), slope * (bold - 0.15))
+    assert slope > 0 > t.gain(world, old, t.same_everywhere(bold[1]))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_trap_promises_and_loses_or_warns_of_a_gain(sign):
+    """Mixture 0.5, discount 0.9, by hand: L = 5 and the gain 1 / 0.55 - 5 = -3.18, or both with the other sign."""
+    world = t.trap(sign * torch.tensor([[0.0, 1.0], [0.0, -1.0]], dtype=F64), 0.9)
+    old, new = torch.tensor([[1.0, 0.0]] * 2, dtype=F64), torch.tensor([[0.5, 0.5]] * 2, dtype=F64)
+    assert t.surrogate(world, old, new).item() == pytest.approx(5.0 * sign)
+    assert t.gain(world, old, new).item() == pytest.approx((1.0 / 0.55 - 5.0) * sign)
+
+
+def test_a_coin_is_worth_nothing_in_the_random_walk():
+    world = t.random_walk(3, 0.8)
+    coin = t.same_everywhere(torch.tensor(0.5, dtype=F64), 7)
+    assert world.value(coin).abs().max() < 1e-12
+    assert world.advantage(coin)[:, 1].tolist() == pytest.approx([-1.0] * 3 + [0.0] + [1.0] * 3)
+    right = t.same_everywhere(torch.tensor(1.0, dtype=F64), 7)
+    assert torch.allclose(world.visitation(right), torch.tensor([0, 0, 0, 1, 0.8, 0.64, 0.512 / 0.2], dtype=F64))
+
+
+def test_minorize_average_keeps_its_promise_and_beats_others(world, old, g):
+    penalty = average_kl_penalty(world.advantage(old).abs().max().item(), world.gamma)
+
+    def sure(new):
+        return t.surrogate(world, old, new) - penalty * t.average_kl(world, old, new)
+
+    found = t.minorize_average(world, old)
+    assert t.gain(world, old, found) >= sure(found) > 0
+    for scale in (0.3, 0.03, 0.003):
+        others = torch.cat([near(old, 1000, scale, g), near(found, 1000, scale, g)])
+        assert (sure(others) <= sure(found)).all()
+
+
+def test_several_bounds_give_several_trust_region_steps(world, old):
+    bounds = torch.tensor([1e-3, 0.1], dtype=F64)
+    together = t.trust_region_step(world, old, bounds)
+    apart = torch.stack([t.trust_region_step(world, old, bound) for bound in bounds.tolist()])
+    assert torch.allclose(together, apart) and together.shape == (2, 5, 3)
+    with pytest.raises(ValueError, match="kl_bound"):
+        t.trust_region_step(world, old, torch.tensor([0.1, 0.0]))
+
+
+def test_estimated_advantages_are_right_on_average(world, old, g):
+    found = t.estimated_advantage(world, old, 400_000, 60, g)
+    assert (found - world.advantage(old)).abs().max() < 0.1 * world.advantage(old).abs().max()
+    few = t.estimated_advantage(world, old, 3, 60, g)
+    assert (few != 0).sum() <= 3
+
+
+def test_steps_on_estimated_advantages_break_promises_that_exact_ones_keep(world, old):
+    """What 50 samples promise is far from what comes, also for steps so small that exact advantages are right."""
+    bounds, kept = torch.tensor([1e-4, 1e-2], dtype=F64), {}
+    for name in ("exact", "estimated"):
+        runs = []
+        for seed in range(30):
+            g = torch.Generator().manual_seed(seed)
+            believed = world.advantage(old) if name == "exact" else t.estimated_advantage(world, old, 50, 60, g)
+            steps = t.trust_region_step(world, old, bounds, advantage=believed)
+            promised = ((steps - old) * believed).sum(-1) @ world.visitation(old)
+            runs.append(torch.stack([t.gain(world, old, step) for step in steps]) / promised)
+        kept[name] = torch.stack(runs)
+    assert (kept["exact"] > 0.9).all()
+    assert (kept["estimated"].median(0).values < 0.9).all()
+
+
 def test_weather_changes_no_advantage(world, old):
     stormy = t.with_weather(world, 7.0)
     advantage = stormy.advantage(torch.cat([old, old]))
@@ -132,12 +208,13 @@ def test_weather_changes_no_advantage(world, old):
     assert stormy.reward[5, 0] - stormy.reward[0, 0] == 14.0
 
 
-@pytest.mark.parametrize("rule", ["path", "path less V", "vine", "vine common"])
+@pytest.mark.parametrize("rule", ["path", "path less V", "GAE", "vine", "vine common"])
 def test_sampled_gradients_are_right_on_average(rule, world, old, g):
     logits, zero = old.log(), torch.zeros(5, dtype=F64)
     draw = {
-        "path": lambda: t.path_gradient(world, logits, 50, 60, g, baseline=zero),
-        "path less V": lambda: t.path_gradient(world, logits, 50, 60, g, baseline=world.value(old)),
+        "path": lambda: t.path_gradient(world, logits, 50, 60, g, critic=zero),
+        "path less V": lambda: t.path_gradient(world, logits, 50, 60, g, critic=world.value(old)),
+        "GAE": lambda: t.path_gradient(world, logits, 50, 60, g, critic=world.value(old), lam=0.5),
         "vine": lambda: t.vine_gradient(world, logits, 50, 60, g, common=False),
         "vine common": lambda: t.vine_gradient(world, logits, 50, 60, g, common=True),
     }[rule]
@@ -154,7 +231,7 @@ def test_a_baseline_of_values_reduces_the_variance_of_path_gradients(world, old)
 
     def noise(baseline):
         g = torch.Generator().manual_seed(1)
-        draws = [t.path_gradient(rich, old.log(), 50, 60, g, baseline=baseline) for _ in range(40)]
+        draws = [t.path_gradient(rich, old.log(), 50, 60, g, critic=baseline) for _ in range(40)]
         return torch.stack(draws).var(0).sum()
 
     assert noise(rich.value(old)) < 0.5 * noise(torch.zeros(5, dtype=F64))

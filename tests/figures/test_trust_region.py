@@ -1,0 +1,81 @@
+"""Pictures of chapter 4 say what the worlds are, and draw what is computed exactly."""
+
+import re
+
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from minerva_lite.figures import draw_ledge, draw_trap, explore_trap, plot_bounds, plot_jumps, plot_kept, plot_trap
+from minerva_lite.worlds import tabular_trpo as exact
+
+F64 = torch.float64
+
+
+def axes_of(draw, *values, **named):
+    axes = Figure().add_subplot()
+    draw(axes, *values, **named)
+    return axes
+
+
+def curves(axes):
+    return {line.get_label(): torch.tensor(line.get_xydata()) for line in axes.lines}
+
+
+@pytest.mark.parametrize(("draw", "reward"), [
+    (draw_ledge, exact.ledge().reward), (draw_trap, torch.tensor([[0.0, 1.0], [0.0, -1.0]])),
+])  # fmt: skip
+def test_a_drawn_world_pays_what_the_world_pays(draw, reward):
+    words = " ".join(text.get_text() for text in axes_of(draw).texts).replace("\n", " ")
+    drawn = [int(n) for n in re.findall(r"pays (\d)", words)] + [-int(n) for n in re.findall(r"costs (\d)", words)]
+    assert sorted(drawn) == sorted(reward[reward != 0].int().tolist())
+    assert words.count(": 0") == (reward == 0).sum()
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 0.9, 0.99])
+def test_the_curves_of_the_trap_are_those_of_the_exact_world(gamma):
+    drawn = curves(axes_of(plot_trap, gamma=gamma))
+    world = exact.trap(torch.tensor([[0.0, 1.0], [0.0, -1.0]], dtype=F64), gamma)
+    stay = torch.tensor([[1.0, 0.0]] * 2, dtype=F64)
+    for row in (0, 10, 55, 100):
+        mixture = float(drawn["surrogate"][row, 0])
+        mixed = exact.same_everywhere(torch.tensor(mixture, dtype=F64))
+        gain, promise = exact.gain(world, stay, mixed), exact.surrogate(world, stay, mixed)
+        for name, value in (("surrogate", promise), ("true gain", gain), ("surrogate less sharp bound", gain)):
+            assert drawn[name][row, 1].item() == pytest.approx((1.0 - gamma) * value.item(), abs=1e-9)
+    plain = drawn["surrogate less plain bound"][:, 1]
+    assert (plain <= drawn["true gain"][: len(plain), 1] + 1e-9).all()
+
+
+def test_the_trap_moves_and_says_where_the_gain_turns():
+    figure = explore_trap(gamma=(0.3, 0.5, 0.8, 0.9))
+    slider, stack, _ = figure.children
+    assert slider.value == 0.9 and figure.frames == 4
+    told = [re.search("aria-label='([^']*)'", page.value)[1] for page in stack.children]
+    assert ["nowhere negative" in words for words in told] == [True, True, False, False]
+    assert "negative at a mixture of 0.250" in told[2] and "negative at a mixture of 0.111" in told[3]
+    assert all(len(page.value) < 10_000 for page in stack.children)
+
+
+def test_a_jump_is_drawn_from_the_agent_to_the_promise_and_down_to_the_truth():
+    chance = torch.linspace(0.0, 1.0, 11, dtype=F64)
+    axes = axes_of(plot_jumps, chance, chance * (1 - chance), [(0.2, 0.16, 1.0, 0.64)])
+    dashed = next(line for line in axes.lines if line.get_linestyle() == "--")
+    assert dashed.get_xydata().tolist() == [[0.2, 0.16], [1.0, 0.64]]
+    arrow = next(text for text in axes.texts if text.arrowprops)
+    assert tuple(arrow.xy) == (1.0, 0.0) and tuple(arrow.xyann) == (1.0, 0.64)
+
+
+def test_every_world_stands_in_the_histogram_of_its_discount():
+    axes = Figure().add_subplot()
+    gamma, ratio = torch.tensor([0.1, 0.6, 0.7, 0.95]), torch.tensor([1e-3, 0.5, 1e-9, 0.9])
+    plot_bounds([axes], {"bound": ratio}, gamma)
+    assert [float(patch.get_data().values.sum()) for patch in axes.patches] == pytest.approx([1.0] * 3)
+    assert axes.patches[1].get_data().values[0] == pytest.approx(0.5)  # what is too small stands at the left edge
+
+
+def test_a_kept_promise_lies_on_the_line_at_one():
+    axes = Figure().subplots(1, 2)
+    kl, ratio = torch.tensor([0.01, 0.1]), torch.tensor([[1.0, 0.5], [1.0, 1.5], [1.0, 0.0]])
+    plot_kept(axes, kl, [{"a": ratio, "b": ratio, "c": ratio}, {"a": -ratio, "b": ratio, "c": ratio}], ("one", "two"))
+    assert curves(axes[0])["a"][:, 1].tolist() == [1.0, 0.5] and curves(axes[1])["a"][:, 1].tolist() == [-1.0, -0.5]
