@@ -23,14 +23,17 @@ from .rollout import FAULTS, draw_rollout, draw_rollout_key, draw_truncated_back
 from .style import book_style, use_book_style
 from .top_k import plot_dual_slope, plot_state_weights, plot_top_k
 from .trust_region import (
+    draw_two_networks,
     plot_bounds,
     plot_cg_error,
     plot_conjugate_gradient,
+    plot_convergence,
+    plot_damping,
     plot_improvement,
-    plot_kl_kept,
     plot_minorizer,
     plot_pinsker,
     plot_reparametrization,
+    plot_step_rules,
     plot_trust_region,
 )
 from .values import (
@@ -68,6 +71,7 @@ __all__ = [
     "draw_rollout_key",
     "draw_seen_once",
     "draw_truncated_backups",
+    "draw_two_networks",
     "draw_two_states",
     "example_flags",
     "explore_baseline",
@@ -91,6 +95,8 @@ __all__ = [
     "plot_conjugate_gradient",
     "plot_contraction",
     "plot_contraction_factors",
+    "plot_convergence",
+    "plot_damping",
     "plot_decoupled_kl",
     "plot_diagnostics",
     "plot_direction_cosine",
@@ -105,7 +111,6 @@ __all__ = [
     "plot_gradient_noise",
     "plot_improvement",
     "plot_kl_estimators",
-    "plot_kl_kept",
     "plot_learning_curve",
     "plot_learning_curves",
     "plot_luck",
@@ -126,6 +131,7 @@ __all__ = [
     "plot_simplex",
     "plot_start_values",
     "plot_state_weights",
+    "plot_step_rules",
     "plot_sweeps",
     "plot_target_error",
     "plot_temperature",
