@@ -35,7 +35,7 @@ from tests.promise import mean_kl, saved
 
 TASKS = ("Pendulum-v1", "CartPole-v1")
 RATES = (0.3, 1.0, 3.0)  # tried for the plain gradient, on seeds that the comparison does not use
-TRIED, COMPARED = (100, 101), (5, 6, 7, 8, 9)
+TRIED, COMPARED = (100,), (5, 6, 7, 8)
 EVERY = 5  # updates between two evaluations of 20 episodes
 Name = tuple[str, str, int]  # of a run: task, method, seed
 
@@ -143,7 +143,7 @@ def trials() -> list[Name]:
 
 
 def best_rate(env_id: str, final: Mapping[Name, float]) -> str:
-    """The plain gradient's method with the best worst seed of the trials, `final` being each run's mean return."""
+    """The plain gradient's method whose worst trial was best, `final` being each run's mean return."""
     names = [f"plain {rate:g}" for rate in RATES]
     return max(names, key=lambda name: min(final[env_id, name, seed] for seed in TRIED))
 
@@ -152,7 +152,7 @@ def comparison(final: Mapping[Name, float]) -> list[Name]:
     """The runs that are compared, seed by seed, once the trials are done."""
     rest = [name for name in METHODS if name not in {f"plain {rate:g}" for rate in RATES}]
     names = {env_id: [best_rate(env_id, final), *rest] for env_id in TASKS}
-    names["CartPole-v1"].remove("TRPO damping 0.1")  # its preset's own
+    names["CartPole-v1"] = names["CartPole-v1"][:-2]  # the last two are about what Pendulum's preset leaves unspent
     return [(env_id, name, seed) for seed in COMPARED for env_id in TASKS for name in names[env_id]]
 
 
