@@ -272,30 +272,124 @@ def plot_conjugate_gradient(ax: Axes, *, condition: float, steps: int) -> None:
     ax.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0))
 
 
-def plot_reparametrization(axes: Sequence[Axes], paths: Mapping[str, Mapping[str, Tensor]]) -> None:
-    """Paths [N, 2] of (mean, std) of a Gaussian policy: a panel per method, a line per parametrization."""
-    for ax, (method, lines) in zip(axes, paths.items(), strict=True):
-        for (name, path), style in zip(lines.items(), ("-", "--", ":"), strict=False):
-            ax.plot(path[:, 0], path[:, 1], style, label=f"in {name}", linewidth=2.6 if style == "-" else 2.0)
-        ax.plot(*next(iter(lines.values()))[0], "o", color="black", markersize=6)
-        ax.set(xlabel=r"mean $\mu$ (action units)", ylabel=r"std $\sigma$ (action units)", title=method)
-        ax.legend()
+def draw_two_networks(axes: Sequence[Axes], *, rate: float = 0.2, std: float = 0.5) -> None:
+    """One gradient step of two networks that compute the same policy, a normal distribution with mean w v.
+
+    Left the plane of the weights, where one curve w v = constant is one policy; right the densities of the actions.
+    The reward is -(a - 2)^2.
+    """
+    plane, line = axes
+    starts = {"1 · 1": (1.0, 1.0, BLUE, "-"), "4 · 0.25": (4.0, 0.25, RED, "--")}
+    w = torch.linspace(0.05, 5.2, 300, dtype=torch.float64)
+    for mean, style, color in ((1.0, "-", "black"), (2.0, ":", GREEN)):
+        plane.plot(w, mean / w, style, color=color, linewidth=1.6)
+    plane.annotate("the same policy, w v = 1", (0.75, 0.12), (0, 0), textcoords="offset points", fontsize=9)
+    plane.annotate("the best, w v = 2", (1.6, 1.3), (6, 2), textcoords="offset points", fontsize=9, color=GREEN)
+    a = torch.linspace(-1.0, 9.5, 600, dtype=torch.float64)
+
+    def density(mean: float) -> Tensor:
+        return torch.exp(-((a - mean) ** 2) / (2 * std**2)) / (std * math.sqrt(2 * math.pi))
+
+    line.fill_between(a, density(1.0), color=GRAY, alpha=0.35, linewidth=0, label="before, both")
+    for name, (first, second, color, style) in starts.items():
+        slope = -2 * (first * second - 2)  # of the return by the mean
+        after = first + rate * slope * second, second + rate * slope * first
+        plane.annotate("", after, (first, second), arrowprops={"arrowstyle": "-|>", "color": color, "lw": 2.2})
+        plane.plot([first], [second], "o", color=color, markersize=6)
+        line.plot(a, density(after[0] * after[1]), style, color=color, label=f"after, from {name}")
+    line.axvline(2.0, color=GREEN, linestyle=":", linewidth=1.6)
+    plane.set(xlabel="weight w", ylabel="weight v", xlim=(0.0, 5.2), ylim=(0.0, 2.2), title="the weights")
+    line.set(xlabel="action", ylabel="density", ylim=(0.0, 1.15), title="what the agent does")
+    line.legend(loc="upper center", bbox_to_anchor=(0.66, 0.98))
 
 
-def plot_cg_error(ax: Axes, errors: Mapping[str, Tensor]) -> None:
-    """Relative error of conjugate gradient, [iterations], for several matrices."""
-    for (name, error), style in zip(errors.items(), ("o-", "s--", "^:", "v-."), strict=False):
-        ax.semilogy(range(len(error)), error, style, markersize=4, label=name)
-    ax.set(xlabel="iterations", ylabel=r"error $\Vert x_k - x \Vert / \Vert x \Vert$")
-    # This place is free: below the curves that fall slowly, to the right of the one that falls at once.
-    ax.legend(loc="center", bbox_to_anchor=(0.45, 0.28))
+def plot_reparametrization(axes: Sequence[Axes], paths: Mapping[str, tuple[Tensor, Tensor, Tensor]]) -> None:
+    """Paths of (mean, std) [N, 2] with their length [N] and what is missing of the return [N]; dots at equal lengths.
+
+    Left the paths, right what is missing against the length that was walked.
+    """
+    for (name, (path, length, missing)), style, color in zip(
+        paths.items(), ("-", "--", "-"), (RED, ORANGE, BLUE), strict=True
+    ):
+        dots = torch.searchsorted(length, torch.arange(1.0, float(length[-1]), dtype=length.dtype))
+        axes[0].plot(path[:, 0], path[:, 1], style, color=color, label=name)
+        axes[0].plot(*path[dots].T, "o", color=color, markersize=5)
+        axes[1].semilogy(length, missing, style, color=color, label=name)
+    axes[0].plot(*next(iter(paths.values()))[0][0], "o", color="black", markersize=6)
+    axes[0].set(xlabel=r"mean $\mu$ (action units)", ylabel=r"std $\sigma$ (action units)")
+    axes[1].set(xlabel=r"length of the path, $\sum \sqrt{2\, \mathrm{KL}}$", ylabel="return still missing")
+    axes[1].legend()
 
 
-def plot_kl_kept(ax: Axes, kl: Sequence[Tensor], names: Sequence[str], kl_bound: float | Tensor) -> None:
-    """Realized KL of each update over its bound (one number, or one per update), a line per run."""
-    for values, name, style in zip(kl, names, ("-", "--", ":"), strict=False):
-        ax.plot(values / kl_bound, style, label=name, linewidth=1.4)
-    ax.axhline(1.0, color="black", linewidth=1.0)
-    ax.annotate("the bound", (0.0, 1.0), (4, 3), textcoords="offset points")
-    ax.set(xlabel="updates", ylabel=r"KL(old || new) / $\delta$", ylim=(0.0, None))
-    ax.legend()
+def plot_damping(ax: Axes, gradient: Tensor, fisher: Tensor, kl_bound: float, dampings: Sequence[float]) -> None:
+    """Steps of equal damped cost in two dimensions, and the best of each: it lies within the KL's ellipse and a ball.
+
+    The last of `dampings` is the one whose ball is drawn.
+    """
+    angle = torch.linspace(0, 2 * torch.pi, 240, dtype=gradient.dtype)
+    circle = torch.stack([angle.cos(), angle.sin()], -1)
+
+    def boundary(matrix: Tensor) -> Tensor:  # of the steps s with s^T matrix s / 2 = kl_bound
+        return circle * (2 * kl_bound / torch.einsum("bm,mn,bn->b", circle, matrix, circle)).sqrt()[:, None]
+
+    identity = torch.eye(2, dtype=gradient.dtype)
+    for damping, color, style in zip(dampings, ("black", BLUE, ORANGE), ("-", "--", "-."), strict=True):
+        damped = fisher + damping * identity
+        ax.plot(*boundary(damped).T, style, color=color, linewidth=1.6, label=rf"$\omega$ = {damping:g}")
+        step = full_step(gradient, torch.linalg.solve(damped, gradient), kl_bound)
+        ax.annotate("", step.tolist(), (0, 0), arrowprops={"arrowstyle": "-|>", "color": color, "lw": 2})
+    radius = math.sqrt(2 * kl_bound / dampings[-1])
+    ax.plot(*(radius * circle).T, ":", color=ORANGE, linewidth=1.4, label=rf"ball of $\omega$ = {dampings[-1]:g}")
+    steps = [full_step(gradient, torch.linalg.solve(fisher + float(w) * identity, gradient), kl_bound)
+             for w in torch.logspace(-5, 3, 120)]  # fmt: skip
+    ax.plot(*torch.stack(steps).T, color=GREEN, linewidth=1.2, label=r"best steps, all $\omega$")
+    ax.set(xlabel=r"$\Delta\theta_1$", ylabel=r"$\Delta\theta_2$", aspect="equal")
+    ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+
+
+def plot_cg_error(ax: Axes, errors: Mapping[str, Tensor], conditions: Sequence[float]) -> None:
+    """Error of conjugate gradient in its own norm, [iterations], for several matrices; thin, what the condition says.
+
+    conditions: largest over smallest eigenvalue of each matrix, for the bound of Chebyshev.
+    """
+    for (name, error), condition, style, color in zip(
+        errors.items(), conditions, ("o-", "s--", "^:", "v-."), (BLUE, RED, GREEN, ORANGE), strict=True
+    ):
+        ax.semilogy(range(len(error)), error, style, color=color, markersize=4, label=name)
+        root = math.sqrt(condition)
+        bound = [2 * ((root - 1) / (root + 1)) ** k for k in range(len(error))]
+        ax.semilogy(range(len(error)), bound, color=color, linewidth=1.0, alpha=0.5)
+    ax.set(xlabel="products", ylabel=r"error $\Vert x_k - x \Vert_M / \Vert x \Vert_M$", ylim=(1e-9, 3))
+    ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+
+
+def plot_convergence(axes: Sequence[Axes], curves: Mapping[str, Mapping[str, Tensor]]) -> None:
+    """What a policy still lacks of the best return after each exact step [N], log-log: a panel per start."""
+    styles = {"plain gradient": (RED, "--"), "natural gradient": (BLUE, "-"), "bound": (GRAY, ":")}
+    for ax, (title, lines) in zip(axes, curves.items(), strict=True):
+        for name, missing in lines.items():
+            color, style = styles[name]
+            ax.loglog(range(1, len(missing) + 1), missing.clamp(min=1e-12), style, color=color, label=name)
+        ax.set(xlabel="steps", title=title, ylim=(1e-6, 1e3))
+    axes[0].set(ylabel="return still missing")
+    axes[0].legend(loc="lower left")
+
+
+def plot_step_rules(axes: Sequence[Axes], runs: Mapping[str, tuple[Tensor, Tensor, Tensor, Tensor]]) -> None:
+    """Several rules on one task: mean return over steps with a band over seeds, and KL on batch and fresh states.
+
+    runs: by rule, steps [E], returns [seeds, E], KL of every update on the batch [N] and on fresh states [N], nats.
+    """
+    colors = (GRAY, ORANGE, GREEN, BLUE, RED)
+    for i, ((name, (steps, returns, kl, fresh)), color) in enumerate(zip(runs.items(), colors, strict=True)):
+        axes[0].plot(steps, returns.mean(0), color=color, label=name, linestyle=("-", "--", ":", "-", "-.")[i])
+        axes[0].fill_between(steps, returns.amin(0), returns.amax(0), color=color, alpha=0.12, linewidth=0)
+        for shift, values, marker in ((-0.14, kl, "o"), (0.14, fresh, "s")):
+            low, middle, high = torch.quantile(values, torch.tensor([0.05, 0.5, 0.95], dtype=values.dtype)).tolist()
+            axes[1].plot([i + shift] * 2, [low, high], color=color, linewidth=2)
+            axes[1].plot([i + shift], [middle], marker, color=color, markersize=6,
+                         markerfacecolor=color if marker == "o" else "white")  # fmt: skip
+    axes[0].set(xlabel="environment steps", ylabel="mean return")
+    axes[0].locator_params(axis="x", nbins=4)
+    axes[1].set(yscale="log", ylabel="KL(old || new) of an update (nats)", xticks=range(len(runs)))
+    axes[1].set_xticklabels(runs, rotation=20)

@@ -1,0 +1,65 @@
+"""The comparison of four ways to use a rollout (`tests/steps.py`): its methods are what they are called."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from minerva_lite.agents.optimizers import flatten
+from minerva_lite.agents.trpo import TRPOAgent, TRPOConfig
+from minerva_lite.worlds.envs import make_env
+from tests.steps import COMPARED, METHODS, RATES, PlainAgent, Row, best_rate, comparison, finals, run, trials
+
+RECORDED = Path(__file__).resolve().parents[2] / "book" / "results" / "steps.csv"
+SMALL = {"num_envs": 8, "rollout_steps": 32, "hidden": (16,), "gamma": 0.95, "damping": 0.0}
+
+
+def moved(agent_class: type, **changes) -> tuple[torch.Tensor, torch.Tensor]:
+    """How one update moved the policy [n], and the gradient of the surrogate there [n]."""
+    config = TRPOConfig(**SMALL | changes)
+    env = make_env("CartPole-v1", config.num_envs, seed=0, dtype=torch.float64)
+    agent = agent_class(config, env.spec, seed=0, device="cpu", dtype=torch.float64)
+    rollout, _ = agent.collect(env, env.reset())
+    parameters = list(agent.policy.parameters())
+    gradient = flatten(torch.autograd.grad(agent.surrogate(agent.prepare(rollout)), parameters))
+    before = flatten(parameters).detach().clone()
+    agent.update(rollout, progress=0.5)
+    return flatten(parameters).detach() - before, gradient
+
+
+def test_the_plain_gradient_at_a_rate_steps_along_the_gradient_and_its_rate_falls():
+    step, gradient = moved(PlainAgent, step_rule="fixed", natural_step=0.2, cg_iterations=1, normalize_advantage=False)
+    assert torch.allclose(step, 0.5 * 0.2 * gradient, atol=1e-12)
+
+
+def test_one_product_scales_the_plain_gradient_to_the_bound():
+    changes = METHODS["plain scaled"].changes
+    step, gradient = moved(TRPOAgent, **changes, normalize_advantage=False, kl_bound=1e-4)
+    assert torch.cosine_similarity(step, gradient, dim=0) > 1 - 1e-9
+    natural, _ = moved(TRPOAgent, step_rule="natural", normalize_advantage=False, kl_bound=1e-4)
+    assert torch.cosine_similarity(natural, gradient, dim=0) < 0.99
+
+
+@pytest.mark.parametrize("method", ["plain 0.3", "TRPO", "PPO"])
+def test_a_run_has_a_row_for_each_update(method):
+    rows = run("CartPole-v1", method, 0, updates=1)
+    assert [row.steps for row in rows] == [2048] and rows[0].episodes == 0
+    assert 0 < rows[0].kl < 1 and 0 < rows[0].fresh_kl < 1 and rows[0].seconds > 0
+    assert math.isclose(rows[0].bound, 0.01 if method == "TRPO" else 0.0, rel_tol=1e-6)
+
+
+def test_the_record_is_whole_and_trpo_keeps_its_bound_in_it():
+    lines = RECORDED.read_text().splitlines()
+    assert lines[0] == "# command: python -m tests.steps" and lines[2] == ",".join(Row._fields)
+    final = finals(RECORDED)
+    assert list(final) == [*trials(), *comparison(final)]
+    assert best_rate("CartPole-v1", final) in {f"plain {rate:g}" for rate in RATES}
+    with RECORDED.open() as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    trpo = [row for row in rows if row["method"].startswith("TRPO")]
+    assert {int(row["seed"]) for row in trpo} == set(COMPARED)
+    assert all(float(row["kl"]) <= float(row["bound"]) * 1.001 for row in trpo)

@@ -1,0 +1,194 @@
+"""`python -m tests.steps`: four ways to use a rollout, on the same tasks and seeds: what each one costs and gains.
+
+The plain gradient, the natural gradient and TRPO differ in the step alone: rollouts, advantages and the critic's fit
+are those of TRPO's preset. PPO runs by its own preset. The KL of every update is judged by `tests.promise`, in float64
+NumPy from saved parameters, on the states of the batch and on as many fresh ones that the old policy met elsewhere. A
+run is written when it ends; the same command on the same file goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import csv
+import itertools
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+import torch
+from torch import Tensor
+
+from minerva_lite.agents.ppo import PPOAgent
+from minerva_lite.agents.trpo import TRPOAgent
+from minerva_lite.training.evaluation import evaluate
+from minerva_lite.training.presets import preset
+from minerva_lite.worlds.envs import make_env
+from tests.promise import mean_kl, saved
+
+TASKS = ("Pendulum-v1", "CartPole-v1")
+RATES = (0.3, 1.0, 3.0)  # tried for the plain gradient, on seeds that the comparison does not use
+TRIED, COMPARED = (100,), (5, 6, 7, 8)
+EVERY = 5  # updates between two evaluations of 20 episodes
+Name = tuple[str, str, int]  # of a run: task, method, seed
+
+
+class PlainAgent(TRPOAgent):
+    """The plain gradient at a rate that falls to 0: TRPO with the identity for F, and nothing scaled or tested."""
+
+    def fisher_product(self, batch: Any, parameters: Any) -> Any:
+        return lambda vector: vector
+
+    def improve(self, rollout: Any, progress: float) -> dict[str, Tensor]:
+        kept = self.config
+        self.config = replace(kept, natural_step=kept.natural_step * max(1.0 - progress, 1e-6))
+        try:
+            return super().improve(rollout, progress)
+        finally:
+            self.config = kept
+
+
+class Method(NamedTuple):
+    agent_class: type
+    algorithm: str  # whose preset it starts from
+    changes: dict[str, Any]
+
+
+def plain(rate: float) -> Method:
+    return Method(PlainAgent, "trpo", {"step_rule": "fixed", "natural_step": rate, "cg_iterations": 1})
+
+
+METHODS = {f"plain {rate:g}": plain(rate) for rate in RATES} | {
+    # One product of conjugate gradient finds the gradient's direction, and the scaling its length on the ellipsoid.
+    "plain scaled": Method(TRPOAgent, "trpo", {"step_rule": "natural", "cg_iterations": 1}),
+    "natural": Method(TRPOAgent, "trpo", {"step_rule": "natural"}),
+    "TRPO": Method(TRPOAgent, "trpo", {}),
+    "PPO": Method(PPOAgent, "ppo", {}),
+    "TRPO factor 0.8": Method(TRPOAgent, "trpo", {"backtrack": 0.8}),
+    "TRPO damping 0.1": Method(TRPOAgent, "trpo", {"damping": 0.1}),  # CartPole's preset has this one
+}
+
+
+class Row(NamedTuple):
+    """One update."""
+
+    env_id: str
+    method: str
+    seed: int
+    steps: int  # of the environment, after this update
+    kl: float  # mean KL(old || new) over the states of the batch, nats
+    fresh_kl: float  # the same over as many states that the old policy met elsewhere, nats
+    bound: float  # of this update, nats; 0 where the method has none
+    seconds: float  # CPU seconds of all updates so far, on one thread, without collecting
+    episodes: int  # of the evaluation after this update, 0 where there was none
+    mean: float  # their mean return
+
+
+def run(env_id: str, name: str, seed: int, updates: int | None = None) -> list[Row]:
+    """Train one seed of a method; `updates`: stop after so many."""
+    method = METHODS[name]
+    settings = preset(method.algorithm, env_id)
+    config = replace(settings.config, **method.changes)
+    env, elsewhere = (make_env(env_id, config.num_envs, seed=s) for s in (seed, seed + 1000))
+    agent = method.agent_class(config, env.spec, seed=seed, device="cpu")
+    obs, other_obs, rows, seconds = env.reset(), elsewhere.reset(), [], 0.0
+    total = -(-settings.total_steps // config.batch_size)
+    for update in range(min(total, updates or total)):
+        old_agent = copy.deepcopy(agent)
+        old_agent.generator.manual_seed(seed + 1000 + update)
+        rollout, obs = agent.collect(env, obs)
+        before, start = saved(agent), time.process_time()
+        figures = agent.update(rollout, progress=update / total)
+        seconds += time.process_time() - start
+        after = saved(agent)
+        fresh, other_obs = old_agent.collect(elsewhere, other_obs)
+        last = update + 1 == total
+        episodes = 100 if last else 20 if (update + 1) % EVERY == 0 else 0
+        kl, fresh_kl = (
+            mean_kl(before, after, states.numpy().astype(np.float64)) for states in (rollout.obs, fresh.obs)
+        )
+        rows.append(
+            Row(
+                env_id=env_id,
+                method=name,
+                seed=seed,
+                steps=(update + 1) * config.batch_size,
+                kl=kl,
+                fresh_kl=fresh_kl,
+                bound=0.0 if method.agent_class is PlainAgent else float(figures.get("kl/bound", 0.0)),
+                seconds=seconds,
+                episodes=episodes,
+                mean=evaluate(agent, episodes=episodes)["eval/mean"] if episodes else 0.0,
+            )
+        )
+    return rows
+
+
+def head() -> list[str]:
+    """What the file begins with: the command, the versions, the columns."""
+    versions = f"python {platform.python_version()}, torch {torch.__version__}, gymnasium {gymnasium.__version__}"
+    return ["# command: python -m tests.steps", f"# versions: {versions}", ",".join(Row._fields)]
+
+
+def trials() -> list[Name]:
+    """The runs that decide which rate the plain gradient is compared with."""
+    return list(itertools.product(TASKS, [f"plain {rate:g}" for rate in RATES], TRIED))
+
+
+def best_rate(env_id: str, final: Mapping[Name, float]) -> str:
+    """The plain gradient's method whose worst trial was best, `final` being each run's mean return."""
+    names = [f"plain {rate:g}" for rate in RATES]
+    return max(names, key=lambda name: min(final[env_id, name, seed] for seed in TRIED))
+
+
+def comparison(final: Mapping[Name, float]) -> list[Name]:
+    """The runs that are compared, seed by seed, once the trials are done."""
+    rest = [name for name in METHODS if name not in {f"plain {rate:g}" for rate in RATES}]
+    names = {env_id: [best_rate(env_id, final), *rest] for env_id in TASKS}
+    names["CartPole-v1"] = names["CartPole-v1"][:-2]  # the last two are about what Pendulum's preset leaves unspent
+    return [(env_id, name, seed) for seed in COMPARED for env_id in TASKS for name in names[env_id]]
+
+
+def finals(path: Path) -> dict[Name, float]:
+    """The final mean return of each run that the file holds; a run is written whole."""
+    with path.open() as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return {(row["env_id"], row["method"], int(row["seed"])): float(row["mean"]) for row in rows
+            if row["episodes"] == "100"}  # fmt: skip
+
+
+def main(path: Path, most: int) -> None:
+    torch.set_num_threads(1)
+    if not path.exists():
+        path.write_text("\n".join(head()) + "\n")
+    if path.read_text().splitlines()[1:3] != head()[1:]:
+        raise SystemExit(f"{path}: wanted a study by these versions; name another file")
+    run(TASKS[0], "TRPO", 0, updates=1)  # what PyTorch does once should not count
+    for _ in range(most):
+        held = finals(path)
+        left = [each for each in trials() if each not in held]
+        left = left or [each for each in comparison(held) if each not in held]
+        if not left:
+            return
+        each = left[0]
+        start, rows = time.perf_counter(), run(*each)
+        text = [[f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+        with path.open("a", newline="") as file:  # a run's rows at once, so that a kill leaves whole runs
+            file.write("".join(f"{','.join(row)}\n" for row in text))
+        told = f"{rows[-1].mean:.0f}, {rows[-1].seconds:.1f} CPU s of updates"
+        print(shlex.join(map(str, each)), told, f"{time.perf_counter() - start:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tests.steps", description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("book/results/steps.csv"))
+    parser.add_argument("--most", type=int, default=sys.maxsize, help="runs of this call; the next one goes on")
+    options = parser.parse_args()
+    main(options.out, options.most)
