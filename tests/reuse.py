@@ -33,7 +33,7 @@ WARM = {"Pendulum-v1": 0, "CartPole-v1": 500}  # steps before a batch begins: Pe
 STEPS = (0, 1, 2, 4, 8, 12, 16, 24, 32, 40, 60, 80, 120, 160)
 ROWS = (400, 2000, 8000, 80_000)
 CLIPS = {"none": 1e6, "0.1": 0.1, "0.2": 0.2, "0.4": 0.4}
-T, MINIBATCH, EPISODES = 200, 500, 1000
+T, MINIBATCH, EPISODES, FRESH = 200, 500, 500, 40_000
 
 
 class Row(NamedTuple):
@@ -46,7 +46,7 @@ class Row(NamedTuple):
     step: int
     on_batch: float  # surrogate, on the rows that are learned from
     on_fresh: float  # surrogate, on 40 000 rows of the same behavior policy that are not
-    returned: float  # mean return of 1000 fresh episodes of the policy as it is now
+    returned: float  # mean return of 500 fresh episodes of the policy as it is now
     kl_batch: float  # mean KL(behavior || now) over the states of the batch, nats
     kl_fresh: float  # the same over the fresh states
 
@@ -105,10 +105,20 @@ def minibatches(batch: Batch, agent: PPOAgent) -> Iterator[Batch]:
 
 
 def climb(
-    agent: PPOAgent, progress: float, rows: int, clip: str, seed: int, steps: tuple[int, ...] = STEPS
+    agent: PPOAgent,
+    progress: float,
+    rows: int,
+    clip: str,
+    seed: int,
+    steps: tuple[int, ...] = STEPS,
+    fresh: Batch | None = None,
 ) -> list[Row]:
-    """Take gradient steps on one batch, and look at the policy on the way. The agent itself stays as it is."""
-    batch, fresh = batch_of(agent, rows, seed + 1000), batch_of(agent, 40_000, seed + 2000)
+    """Take gradient steps on one batch, and look at the policy on the way. The agent itself stays as it is.
+
+    fresh: rows of the same policy that are not learned from, if they are there already.
+    """
+    batch = batch_of(agent, rows, seed + 1000)
+    fresh = fresh or batch_of(agent, FRESH, seed + 2000)
     climber = copy.deepcopy(agent)
     climber.config = dataclasses.replace(climber.config, clip_eps=CLIPS[clip])
     climber.generator.manual_seed(seed)
@@ -120,7 +130,8 @@ def climb(
             returned = true_return(climber, seed + 3000)
             name = agent.spec.env_id, seed, rows, clip, step
             found.append(Row(*name, on_batch, on_fresh, returned, kl_batch, kl_fresh))
-        climber.gradient_step(climber.loss(next(source))[0])
+        if step < steps[-1]:
+            climber.gradient_step(climber.loss(next(source))[0])
     return found
 
 
@@ -147,15 +158,16 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     table = read(options.out)  # what is there already is kept, so a call that was stopped can be made again
     done = {tuple(row[:4]) for row in table}
-    for env_id, updates in UPDATES.items():
-        for seed in options.seeds:
+    for seed in options.seeds:
+        for env_id, updates in UPDATES.items():
             wanted = [(rows, clip) for clip in CLIPS for rows in ROWS if rows == 2000 or clip in ("none", "0.2")]
             wanted = [(r, clip) for r, clip in wanted if (env_id, str(seed), str(r), clip) not in done]
             if not wanted:
                 continue
             agent, progress = trained(env_id, seed, updates)
+            fresh = batch_of(agent, FRESH, seed + 2000)
             for rows, clip in wanted:
-                for row in climb(agent, progress, rows, clip, seed):
+                for row in climb(agent, progress, rows, clip, seed, fresh=fresh):
                     table.append([f"{cell:.5g}" if isinstance(cell, float) else str(cell) for cell in row])
                 write(table, options.out)
                 print(env_id, seed, rows, clip, *table[-1][5:], flush=True)
