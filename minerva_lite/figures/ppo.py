@@ -66,6 +66,10 @@ def plot_along_batch(
         ax.plot(steps, runs.mean(0), linestyle=style, color=color, label=name)
         ax.fill_between(steps, runs.amin(0), runs.amax(0), color=color, alpha=0.12, linewidth=0)
     ax.axhline(0.0, color="black", linewidth=0.8)
+    ax.set_xscale("symlog", linthresh=4, base=2)  # the first steps decide
+    ticks = [0, 4, 8, 16, 40, 160]
+    ax.set_xticks(ticks, [str(tick) for tick in ticks])
+    ax.set_xticks([], minor=True)
     ax.set(xlabel="gradient steps on one batch", ylabel=ylabel)
     ax.legend()
 
@@ -90,10 +94,9 @@ def plot_promise(ax: Axes, worlds: Mapping[str, tuple[Tensor, Tensor]], title: s
         ax.fill_between(center, low, high, color=color, alpha=0.15, linewidth=0)
     ax.axhline(1.0, color="black", linewidth=0.8)
     ax.axhline(0.0, color=GRAY, linestyle="--", linewidth=0.8)
-    ax.annotate(
-        "below 0 the return fell", (edges[0], 0.0), (2, -11), textcoords="offset points", color=GRAY, fontsize=9
-    )
-    ax.set(xlabel="KL(old || new) of the step (nats)", ylabel="gain: kept / promised", title=title, ylim=(-1.5, 2.5))
+    place = {"xycoords": ("axes fraction", "data"), "xytext": (0, -12), "textcoords": "offset points"}
+    ax.annotate("below 0 the return fell", (0.02, 0.0), color=GRAY, fontsize=9, **place)
+    ax.set(xlabel="KL(old || new) of the step (nats)", ylabel="gain: kept / promised", title=title, ylim=(-0.6, 2.6))
     ax.legend(loc="upper left")
 
 
