@@ -70,7 +70,7 @@ def plot_along_batch(
     ticks = [0, 4, 8, 16, 40, 160]
     ax.set_xticks(ticks, [str(tick) for tick in ticks])
     ax.set_xticks([], minor=True)
-    ax.set(xlabel="gradient steps on one batch", ylabel=ylabel)
+    ax.set(xlabel="gradient steps on one batch", ylabel=ylabel, xlim=(0, 170))
     ax.legend()
 
 
