@@ -18,7 +18,7 @@ from .learning import plot_ablations, plot_diagnostics, plot_exact_returns, plot
 from .mirror import plot_luck, plot_multiplier_sign, plot_projections, plot_vmpo_diagnostics
 from .mstep import plot_chase, plot_collapse, plot_decoupled_kl, plot_mpo_diagnostics, plot_multiplier, plot_period
 from .overview import plot_family
-from .ppo import plot_clip_objective, plot_drift, plot_kl_estimators, plot_promise
+from .ppo import plot_along_batch, plot_clip_objective, plot_drift, plot_kl_estimators, plot_promise
 from .retrace import plot_contraction_factors, plot_ratio_products, plot_target_error
 from .rollout import FAULTS, draw_rollout, draw_rollout_key, draw_truncated_backups, example_flags
 from .style import book_style, use_book_style
@@ -100,6 +100,7 @@ __all__ = [
     "explore_trust_region",
     "frames_figure",
     "plot_ablations",
+    "plot_along_batch",
     "plot_baseline",
     "plot_bounds",
     "plot_cg_error",

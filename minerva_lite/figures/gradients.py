@@ -120,14 +120,21 @@ def draw_cart_pole(ax: Axes) -> None:
     ax.text(0.0, -0.45, "4.8 units of track", ha="center", fontsize=9, color=GRAY)
 
 
-def plot_seeds(ax: Axes, runs: Mapping[str, tuple[Any, Tensor]], title: str, *, solved: float) -> None:
+def plot_seeds(
+    ax: Axes,
+    runs: Mapping[str, tuple[Any, Tensor]],
+    title: str,
+    *,
+    solved: float,
+    ylim: tuple[float, float] = (0.0, 520.0),
+) -> None:
     """Learning curves, name -> (steps [K], returns [seeds, K]): the mean over seeds and the band from worst to best."""
     colors = (BLUE, RED, GREEN, ORANGE, GRAY)
     for (name, (steps, returns)), style, color in zip(runs.items(), STYLES, colors, strict=False):
         ax.plot(steps, returns.mean(0), linestyle=style, color=color, label=name)
         ax.fill_between(steps, returns.amin(0), returns.amax(0), color=color, alpha=0.15, linewidth=0)
     ax.axhline(solved, color=GRAY, linewidth=1.0)
-    ax.set(xlabel="environment steps", ylabel="return, undiscounted", title=title, ylim=(0.0, 520.0))
+    ax.set(xlabel="environment steps", ylabel="return, undiscounted", title=title, ylim=ylim)
     if len(runs) > 1:
         ax.legend(loc="upper left", bbox_to_anchor=(-0.05, -0.2), ncol=2)
 

@@ -46,6 +46,8 @@ LABELS = {
     "train/std": "std of the policy (action units)",
     "train/entropy": "entropy (nats)",
     "value/explained_variance": "explained variance",
+    "adv/raw_std": "spread of the raw advantages",
+    "eval/mean": "mean return of 10 episodes",
 }
 
 
@@ -56,6 +58,8 @@ def plot_diagnostics(axes: Any, history: Any, names: Sequence[str]) -> None:
         ax.set(ylabel=LABELS.get(name, name))
         if name == "value/explained_variance":
             ax.set_ylim(-1.0, 1.05)
+        if name == "adv/raw_std":
+            ax.set_yscale("log")
     for ax in axes[-1]:
         ax.set(xlabel="environment steps")
 

@@ -11,7 +11,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from .checkpoints import replacing
 from .evaluation import evaluate
 from .loop import train
 from .presets import preset
-from .variants import ABLATIONS
+from .variants import ABLATIONS, varied
 from .workers import outcomes, workers
 
 COLUMNS = ["algorithm", "env_id", "variant", "seed", "steps", "seconds", "episodes", "mean", "std", "min", "max"]
@@ -82,10 +82,10 @@ def study(
 ) -> None:
     """Run every algorithm on every environment in every variant with every seed; the rows go to the CSV file `path`.
 
-    variants: a mapping from a name to the settings that it changes in the preset; or names from `ABLATIONS`, which
-    every algorithm must have; or None, for all names that `ABLATIONS` has for the algorithm. jobs: how many runs at a
-    time, each in its own process with one thread. address: the Ray cluster that does the runs (`local` starts one
-    here); its machines need this package.
+    variants: a mapping from a name to the settings that it changes in the preset (a function makes the new setting of
+    the preset's own); or names from `ABLATIONS`, which every algorithm must have; or None, for all names that
+    `ABLATIONS` has for the algorithm. jobs: how many runs at a time, each in its own process with one thread.
+    address: the Ray cluster that does the runs (`local` starts one here); its machines need this package.
     A run's rows are written when it ends. The same call on the same file keeps the runs that the file holds, even if
     presets have changed since, and does the missing ones. A run that raises, or kills its process, leaves a line that
     `read_failures` returns; then `study` ends with a warning, and the next call tries the run again.
@@ -151,7 +151,7 @@ def _tasks(
             settings = tuple(field.name for field in fields(kept.config))
             for name in changes:
                 require_one_of(settings, **{f"variants[{variant!r}]": name})
-            config = replace(kept.config, **changes)
+            config = varied(kept.config, changes)
             work = AGENTS[algorithm][0], config, kept.total_steps
             tasks += [Task(algorithm, env_id, variant, seed, *work) for seed in seeds]
     if not tasks:

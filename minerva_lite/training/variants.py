@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-# What "--variants" may name, algorithm by algorithm: the preset, or the preset with settings changed.
+# What "--variants" may name, algorithm by algorithm: the preset, or the preset with settings changed. A function makes
+# the new setting of the preset's own.
 ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
     "reinforce": {
         "preset": {},
@@ -39,6 +43,9 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
         "adaptive KL penalty": {"objective": "kl_penalty"},
         "stop at KL 0.02": {"target_kl": 0.02},
         "1 epoch": {"epochs": 1},
+        # Minibatches of a tenth make as many steps of one epoch as ten epochs have: 40 on Pendulum, 79 on CartPole.
+        "1 epoch, as many steps": {"epochs": 1, "minibatch_size": lambda size: math.ceil(size / 10)},
+        "1 epoch, rate x 3": {"epochs": 1, "learning_rate": lambda rate: 3 * rate},
         "raw advantages": {"normalize_advantage": False},
         "lambda = 1 (returns)": {"estimator": "returns"},
         "lambda = 0 (TD)": {"estimator": "td"},
@@ -59,3 +66,8 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
         "all samples": {"top_k_frac": 1.0},
     },
 }
+
+
+def varied(config: Any, changes: Mapping[str, Any]) -> Any:
+    """A configuration with some settings changed; a function among `changes` is given the setting as it was."""
+    return replace(config, **{n: new(getattr(config, n)) if callable(new) else new for n, new in changes.items()})

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from minerva_lite import evaluate, make_env, preset, train
 from minerva_lite.agents import AGENTS
-from minerva_lite.training.variants import ABLATIONS
+from minerva_lite.training.variants import ABLATIONS, varied
 
 from .measure import EVAL_EPISODES, EVAL_EVERY, EVAL_SEED, FINAL_EPISODES, Clock, Row, report, task
 
@@ -33,7 +31,7 @@ class Watch:
 def run(algorithm: str, env_id: str, seed: int, backend: str, variant: str) -> list[Row]:
     """Train to the end of the budget: a row an evaluation, the last over more episodes."""
     settings = preset(algorithm, env_id)
-    config = replace(settings.config, **ABLATIONS[algorithm][variant])
+    config = varied(settings.config, ABLATIONS[algorithm][variant])
     clock = Clock()
     env = make_env(env_id, config.num_envs, backend=backend, seed=seed)
     agent = AGENTS[algorithm][0](config, env.spec, seed=seed, device="cpu")

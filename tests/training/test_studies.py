@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import math
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from minerva_lite import __main__
 from minerva_lite.agents import AGENTS, PPOAgent, PPOConfig
 from minerva_lite.training import studies, workers
 from minerva_lite.training.presets import PRESETS, Preset
-from minerva_lite.training.variants import ABLATIONS
+from minerva_lite.training.variants import ABLATIONS, varied
 
 RESULTS = Path(__file__).parents[2] / "book/results"
 TINY = Preset(PPOConfig(num_envs=4, rollout_steps=16, minibatch_size=32, epochs=1, hidden=(8,)), total_steps=640)
@@ -97,6 +98,17 @@ def test_a_run_is_decided_by_its_seed_and_its_variant():
         return studies.run(studies.Task("ppo", "CartPole-v1", "", seed, PPOAgent, config, 640))[-1]["mean"]
 
     assert final(0) == final(0) != final(0, learning_rate=0.1) and final(0) != final(1)
+
+
+def test_a_function_among_the_settings_is_given_the_presets_own(quick, tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(studies, "outcomes", lambda run, tasks, pool: made.extend(tasks.values()) or [])
+    monkeypatch.setattr(studies, "preset", lambda algorithm, env_id: TINY)
+    study(tmp_path / "a.csv", seeds=[0], variants={"rate x 3": {"learning_rate": lambda rate: 3 * rate, "epochs": 2}})
+    (task,) = made
+    assert (task.config.learning_rate, task.config.epochs) == (3 * TINY.config.learning_rate, 2)
+    as_many = varied(PRESETS["ppo", "Pendulum-v1"].config, ABLATIONS["ppo"]["1 epoch, as many steps"])
+    assert (as_many.epochs, math.ceil(as_many.batch_size / as_many.minibatch_size)) == (1, 40)
 
 
 def test_recorded_studies_are_read():
