@@ -153,7 +153,7 @@ def walk_kl_bound(max_advantage: float, max_kl: float, gamma: float) -> float:
     require_non_negative(max_kl=max_kl)
     _require_inputs(gamma, max_advantage=max_advantage)
     # LaTeX: B = \frac{2 \varepsilon_A \sqrt{\gamma}}{(1 - \gamma)^{3 / 2}}\, \mathrm{KL}_{\mathrm{max}}
-    return 2.0 * max_advantage * math.sqrt(gamma) / (1.0 - gamma) ** 1.5 * max_kl
+    return 2.0 * max_advantage * math.sqrt(gamma) / float((1.0 - gamma) ** 1.5) * max_kl
 
 
 def _require_inputs(gamma: float, **advantages: float) -> None:
