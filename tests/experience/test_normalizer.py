@@ -38,6 +38,16 @@ def test_a_fresh_normalizer_only_clips():
     assert Normalizer((3,)).normalize(x).tolist() == pytest.approx([-10.0, 0.5, 10.0], abs=1e-6)
 
 
+def test_what_has_never_varied_is_divided_by_the_root_of_eps():
+    """Variance 0 and eps 1e-8: a first 1 reads 10,000, and the clip makes it 10."""
+    free, clipped = Normalizer((1,), clip=1e6).double(), Normalizer((1,)).double()
+    for normalizer in (free, clipped):
+        normalizer.absorb(torch.zeros(5, 1, dtype=F64))
+    one = torch.ones(1, dtype=F64)
+    assert free.normalize(one).item() == pytest.approx(1e4)
+    assert clipped.normalize(one).item() == 10.0
+
+
 @pytest.mark.parametrize("frozen", [True, False])
 def test_eval_mode_freezes_the_statistics(frozen):
     normalizer, scaler = Normalizer((1,)), RewardScaler(0.9)
