@@ -170,6 +170,7 @@ def nbval(folder: Path, cells: list[dict], package: Path) -> subprocess.Complete
         "metadata": {"kernelspec": {"name": "python3", "display_name": "", "language": "python"}},
     }
     (folder / "part.ipynb").write_text(json.dumps(notebook | {"nbformat": 4, "nbformat_minor": 5}))
+    (folder / "results").symlink_to(ROOT / "book" / "results")  # recorded studies are read from beside a chapter
     return subprocess.run(
         [
             sys.executable,
