@@ -13,6 +13,7 @@ pytestmark = pytest.mark.page
 # The ends of each figure's slider. The quick tier looks at the first; tests/figures/test_vector.py compares numbers.
 ENDS = {
     "ppo_clip": {"clip_eps": (0.05, 0.6)},
+    "trap": {"gamma": (0.0, 0.99)},
     "trust_region": {"kl_bound": (0.01, 2.0)},
     "conjugate_gradient": {"condition": (2.0, 100.0)},
     "baseline": {"baseline": (0.0, 2.4)},
