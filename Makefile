@@ -44,8 +44,9 @@ lab: setup
 
 # One thread a process. Three processes share two cores, because a test often waits for a kernel, a browser or a process
 # of its own. A file's tests stay together, because some share a run of minutes; so do a notebook's cells, which need one
-# kernel, and all visits to a page (tests/conftest.py).
-TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+# kernel, and all visits to a page (tests/conftest.py). Python keeps what it compiled, also where the machine's settings
+# say no: hundreds of processes start, and each would compile the package and the tests anew.
+TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout 300 $(CHAPTERS)
 # Each tier has its minutes (make test MINUTES=30 on a slower machine). The aim of this one is ten; it takes twelve.
 test: setup

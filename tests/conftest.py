@@ -19,7 +19,7 @@ settings.register_profile("book", max_examples=50, deadline=None, derandomize=Tr
 settings.register_profile("no shrinking", settings.get_profile("book"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("BOOK_HYPOTHESIS", "book"))
 
-# Two processes share the files; those that take longest start first, and pages last, so that both end together.
+# Three processes share the files; those that take longest start first, and pages last, so that both end together.
 LONGEST = (
     "test_classroom.py", "test_build.py", "test_mutants.py", "test_solves.py", "test_release.py", "test_studies.py",
     "test_chapters.py", "test_contributing.py", "test_resume.py", "test_questions.py", "test_widgets.py",

@@ -3,8 +3,9 @@
 Every bound limits |J(new) - J(old) - L(new)|, where L is the surrogate with the old policy's visitation (not
 normalized: it sums to 1 / (1 - gamma)) and advantages, and L(old) = 0. Returns, advantages and bounds share one unit.
 
-There are worlds whose error is the bound by a mixture or by total variation, so these cannot be made smaller. For those
-by a KL divergence we know no such world. They are for policies and data of which nothing better is known.
+There are worlds whose error is the bound by a mixture or by total variation, so these cannot be made smaller. By the
+largest KL a world comes within a factor of sqrt(2) of `walk_kl_bound`; by the average one a trap needs a share of
+`average_kl_penalty` that tends to 1 as gamma does. They are for policies and data of which nothing better is known.
 """
 
 from __future__ import annotations
@@ -130,8 +131,8 @@ def average_kl_penalty(max_advantage: float, gamma: float) -> float:
     r"""The penalty C': return units for each nat of the *average* KL(old || new), states from old's visitation.
 
     Exact advantages and the discounted visitation are needed. For gamma > 4/13 it is smaller than `penalty_constant`,
-    which multiplies the largest KL, and for gamma > 0.8 smaller than half of it. There are worlds that need a quarter
-    of it, to which it tends as gamma tends to 1. Arguments as there.
+    which multiplies the largest KL, and for gamma > 0.8 smaller than half of it. A trap needs a quarter of
+    `penalty_constant`, to which this one tends as gamma tends to 1. Arguments as there.
 
     Source: derived in the book; we found it nowhere else. Book: eq. trpo-average-penalty.
     Raises ValueError: a number outside its range.

@@ -1,15 +1,15 @@
-"""What was recorded of one batch (`tests/reuse.py`): its rows, and the measurement itself on a small scale."""
+"""What was recorded of one batch (`tests/studies/reuse.py`): its rows, and the measurement itself on a small scale."""
 
 from __future__ import annotations
 
-import csv
 import math
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests import reuse
+from tests.studies import reuse
+from tests.studies.record import read_rows
 
 RECORDED = Path(__file__).resolve().parents[2] / "book" / "results" / "ppo_reuse.csv"
 
@@ -20,10 +20,7 @@ def agent():
 
 
 def test_the_record_is_complete_and_begins_where_nothing_has_moved():
-    lines = RECORDED.read_text("utf8").splitlines()
-    assert lines[0].startswith("# command: python -m tests.reuse") and lines[1].startswith("# versions: python 3")
-    rows = list(csv.DictReader(lines[2:]))
-    assert list(rows[0]) == list(reuse.Row._fields)
+    rows = read_rows(RECORDED)
     curves = {tuple(row.values())[:4] for row in rows}
     assert len(curves) == 2 * 5 * 10 and len(rows) == len(curves) * len(reuse.STEPS)
     for row in rows:

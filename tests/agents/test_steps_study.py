@@ -1,8 +1,7 @@
-"""The comparison of four ways to use a rollout (`tests/steps.py`): its methods are what they are called."""
+"""The comparison of four ways to use a rollout (`tests/studies/steps.py`): its methods are what they are called."""
 
 from __future__ import annotations
 
-import csv
 import math
 from pathlib import Path
 
@@ -12,7 +11,8 @@ import torch
 from minerva_lite.agents.optimizers import flatten
 from minerva_lite.agents.trpo import TRPOAgent, TRPOConfig
 from minerva_lite.worlds.envs import make_env
-from tests.steps import COMPARED, METHODS, RATES, PlainAgent, Row, best_rate, comparison, finals, run, trials
+from tests.studies.record import read_rows
+from tests.studies.steps import COMPARED, METHODS, RATES, PlainAgent, best_rate, comparison, finals, run, trials
 
 RECORDED = Path(__file__).resolve().parents[2] / "book" / "results" / "steps.csv"
 SMALL = {"num_envs": 8, "rollout_steps": 32, "hidden": (16,), "gamma": 0.95, "damping": 0.0}
@@ -53,13 +53,9 @@ def test_a_run_has_a_row_for_each_update(method):
 
 
 def test_the_record_is_whole_and_trpo_keeps_its_bound_in_it():
-    lines = RECORDED.read_text().splitlines()
-    assert lines[0] == "# command: python -m tests.steps" and lines[2] == ",".join(Row._fields)
     final = finals(RECORDED)
     assert list(final) == [*trials(), *comparison(final)]
     assert best_rate("CartPole-v1", final) in {f"plain {rate:g}" for rate in RATES}
-    with RECORDED.open() as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    trpo = [row for row in rows if row["method"].startswith("TRPO")]
+    trpo = [row for row in read_rows(RECORDED) if row["method"].startswith("TRPO")]
     assert {int(row["seed"]) for row in trpo} == set(COMPARED)
     assert all(float(row["kl"]) <= float(row["bound"]) * 1.001 for row in trpo)

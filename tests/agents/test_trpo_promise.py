@@ -1,8 +1,7 @@
-"""TRPO's promise, judged in float64 by code of its own (`tests/promise.py`), and what the promise rests on."""
+"""TRPO's promise, judged in float64 by code of its own (`tests/studies/promise.py`), and what the promise rests on."""
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 from pathlib import Path
 from typing import get_type_hints
@@ -19,7 +18,8 @@ from minerva_lite.experience import vine as vines
 from minerva_lite.training.presets import preset
 from minerva_lite.worlds.envs import TabularEnv, make_env
 from minerva_lite.worlds.tabular import TabularMDP
-from tests.promise import RUNS, Row, mean_kl, saved, watch
+from tests.studies.promise import RUNS, Row, mean_kl, saved, watch
+from tests.studies.record import read_rows
 
 RECORDED = Path(__file__).resolve().parents[2] / "book" / "results" / "trpo_promise.csv"
 SMALL = {"num_envs": 8, "rollout_steps": 32, "hidden": (16,), "gamma": 0.95}
@@ -118,12 +118,8 @@ def test_the_judge_by_hand(change, said):
 
 
 def test_the_recorded_run_kept_the_promise():
-    comments = [line for line in RECORDED.read_text().splitlines() if line.startswith("#")]
-    assert comments[0].startswith("# command: python -m tests.promise") and comments[1].startswith("# versions: ")
-    with RECORDED.open(newline="") as file:
-        cells = list(csv.DictReader(line for line in file if not line.startswith("#")))
     kinds = get_type_hints(Row) | {"moved": "True".__eq__}
-    rows = [Row(**{name: kinds[name](text) for name, text in row.items()}) for row in cells]
+    rows = [Row(**{name: kinds[name](text) for name, text in row.items()}) for row in read_rows(RECORDED)]
     seeds = sorted({row.seed for row in rows})
     wanted = [(env_id, seed, i) for env_id, updates in RUNS.items() for seed in seeds for i in range(updates)]
     assert [(row.env_id, row.seed, row.update) for row in rows] == wanted

@@ -20,11 +20,15 @@ CONFTEST = "tests.conftest"
 ALL, LOOSE = "*", ""  # in place of a name: everything in a file, and its loose statements
 
 
+def files_of_tests(tests: Path) -> list[Path]:
+    """The tests that can be named for a mutant, and what they share."""
+    return [*tests.glob("*.py"), *tests.glob("*/test_*.py"), *tests.glob("studies/[!t]*.py")]
+
+
 @cache
 def modules() -> dict[str, Path]:
     """Dotted name -> file, of the package and of the tests that can be named for a mutant."""
-    tests = ROOT / "tests"
-    files = [*(ROOT / "minerva_lite").rglob("*.py"), *tests.glob("*.py"), *tests.glob("*/test_*.py")]
+    files = [*(ROOT / "minerva_lite").rglob("*.py"), *files_of_tests(ROOT / "tests")]
     return {".".join(f.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): f for f in files}
 
 

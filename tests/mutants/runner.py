@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from .reach import files_of_tests
+
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 ASSERTIONS = ("AssertionError", "assert ", "Failed: DID NOT RAISE")
@@ -68,7 +70,7 @@ def copy_package(to: Path) -> None:
 
 def copy_tests(to: Path) -> None:
     """The test files that mirror the package, with settings of their own: no path to the unpatched package."""
-    for file in [*TESTS.glob("*.py"), *TESTS.glob("*/test_*.py")]:
+    for file in files_of_tests(TESTS):
         place = to / "tests" / file.relative_to(TESTS)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, place)

@@ -1,4 +1,4 @@
-"""`python -m tests.reuse`: along the gradient steps of one batch, what the batch says and what is true.
+"""`python -m tests.studies.reuse`: along the gradient steps of one batch, what the batch says and what is true.
 
 An agent of the preset is trained for a while and stopped. Then it takes up to 160 gradient steps on one batch that its
 policy collects, with its own loss and optimizer. On the way are written down: the surrogate on that batch; the same
@@ -11,22 +11,18 @@ from __future__ import annotations
 
 import argparse
 import copy
-import csv
 import dataclasses
-import platform
-import shlex
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import gymnasium
 import torch
 
 from minerva_lite.agents.ppo import PPOAgent
 from minerva_lite.experience.rollout import Batch, collect
 from minerva_lite.training.presets import preset
 from minerva_lite.worlds.envs import make_env
+from tests.studies.record import Record
 
 UPDATES = {"Pendulum-v1": 7, "CartPole-v1": 4}  # of the preset, before the agent is stopped half-way up: of 48, of 32
 WARM = {"Pendulum-v1": 0, "CartPole-v1": 500}  # steps before a batch begins: Pendulum's 200 rows are whole episodes
@@ -135,39 +131,23 @@ def climb(
     return found
 
 
-def read(path: Path) -> list[list[str]]:
-    """The rows that a file holds, as text."""
-    if not path.exists():
-        return []
-    return list(csv.reader(line for line in path.read_text("utf8").splitlines()[3:]))
-
-
-def write(rows: list[list[str]], path: Path) -> None:
-    versions = f"python {platform.python_version()}, torch {torch.__version__}, gymnasium {gymnasium.__version__}"
-    with path.open("w", newline="", encoding="utf8") as file:
-        file.write(f"# command: {shlex.join(['python', '-m', 'tests.reuse', *sys.argv[1:]])}\n# versions: {versions}\n")
-        writer = csv.writer(file)
-        writer.writerows([Row._fields, *rows])
-
-
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.reuse", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.studies.reuse", description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--out", type=Path, default=Path("book/results/ppo_reuse.csv"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    table = read(options.out)  # what is there already is kept, so a call that was stopped can be made again
-    done = {tuple(row[:4]) for row in table}
+    record = Record(options.out, Row, "tests.studies.reuse", digits=5)
     for seed in options.seeds:
         for env_id, updates in UPDATES.items():
             wanted = [(rows, clip) for clip in CLIPS for rows in ROWS if rows == 2000 or clip in ("none", "0.2")]
-            wanted = [(r, clip) for r, clip in wanted if (env_id, str(seed), str(r), clip) not in done]
+            done = record.names(4)
+            wanted = [(rows, clip) for rows, clip in wanted if (env_id, str(seed), str(rows), clip) not in done]
             if not wanted:
                 continue
             agent, progress = trained(env_id, seed, updates)
             fresh = batch_of(agent, FRESH, seed + 2000)
             for rows, clip in wanted:
-                for row in climb(agent, progress, rows, clip, seed, fresh=fresh):
-                    table.append([f"{cell:.5g}" if isinstance(cell, float) else str(cell) for cell in row])
-                write(table, options.out)
-                print(env_id, seed, rows, clip, *table[-1][5:], flush=True)
+                curve = climb(agent, progress, rows, clip, seed, fresh=fresh)
+                record.add(curve)
+                print(*curve[-1], flush=True)

@@ -1,4 +1,4 @@
-"""`python -m tests.promise`: did every TRPO update keep its promise? Judged from saved parameters by other code.
+"""`python -m tests.studies.promise`: did every TRPO update keep its promise? Judged by other code.
 
 An agent trains; before and after each update its parameters are saved. Everything written down is then computed
 again in float64 NumPy from those saved numbers and the raw rollout: networks, densities, KL, advantages, surrogate.
@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import argparse
 import copy
-import csv
-import platform
-import shlex
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import gymnasium
 import numpy as np
 import torch
 
 from minerva_lite.agents.trpo import TRPOAgent, TRPOConfig
 from minerva_lite.training.presets import preset
 from minerva_lite.worlds.envs import make_env
+from tests.studies.record import Record
 
 RUNS = {"Pendulum-v1": 200, "CartPole-v1": 50}  # updates recorded with each seed, by the preset
 SKIPS = ("equal_advantages", "zero_gradient", "curvature", "rounding", "kl", "surrogate")
@@ -161,30 +157,21 @@ def summary(rows: list[Row], kl_bound: float) -> str:
     )
 
 
-def write(rows: list[Row], path: Path) -> None:
-    versions = f"python {platform.python_version()}, torch {torch.__version__}, gymnasium {gymnasium.__version__}"
-    with path.open("w", newline="") as file:
-        file.write(f"# command: {shlex.join(['python', '-m', 'tests.promise', *sys.argv[1:]])}\n")
-        file.write(f"# versions: {versions}\n")
-        writer = csv.writer(file)
-        writer.writerow(Row._fields)
-        for row in rows:
-            writer.writerow([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row])
-
-
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.promise", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.studies.promise", description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, default=Path("book/results/trpo_promise.csv"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    everything = []
+    record = Record(options.out, Row, "tests.studies.promise", digits=6)
     for env_id, updates in RUNS.items():
         settings = preset("trpo", env_id).config
-        found = [row for seed in options.seeds for row in watch(settings, env_id, updates, seed=seed)]
-        print(
-            f"{env_id}, {len(options.seeds)} seeds of {updates} updates\n{summary(found, settings.kl_bound)}",
-            flush=True,
-        )
-        everything += found
-    write(everything, options.out)
+        seeds = [seed for seed in options.seeds if (env_id, str(seed)) not in record.names(2)]
+        found = []
+        for seed in seeds:
+            rows = watch(settings, env_id, updates, seed=seed)
+            record.add(rows)
+            found += rows
+        if found:
+            told = summary(found, settings.kl_bound)
+            print(f"{env_id}, {len(seeds)} seeds of {updates} updates\n{told}", flush=True)

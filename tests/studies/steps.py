@@ -1,19 +1,16 @@
-"""`python -m tests.steps`: four ways to use a rollout, on the same tasks and seeds: what each one costs and gains.
+"""`python -m tests.studies.steps`: four ways to use a rollout on the same tasks: what each one costs and gains.
 
 The plain gradient, the natural gradient and TRPO differ in the step alone: rollouts, advantages and the critic's fit
-are those of TRPO's preset. PPO runs by its own preset. The KL of every update is judged by `tests.promise`, in float64
-NumPy from saved parameters, on the states of the batch and on as many fresh ones that the old policy met elsewhere. A
-run is written when it ends; the same command on the same file goes on where it stopped.
+are those of TRPO's preset. PPO runs by its own preset. The seeds are the same. The KL of every update is judged by
+`tests.studies.promise`, in float64 NumPy from saved parameters, on the states of the batch and on as many fresh ones
+that the old policy met elsewhere. The same command on the same file goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
-import csv
 import itertools
-import platform
-import shlex
 import sys
 import time
 from collections.abc import Mapping
@@ -21,7 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import gymnasium
 import numpy as np
 import torch
 from torch import Tensor
@@ -31,7 +27,8 @@ from minerva_lite.agents.trpo import TRPOAgent
 from minerva_lite.training.evaluation import evaluate
 from minerva_lite.training.presets import preset
 from minerva_lite.worlds.envs import make_env
-from tests.promise import mean_kl, saved
+from tests.studies.promise import mean_kl, saved
+from tests.studies.record import Record, read_rows
 
 TASKS = ("Pendulum-v1", "CartPole-v1")
 RATES = (0.3, 1.0, 3.0)  # tried for the plain gradient, on seeds that the comparison does not use
@@ -131,12 +128,6 @@ def run(env_id: str, name: str, seed: int, updates: int | None = None) -> list[R
     return rows
 
 
-def head() -> list[str]:
-    """What the file begins with: the command, the versions, the columns."""
-    versions = f"python {platform.python_version()}, torch {torch.__version__}, gymnasium {gymnasium.__version__}"
-    return ["# command: python -m tests.steps", f"# versions: {versions}", ",".join(Row._fields)]
-
-
 def trials() -> list[Name]:
     """The runs that decide which rate the plain gradient is compared with."""
     return list(itertools.product(TASKS, [f"plain {rate:g}" for rate in RATES], TRIED))
@@ -157,19 +148,14 @@ def comparison(final: Mapping[Name, float]) -> list[Name]:
 
 
 def finals(path: Path) -> dict[Name, float]:
-    """The final mean return of each run that the file holds; a run is written whole."""
-    with path.open() as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    return {(row["env_id"], row["method"], int(row["seed"])): float(row["mean"]) for row in rows
-            if row["episodes"] == "100"}  # fmt: skip
+    """The final mean return of each run that the file holds."""
+    rows = [row for row in read_rows(path) if row["episodes"] == "100"]
+    return {(row["env_id"], row["method"], int(row["seed"])): float(row["mean"]) for row in rows}
 
 
 def main(path: Path, most: int) -> None:
     torch.set_num_threads(1)
-    if not path.exists():
-        path.write_text("\n".join(head()) + "\n")
-    if path.read_text().splitlines()[1:3] != head()[1:]:
-        raise SystemExit(f"{path}: wanted a study by these versions; name another file")
+    record = Record(path, Row, "tests.studies.steps", digits=4)
     run(TASKS[0], "TRPO", 0, updates=1)  # what PyTorch does once should not count
     for _ in range(most):
         held = finals(path)
@@ -177,17 +163,14 @@ def main(path: Path, most: int) -> None:
         left = left or [each for each in comparison(held) if each not in held]
         if not left:
             return
-        each = left[0]
-        start, rows = time.perf_counter(), run(*each)
-        text = [[f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
-        with path.open("a", newline="") as file:  # a run's rows at once, so that a kill leaves whole runs
-            file.write("".join(f"{','.join(row)}\n" for row in text))
+        start, rows = time.perf_counter(), run(*left[0])
+        record.add(rows)
         told = f"{rows[-1].mean:.0f}, {rows[-1].seconds:.1f} CPU s of updates"
-        print(shlex.join(map(str, each)), told, f"{time.perf_counter() - start:.0f} s", flush=True)
+        print(*left[0], told, f"{time.perf_counter() - start:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.steps", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.studies.steps", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("book/results/steps.csv"))
     parser.add_argument("--most", type=int, default=sys.maxsize, help="runs of this call; the next one goes on")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""`python -m tests.rollout_length`: what longer rollouts do to A2C at equal steps of the environment.
+"""`python -m tests.studies.rollout_length`: what longer rollouts do to A2C at equal steps of the environment.
 
 The preset on CartPole with other rollouts: T rows of B environments, lambda, and once the learning rate. A run is one
 row of the table, with the mean return of its final policy.
@@ -7,19 +7,16 @@ row of the table, with the mean return of its final policy.
 from __future__ import annotations
 
 import argparse
-import csv
-import platform
-import shlex
-import sys
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-import gymnasium
 import torch
 
 from minerva_lite import evaluate, make_env, preset, train
 from minerva_lite.agents import AGENTS
+from tests.studies.record import Record
 
 ENV_ID, STEPS = "CartPole-v1", 65_536
 # Agent, B, T, how many times the preset's learning rate. Each with both lambdas.
@@ -60,20 +57,15 @@ def run(name: str, num_envs: int, rollout_steps: int, rate: float, lam: float, s
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.rollout_length", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.studies.rollout_length", description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("book/results/rollout_length.csv"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    versions = f"python {platform.python_version()}, torch {torch.__version__}, gymnasium {gymnasium.__version__}"
-    with options.out.open("w", newline="") as file:
-        file.write(f"# command: {shlex.join(['python', '-m', 'tests.rollout_length', *sys.argv[1:]])}\n")
-        file.write(f"# versions: {versions}\n")
-        writer = csv.writer(file)
-        writer.writerow(Row._fields)
-        for rollout in ROLLOUTS:
-            for lam in LAMBDAS:
-                found = [run(*rollout, lam, seed) for seed in range(options.seeds)]
-                writer.writerows(found)
-                file.flush()
-                print(*rollout, lam, [row.mean for row in found], flush=True)
+    record = Record(options.out, Row, "tests.studies.rollout_length", digits=6)
+    for (name, num_envs, steps, rate), lam, seed in itertools.product(ROLLOUTS, LAMBDAS, range(options.seeds)):
+        learning_rate = f"{rate * preset(name, ENV_ID).config.learning_rate:.6g}"
+        if (name, str(num_envs), str(steps), learning_rate, f"{lam:.6g}", str(seed)) not in record.names(6):
+            found = run(name, num_envs, steps, rate, lam, seed)
+            record.add([found])
+            print(*found, flush=True)

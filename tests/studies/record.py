@@ -1,0 +1,45 @@
+"""The file of a study: the command that writes it, the versions it ran with, a line of columns, and rows."""
+
+from __future__ import annotations
+
+import csv
+import platform
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import torch
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a recorded study as text, by column; its comments are skipped."""
+    with path.open(newline="", encoding="utf8") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+class Record:
+    """A file that one command writes, if need be in several calls: each adds the rows that are not there yet.
+
+    path: created where nothing is. row: the NamedTuple of a row. module: the command is `python -m {module}`. digits:
+    significant ones of a number that is not an integer. Raises SystemExit: the file holds other columns, or rows by
+    other versions, which would be mixed with this call's.
+    """
+
+    def __init__(self, path: Path, row: type, module: str, *, digits: int):
+        versions = f"python {platform.python_version()}, torch {torch.__version__}, gymnasium {gymnasium.__version__}"
+        head = [f"# command: python -m {module}", f"# versions: {versions}", ",".join(row._fields)]  # type: ignore[attr-defined]
+        self.path, self.digits = path, digits
+        if not path.exists():
+            path.write_text("\n".join(head) + "\n", encoding="utf8")
+        if path.read_text("utf8").splitlines()[:3] != head:
+            raise SystemExit(f"{path}: wanted a file of this study by these versions; name another file, or remove it")
+
+    def names(self, columns: int) -> set[tuple[str, ...]]:
+        """The rows' first cells, as many as name a run: which runs the file holds. A run is written whole."""
+        return {tuple(row.values())[:columns] for row in read_rows(self.path)}
+
+    def add(self, rows: list[Any]) -> None:
+        """Add the rows of a run, all at once, so that a call that is stopped leaves whole runs."""
+        cells = [[f"{cell:.{self.digits}g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+        with self.path.open("a", newline="", encoding="utf8") as file:
+            csv.writer(file, lineterminator="\n").writerows(cells)

@@ -1,0 +1,63 @@
+"""The files of the recorded studies: each begins with the command that writes it, and grows by whole runs."""
+
+import importlib
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.studies.record import Record, read_rows
+
+RESULTS = Path(__file__).resolve().parents[2] / "book" / "results"
+STUDIES = {
+    "promise": "trpo_promise.csv",
+    "reuse": "ppo_reuse.csv",
+    "rollout_length": "rollout_length.csv",
+    "steps": "steps.csv",
+}
+
+
+class Row(NamedTuple):
+    task: str
+    seed: int
+    mean: float
+
+
+def test_every_study_of_this_folder_is_here():
+    here = {path.stem for path in Path(__file__).parent.glob("*.py") if "__main__" in path.read_text()}
+    assert here - {Path(__file__).stem} == set(STUDIES)
+
+
+@pytest.mark.parametrize("module", STUDIES)
+def test_a_recorded_file_names_its_command_and_has_its_columns(module):
+    lines = (RESULTS / STUDIES[module]).read_text().splitlines()
+    columns = importlib.import_module(f"tests.studies.{module}").Row._fields
+    assert lines[0] == f"# command: python -m tests.studies.{module}"
+    assert lines[1].startswith("# versions: python 3") and lines[2] == ",".join(columns)
+    assert all(None not in row and None not in row.values() for row in read_rows(RESULTS / STUDIES[module]))
+
+
+def test_a_second_call_adds_to_what_is_there(tmp_path):
+    path = tmp_path / "study.csv"
+    Record(path, Row, "tests.studies.toy", digits=3).add([Row("a, b", 0, 1 / 3), Row("a, b", 0, 2.0)])
+    again = Record(path, Row, "tests.studies.toy", digits=3)
+    assert again.names(2) == {("a, b", "0")}
+    again.add([Row("c", 1, -0.5)])
+    assert [list(row.values()) for row in read_rows(path)] == [
+        ["a, b", "0", "0.333"],
+        ["a, b", "0", "2"],
+        ["c", "1", "-0.5"],
+    ]
+    assert b"\r" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("line", [0, 1, 2])
+def test_a_file_of_another_study_is_refused(tmp_path, line):
+    path = tmp_path / "study.csv"
+    Record(path, Row, "tests.studies.toy", digits=3)
+    lines = path.read_text().splitlines()
+    lines[line] += "x"
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(SystemExit, match="name another file"):
+        Record(path, Row, "tests.studies.toy", digits=3)
+    assert path.read_text().splitlines() == lines  # and left as it was
