@@ -80,7 +80,7 @@ def plot_jumps(ax: Axes, chance: Tensor, true: Tensor, jumps: Sequence[tuple[flo
     ax.plot(chance, true, color="black", linewidth=2.5, label=r"return $J$", zorder=2)
     for k, (start, here, end, promised) in enumerate(jumps):
         ax.plot([start, end], [here, promised], "--", color=BLUE, linewidth=1.6, zorder=1,
-                label="what the data of each place promise" if k == 0 else None)  # fmt: skip
+                label="what the data of each policy promise" if k == 0 else None)  # fmt: skip
         landed = float(true[(chance - end).abs().argmin()])
         drop = {"arrowstyle": "-|>", "color": RED, "linewidth": 1.6, "mutation_scale": 12, "shrinkA": 0, "shrinkB": 4}
         ax.annotate("", (end, landed), (end, promised), arrowprops=drop)
@@ -159,12 +159,19 @@ def plot_bounds(axes: Sequence[Axes], ratios: Mapping[str, Tensor], gamma: Tenso
         ax.set_xticks([-4, -2, 0], ["1/10000", "1/100", "1"])
 
 
-def plot_improvement(ax: Axes, curves: Mapping[str, Tensor]) -> None:
-    """Share of the possible improvement after each step, [N + 1], of several rules."""
-    styles = ((BLUE, "-"), (BLUE, ":"), (GREEN, "-"), (RED, "--"), (RED, "-"))
-    for (name, share), (color, style) in zip(curves.items(), styles, strict=False):
-        ax.plot(range(len(share)), share, color=color, linestyle=style, label=name)
-    ax.axhline(1.0, color=GRAY, linewidth=1.0)
+def plot_improvement(ax: Axes, curves: Mapping[str, Mapping[float, Tensor]]) -> None:
+    """Share of the possible improvement after each step, [N + 1], of several rules at several discounts.
+
+    curves: rule -> discount -> share. A rule has a color, a discount a style of line.
+    """
+    styles: dict[float, str] = {}
+    for (name, runs), color in zip(curves.items(), (GRAY, BLUE, GREEN, ORANGE, RED), strict=False):
+        for gamma, share in runs.items():
+            style = styles.setdefault(gamma, ("-", ":", "--")[len(styles)])
+            ax.plot(range(len(share)), share, color=color, linestyle=style, label=name if style == "-" else None)
+    for gamma, style in styles.items():
+        ax.plot([], [], color="black", linestyle=style, label=rf"$\gamma = {gamma:g}$")
+    ax.axhline(1.0, color="black", linewidth=0.8)
     ax.set(xlabel="steps", ylabel="share of the possible improvement", ylim=(-0.03, 1.05))
     ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
 

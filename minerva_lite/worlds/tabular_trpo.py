@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..checks import require_count, require_positive, require_shape
-from ..formulas.bounds import average_kl_penalty, penalty_constant
+from ..formulas.bounds import average_kl_penalty, penalty_constant, walk_kl_bound
 from ..formulas.objectives import importance_surrogate, vine_surrogate
 from ..formulas.returns import gae
 from .tabular import TabularMDP, inverse_cdf
@@ -139,10 +139,18 @@ def average_kl(world: TabularMDP, old: Tensor, new: Tensor) -> Tensor:
     return kl(old, new) @ world.visitation(old) * (1.0 - world.gamma)
 
 
-def minorizer(world: TabularMDP, old: Tensor, new: Tensor) -> Tensor:
-    """L(new) - C max_s KL(old || new), [...], return units: a lower bound on the gain. Book: eq. trpo-minorize."""
-    penalty = penalty_constant(world.advantage(old).abs().max().item(), world.gamma)
+Price = Callable[[float, float], float]  # largest advantage, gamma -> return units per nat of the largest KL
+
+
+def minorizer(world: TabularMDP, old: Tensor, new: Tensor, price: Price = penalty_constant) -> Tensor:
+    """L(new) - price * max_s KL(old || new), [...], return units: below the gain. Book: eq. trpo-minorize."""
+    penalty = price(world.advantage(old).abs().max().item(), world.gamma)
     return surrogate(world, old, new) - penalty * kl(old, new).amax(-1)
+
+
+def walk_price(max_advantage: float, gamma: float) -> float:
+    """What a nat costs by comparing whole walks, in return units. Book: eq. trpo-walk-bound."""
+    return walk_kl_bound(max_advantage, 1.0, gamma)
 
 
 # Exact steps.
@@ -164,7 +172,7 @@ def greedy(world: TabularMDP, old: Tensor) -> Tensor:
 def best_response(old: Tensor, advantage: Tensor, price: Tensor | float, halvings: int = 60) -> Tensor:
     """The policy [..., A] that maximizes E_pi[A] - price * KL(old || pi) in every state.
 
-    old and advantage: [..., A]; price: return units per nat, above 0, a number or [..., 1].
+    old and advantage: [..., A], old above 0; price: return units per nat, above 0, a number or [..., 1].
 
     Book: eq. trpo-tilt. Raises ValueError: fewer than one halving.
     """
@@ -180,19 +188,22 @@ def best_response(old: Tensor, advantage: Tensor, price: Tensor | float, halving
     return policy / policy.sum(-1, keepdim=True)
 
 
-def minorize_maximize(world: TabularMDP, old: Tensor) -> Tensor:
-    """The policy [S, A] with the largest minorizer on a grid of radii.
+def minorize_maximize(world: TabularMDP, old: Tensor, price: Price = penalty_constant) -> Tensor:
+    """The policy [S, A] with the largest minorizer at this price of a nat, on a grid of radii.
 
     Every state moves by the same KL, the radius; the best of 61 radii from 1e-8 to 1e-2 nats is taken.
     """
     advantage = world.advantage(old)
     radius = torch.logspace(-8, -2, 61, dtype=old.dtype)[:, None, None]
-    price = advantage.abs().max() / radius.sqrt() * torch.ones(len(old), 1, dtype=old.dtype)
-    # The KL of a best response falls about as 1 / price^2, so this fixed-point iteration converges quickly.
+    charge = advantage.abs().max() / radius.sqrt() * torch.ones(len(old), 1, dtype=old.dtype)
+    # The KL of a best response falls about as 1 / price^2, so this fixed-point iteration converges quickly, but for a
+    # state with nothing left to gain, whose KL cannot reach the radius: its other actions keep a trace of probability.
     for _ in range(12):
-        price = price * (kl(old, best_response(old, advantage, price)).unsqueeze(-1) / radius).sqrt()
-    policies = best_response(old, advantage, price)
-    return policies[minorizer(world, old, policies).argmax()]
+        moved = kl(old, best_response(old, advantage, charge)).unsqueeze(-1) / radius
+        charge = charge * moved.clamp(1e-2, 1e2).sqrt()
+    policies = best_response(old, advantage, charge).clamp(min=1e-12)
+    policies = policies / policies.sum(-1, keepdim=True)
+    return policies[minorizer(world, old, policies, price).argmax()]
 
 
 def minorize_average(world: TabularMDP, old: Tensor) -> Tensor:

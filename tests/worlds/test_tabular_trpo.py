@@ -79,17 +79,25 @@ def test_trust_region_step_spends_its_bound_and_beats_others(kl_bound, world, ol
     assert t.surrogate(world, old, found) >= t.surrogate(world, old, inside).max()
 
 
-def test_minorize_maximize_keeps_its_promise_and_beats_others(world, old, g):
-    penalty = penalty_constant(world.advantage(old).abs().max().item(), world.gamma)
-    found = t.minorize_maximize(world, old)
+@pytest.mark.parametrize("price", [penalty_constant, t.walk_price])
+def test_minorize_maximize_keeps_its_promise_and_beats_others(world, old, g, price):
+    penalty = price(world.advantage(old).abs().max().item(), world.gamma)
+    found = t.minorize_maximize(world, old, price)
     sure = t.surrogate(world, old, found) - penalty * t.kl(old, found).max()
-    assert torch.isclose(t.minorizer(world, old, found), sure, rtol=1e-12)
+    assert torch.isclose(t.minorizer(world, old, found, price), sure, rtol=1e-12)
     assert t.gain(world, old, found) >= sure > 0
     for scale in (0.3, 0.03, 0.003):
         others = near(old, 2000, scale, g)
         assert (t.surrogate(world, old, others) - penalty * t.kl(old, others).amax(-1) <= sure).all()
     spent = t.kl(old, found)
     assert torch.allclose(spent, spent[:1].expand_as(spent), rtol=1e-3)
+
+
+def test_minorize_maximize_goes_on_where_a_state_has_nothing_left_to_gain(world, old):
+    """Its KL cannot reach the radius, and the search for a price at which it would must not end in 0 / 0."""
+    steps = t.climb(world, old, lambda w, p: t.minorize_maximize(w, p, t.walk_price), 80)
+    assert steps.min() > 0 and torch.allclose(steps.sum(-1), torch.ones(steps.shape[:-1], dtype=F64))
+    assert (torch.stack([world.expected_return(policy) for policy in steps]).diff() > -1e-9).all()
 
 
 def test_minorizer_charges_for_the_state_that_moves_most():
