@@ -33,7 +33,7 @@ def test_an_assignment_has_every_kind_of_question(name):
 
 
 @pytest.mark.parametrize(("name", "question"), CODED)
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_reference_has_full_marks_on_twenty_seeds(name, question, threads):
     for seed in SEEDS:
         asked = assignment(name, seed).question(question)

@@ -108,6 +108,7 @@ sys.exit(pytest.main([*options, "-k", "awr and not solves", "tests/agents", "tes
 """
 
 
+@pytest.mark.slow
 def test_the_tests_of_agents_hold_for_a_new_one():
     """Registered as the table says, it is asked everything that all on-policy agents are asked, and passes."""
     passed = run_tests(TESTS_OF_AGENTS)
@@ -155,6 +156,7 @@ sys.exit(pytest.main([*options, "tests/worlds"]))
 """
 
 
+@pytest.mark.slow
 def test_the_tests_of_environments_hold_for_a_new_one():
     """Registered as the table says, in two places, it is asked everything the others are asked, and passes."""
     passed, asked = run_tests(TESTS_OF_ENVIRONMENTS), asked_with("tests/worlds/test_envs.py", "torch_envs")

@@ -99,7 +99,8 @@ def test_a_run_that_died_twice_ends_as_if_it_had_not(name, tmp_path):
 @pytest.mark.parametrize(
     ("env_id", "backend"),
     [("CartPole-v1", "auto"), ("CartPole-v1", "gymnasium"), ("Pendulum-v1", "gymnasium"), ("Acrobot-v1", "auto"),
-     ("Hopper-v5", "auto"), ("Ant-v5", "auto"), ("dm_control/cartpole/swingup", "auto"), ("dm_control/cheetah/run", "auto")],
+     ("Hopper-v5", "auto"), pytest.param("Ant-v5", "auto", marks=pytest.mark.slow),
+     ("dm_control/cartpole/swingup", "auto"), pytest.param("dm_control/cheetah/run", "auto", marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_environments_go_on_where_they_stood(env_id, backend, tmp_path):
     agent, history = run("a2c", None, env_id=env_id, backend=backend)

@@ -100,11 +100,11 @@ def test_every_state_of_every_episode_is_shown_in_its_order(suffix, tmp_path):
     ("env_id", "suffix", "rate", "episodes"),
     [
         ("CartPole-v1", ".mp4", 50.0, 2),
-        ("CartPole-v1", ".gif", 50.0, 2),
+        pytest.param("CartPole-v1", ".gif", 50.0, 2, marks=pytest.mark.slow),
         ("Pendulum-v1", ".mp4", 30.0, 1),  # of 200 steps
-        ("LunarLander-v3", ".mp4", 50.0, 2),
+        pytest.param("LunarLander-v3", ".mp4", 50.0, 2, marks=pytest.mark.slow),
         pytest.param("InvertedPendulum-v5", ".mp4", 25.0, 2, marks=opengl),
-        pytest.param("dm_control/cartpole/short", ".mp4", 100.0, 2, marks=opengl),
+        pytest.param("dm_control/cartpole/short", ".mp4", 100.0, 2, marks=[opengl, pytest.mark.slow]),
     ],
 )
 def test_a_film_is_what_was_evaluated_at_the_speed_of_the_environment(
