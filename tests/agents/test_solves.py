@@ -12,7 +12,8 @@ from minerva_lite.training.variants import ABLATIONS, varied
 SOLVED = {"Pendulum-v1": -200.0, "CartPole-v1": 475.0}
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 4))]
 # Those that take ten seconds a seed and more are left to the slow tier.
-LONG = [("a2c", "Pendulum-v1"), ("mpo", "CartPole-v1"), ("mpo", "Pendulum-v1"), ("vmpo", "Pendulum-v1")]
+LONG = [("a2c", "Pendulum-v1"), ("a2c", "CartPole-v1"), ("trpo", "Pendulum-v1"), ("mpo", "CartPole-v1"),
+        ("mpo", "Pendulum-v1"), ("vmpo", "Pendulum-v1")]  # fmt: skip
 # REINFORCE solves Pendulum on most seeds, not on all (`book/results/README.md`): no promise is made.
 UNSURE = [("reinforce", "Pendulum-v1")]
 TASKS = [

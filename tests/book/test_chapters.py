@@ -157,9 +157,8 @@ def test_every_solution_runs_and_checks_something(path):
         assert re.search(r"\b(assert|check_\w+)\b", source), label
         # Each in a scope of its own: a solution may lean on the setup cell, not on its neighbors.
         script.append(f"exec(compile({source!r}, {label!r}, 'exec'), dict(globals()))")
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(script)], capture_output=True, text=True, cwd=ROOT, env={"MPLBACKEND": "agg"}
-    )
+    command, plain = [sys.executable, "-c", "\n".join(script)], {"MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=plain)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
