@@ -93,6 +93,20 @@ def test_faults_stand_in_the_order_of_their_numbers():
     assert numbers == sorted(numbers) == [int(n) for n in re.findall(r"^\(fault-(\d+)\)=$", text, re.M)]
 
 
+def test_the_places_are_counted():
+    text, public = entries(), re.compile(r"\*Seen in:\* (?:\[|\{cite)")
+    reported = {number for number, entry in text.items() if "*Reported" in entry}
+    seen = {number for number, entry in text.items() if public.search(entry)} - reported
+    told = f"Of the {len(text)}, {len(reported)} were reported in public, {len(seen)} we only saw in a public source"
+    page = " ".join(PAGE.read_text("utf8").split())
+    assert told in page and f"for {len(text) - len(reported) - len(seen)} we name no public place" in page
+
+
+def test_the_last_table_has_the_titles():
+    for number, entry in entries().items():
+        assert f"\n| [{number}](#fault-{number}) | {entry.splitlines()[0]} | " in PAGE.read_text("utf8")
+
+
 def test_every_test_named_catches_a_mutant_of_its_fault():
     for number, tests in named().items():
         caught = {test for mutant in MUTANTS if mutant.fault == number for test in mutant.tests}

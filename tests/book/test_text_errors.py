@@ -21,6 +21,7 @@ from minerva_lite.agents.critic_fit import fit_lbfgs
 from minerva_lite.agents.networks import GaussianPolicy, ValueNet
 from minerva_lite.formulas.bounds import penalty_constant, total_variation, tv_bound
 from minerva_lite.formulas.duals import estep_weights
+from minerva_lite.formulas.trust_region import CurvatureError, conjugate_gradient
 from minerva_lite.worlds.envs import EnvSpec
 from minerva_lite.worlds.tabular import TabularMDP
 from tests.equations import ROOT
@@ -164,9 +165,15 @@ def test_the_sampled_hessian_is_indefinite_for_a_network_and_not_for_two_paramet
     for seed in range(10):
         seeded = torch.Generator().manual_seed(seed)
         network = GaussianPolicy(3, 1, (4,), 0.0, seeded).double()
-        values = torch.linalg.eigvalsh(sampled_hessian(network, 2000, seeded))
+        hessian = sampled_hessian(network, 2000, seeded)
+        values = torch.linalg.eigvalsh(hessian)
         assert len(values) == 22
         negative.append(int((values < -1e-9).sum()))
+        # Conjugate gradient tells without damping; the default damping hides it.
+        target = torch.randn(22, generator=seeded, dtype=torch.float64)
+        with pytest.raises(CurvatureError):
+            conjugate_gradient(hessian.mv, target, 10)
+        assert float(values[0]) > -0.1 == -AGENTS["trpo"][1]().damping
     told = " ".join((ROOT / "book" / "errata.md").read_text("utf8").split())
     assert f"Of the 22 eigenvalues {min(negative)} to {max(negative)} were negative" in told
     assert "50 % for $N = 2$, 18 % for 4, 3.3 % for 8, 0.15 % for 16, and $5 \\cdot 10^{-11}$ for 64" in told
