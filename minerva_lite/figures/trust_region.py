@@ -280,18 +280,22 @@ def plot_conjugate_gradient(ax: Axes, *, condition: float, steps: int) -> None:
 
 
 def draw_two_networks(axes: Sequence[Axes], *, rate: float = 0.2, std: float = 0.5) -> None:
-    """One gradient step of two networks that compute the same policy, a normal distribution with mean w v.
+    """One gradient step of two networks that compute the same policy, a normal distribution with mean theta_1 theta_2.
 
-    Left the plane of the weights, where one curve w v = constant is one policy; right the densities of the actions.
+    Left the plane of the weights, where a curve of one mean is one policy; right the densities of the actions.
     The reward is -(a - 2)^2.
     """
     plane, line = axes
     starts = {"1 · 1": (1.0, 1.0, BLUE, "-"), "4 · 0.25": (4.0, 0.25, RED, "--")}
-    w = torch.linspace(0.05, 5.2, 300, dtype=torch.float64)
+    weight = torch.linspace(0.05, 5.2, 300, dtype=torch.float64)
     for mean, style, color in ((1.0, "-", "black"), (2.0, ":", GREEN)):
-        plane.plot(w, mean / w, style, color=color, linewidth=1.6)
-    plane.annotate("the same policy, w v = 1", (0.75, 0.12), (0, 0), textcoords="offset points", fontsize=9)
-    plane.annotate("the best, w v = 2", (1.6, 1.3), (6, 2), textcoords="offset points", fontsize=9, color=GREEN)
+        plane.plot(weight, mean / weight, style, color=color, linewidth=1.6)
+    plane.annotate(
+        r"the same policy, $\theta_1 \theta_2 = 1$", (0.75, 0.12), (0, 0), textcoords="offset points", fontsize=9
+    )
+    plane.annotate(
+        r"the best, $\theta_1 \theta_2 = 2$", (1.6, 1.3), (6, 2), textcoords="offset points", fontsize=9, color=GREEN
+    )
     a = torch.linspace(-1.0, 9.5, 600, dtype=torch.float64)
 
     def density(mean: float) -> Tensor:
@@ -305,7 +309,9 @@ def draw_two_networks(axes: Sequence[Axes], *, rate: float = 0.2, std: float = 0
         plane.plot([first], [second], "o", color=color, markersize=6)
         line.plot(a, density(after[0] * after[1]), style, color=color, label=f"after, from {name}")
     line.axvline(2.0, color=GREEN, linestyle=":", linewidth=1.6)
-    plane.set(xlabel="weight w", ylabel="weight v", xlim=(0.0, 5.2), ylim=(0.0, 2.2), title="the weights")
+    plane.set(
+        xlabel=r"weight $\theta_1$", ylabel=r"weight $\theta_2$", xlim=(0.0, 5.2), ylim=(0.0, 2.2), title="the weights"
+    )
     line.set(xlabel="action", ylabel="density", ylim=(0.0, 1.15), title="what the agent does")
     line.legend(loc="upper center", bbox_to_anchor=(0.66, 0.98))
 
@@ -350,6 +356,9 @@ def plot_damping(ax: Axes, gradient: Tensor, fisher: Tensor, kl_bound: float, da
     steps = [full_step(gradient, torch.linalg.solve(fisher + float(w) * identity, gradient), kl_bound)
              for w in torch.logspace(-5, 3, 120)]  # fmt: skip
     ax.plot(*torch.stack(steps).T, color=GREEN, linewidth=1.2, label=r"best steps, all $\omega$")
+    uphill = (1.9 * gradient / gradient.norm()).tolist()
+    ax.annotate("", uphill, (0, 0), arrowprops={"arrowstyle": "-|>", "color": GRAY, "lw": 1.4, "linestyle": "--"})
+    ax.annotate("along g", uphill, (5, -4), textcoords="offset points", color=GRAY)
     ax.set(xlabel=r"$\Delta\theta_1$", ylabel=r"$\Delta\theta_2$", aspect="equal")
     ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
 
@@ -366,6 +375,7 @@ def plot_cg_error(ax: Axes, errors: Mapping[str, Tensor], conditions: Sequence[f
         root = math.sqrt(condition)
         bound = [2 * ((root - 1) / (root + 1)) ** k for k in range(len(error))]
         ax.semilogy(range(len(error)), bound, color=color, linewidth=1.0, alpha=0.5)
+    ax.plot([], [], color=GRAY, linewidth=1.0, label="thin: the bound of each condition")
     ax.set(xlabel="products", ylabel=r"error $\Vert x_k - x \Vert_M / \Vert x \Vert_M$", ylim=(1e-9, 3))
     ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
 
@@ -376,7 +386,8 @@ def plot_convergence(axes: Sequence[Axes], curves: Mapping[str, Mapping[str, Ten
     for ax, (title, lines) in zip(axes, curves.items(), strict=True):
         for name, missing in lines.items():
             color, style = styles[name]
-            ax.loglog(range(1, len(missing) + 1), missing.clamp(min=1e-12), style, color=color, label=name)
+            ax.loglog(range(1, len(missing) + 1), missing.clamp(min=1e-12), style, color=color,
+                      label="bound (natural gradient)" if name == "bound" else name)  # fmt: skip
         ax.set(xlabel="steps", title=title, ylim=(1e-6, 1e3))
     axes[0].set(ylabel="return still missing")
     axes[0].legend(loc="lower left")
