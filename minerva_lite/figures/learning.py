@@ -9,7 +9,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from .style import BLUE, GRAY
+from .style import BLUE, GRAY, ORANGE
 
 
 def plot_learning_curves(ax: Axes, histories: Mapping[str, Any], title: str, *, solved: float) -> None:
@@ -51,9 +51,15 @@ LABELS = {
 }
 
 
-def plot_diagnostics(axes: Any, history: Any, names: Sequence[str]) -> None:
-    """One diagnostic per axis, against environment steps. Explained variance is cut at -1; lower values say no more."""
+def plot_diagnostics(axes: Any, history: Any, names: Sequence[str], *, marked: str | None = None) -> None:
+    """One diagnostic per axis, against environment steps. Explained variance is cut at -1; lower values say no more.
+
+    marked: a diagnostic; lines in all axes mark the updates in which it is negative.
+    """
+    negative = history.steps(marked)[history.column(marked) < 0] if marked else ()
     for ax, name in zip(axes.flat, names, strict=True):
+        for step in negative:
+            ax.axvline(step, color=ORANGE, linewidth=2.5, alpha=0.35)
         ax.plot(history.steps(name), history.column(name), color=BLUE, linewidth=1.5)
         ax.set(ylabel=LABELS.get(name, name))
         if name == "value/explained_variance":

@@ -91,7 +91,9 @@ def plot_promise(ax: Axes, worlds: Mapping[str, tuple[Tensor, Tensor]], title: s
         low, middle, high = torch.stack(parts).T
         center = (edges[:-1] * edges[1:]).sqrt()
         ax.semilogx(center, middle, linestyle=style, marker=marker, markersize=4, color=color, label=name)
-        ax.fill_between(center, low, high, color=color, alpha=0.15, linewidth=0)
+        ax.fill_between(center, low, high, color=color, alpha=0.07, linewidth=0)
+        for edge in (low, high):  # the bands cover each other, their edges do not
+            ax.semilogx(center, edge, linestyle=style, color=color, linewidth=0.9, alpha=0.8)
     ax.axhline(1.0, color="black", linewidth=0.8)
     ax.axhline(0.0, color=GRAY, linestyle="--", linewidth=0.8)
     place = {"xycoords": ("axes fraction", "data"), "xytext": (0, -12), "textcoords": "offset points"}

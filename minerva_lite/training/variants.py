@@ -42,6 +42,7 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
         "clip at 0.4": {"clip_eps": 0.4},
         "adaptive KL penalty": {"objective": "kl_penalty"},
         "stop at KL 0.02": {"target_kl": 0.02},
+        "stop, no clip": {"target_kl": 0.02, "clip_eps": 1e6},
         "1 epoch": {"epochs": 1},
         # Minibatches of a tenth make as many steps of one epoch as ten epochs have: 40 on Pendulum, 79 on CartPole.
         "1 epoch, as many steps": {"epochs": 1, "minibatch_size": lambda size: math.ceil(size / 10)},
