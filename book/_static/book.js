@@ -13,7 +13,8 @@
   };
   const look = () => {
     const inline = document.querySelectorAll("article :is(p, li, td, dd) mjx-container:not([display])");
-    for (const math of inline) math.classList.remove("wide-inline"); // it narrows the column it stands in
+    // The first narrows the column it stands in; the second would stay on a formula that has room again.
+    for (const math of inline) math.classList.remove("wide-inline", "more-right");
     for (const math of inline) {
       let line = math.closest("p, li, td, dd");
       while (!line.clientWidth && line.parentElement) line = line.parentElement; // an inline one has no width

@@ -40,6 +40,11 @@ SIDEWAYS = """() => {
 }"""
 
 
+# Inline formulas that fade at their end, as if they went on, and do not.
+FADED = """() => [...document.querySelectorAll('article p mjx-container.more-right:not(.wide-inline):not([display])')]
+    .map(math => math.closest('p').textContent.slice(0, 60))"""
+
+
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 @quick_or_slow(SOURCES)
 def test_nothing_serious_stands_between_a_page_and_its_reader(site, one_visit, open_page, source, scheme):
@@ -56,6 +61,8 @@ def test_a_phone_scrolls_down_and_not_sideways(site, one_visit, source):
     page.set_viewport_size({"width": 360, "height": 740})  # as when a tablet is turned
     assert page.evaluate(SIDEWAYS) == []
     page.set_viewport_size(wide)
+    page.wait_for_timeout(100)
+    assert page.evaluate(FADED) == [], "a formula fades that has room"
 
 
 @quick_or_slow(WITH_FIGURE)
