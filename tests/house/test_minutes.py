@@ -21,6 +21,6 @@ def test_the_minutes_of_a_tier_are_a_limit(limit, code):
 
 
 def test_the_quick_tier_and_the_full_one_have_limits():
-    """`make test` takes twelve minutes on two quiet cores and may take fifteen, `make test-full` fifty."""
+    """`make test` takes eleven minutes on two quiet cores and may take fifteen, `make test-full` fifty."""
     limits = re.findall(r"--minutes \$\(or \$\(MINUTES\),(\d+)\)", (ROOT / "Makefile").read_text())
     assert limits == ["15", "50"]
