@@ -196,8 +196,9 @@ def minorize_maximize(world: TabularMDP, old: Tensor, price: Price = penalty_con
     advantage = world.advantage(old)
     radius = torch.logspace(-8, -2, 61, dtype=old.dtype)[:, None, None]
     charge = advantage.abs().max() / radius.sqrt() * torch.ones(len(old), 1, dtype=old.dtype)
-    # The KL of a best response falls about as 1 / price^2, so this fixed-point iteration converges quickly, but for a
-    # state with nothing left to gain, whose KL cannot reach the radius: its other actions keep a trace of probability.
+    # The KL of a best response falls about as 1 / price^2, so this fixed-point iteration converges quickly. It does not
+    # in a state with nothing left to gain, whose KL cannot reach the radius. There the price falls on and on, so the
+    # actions that it drops keep a trace of probability: what is 0 once could never be weighed again.
     for _ in range(12):
         moved = kl(old, best_response(old, advantage, charge)).unsqueeze(-1) / radius
         charge = charge * moved.clamp(1e-2, 1e2).sqrt()

@@ -42,8 +42,8 @@ SIDEWAYS = """() => {
 
 
 # Inline formulas that fade at their end, as if they went on, and do not.
-FADED = """() => [...document.querySelectorAll('article p mjx-container.more-right:not(.wide-inline):not([display])')]
-    .map(math => math.closest('p').textContent.slice(0, 60))"""
+FADED = """() => [...document.querySelectorAll('article mjx-container.more-right:not(.wide-inline):not([display])')]
+    .map(math => math.parentElement.textContent.slice(0, 60))"""
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
