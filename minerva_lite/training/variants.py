@@ -61,10 +61,27 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
     "mpo": {
         "preset": {},
         "retrace": {"critic_target": "retrace", "sequence_length": 4, "minibatch_size": 32},
+        "2 actions": {"action_samples": 2},
+        "4 actions": {"action_samples": 4},
+        "64 actions": {"action_samples": 64},
+        "std bound as the mean's": {"eps_std": lambda bound: 50 * bound},  # 0.05 on Pendulum
+        "no KL bounds": {"eps_mean": 1e3, "eps_std": 1e3},
+        "eps_eta 0.01": {"eps_eta": 0.01},
+        "eps_eta 1": {"eps_eta": 1.0},
+        "targets every 2": {"target_period": 2},
+        "targets every 128": {"target_period": 128},
+        "action penalty": {"action_penalty": True},
     },
     "vmpo": {
         "preset": {},
         "all samples": {"top_k_frac": 1.0},
+        "best tenth": {"top_k_frac": 0.1},
+        "eps_eta 0.01": {"eps_eta": 0.01},
+        "eps_eta 0.1": {"eps_eta": 0.1},
+        "no KL bounds": {"eps_mean": 1e3, "eps_std": 1e3},
+        "5 inner steps": {"inner_steps": 5},
+        "targets every 5": {"target_period": 5},
+        "raw rewards": {"normalize_reward": False},
     },
 }
 
