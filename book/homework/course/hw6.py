@@ -412,7 +412,7 @@ def estep(draw: Random) -> Code:
 
     fault = draw.choice([
         Fault("the temperature's loss is not masked", "mass[kept].mean()", "mass[eligible].mean()", "errata, fault 25: weights masked by top-k, temperature loss not"),
-        Fault("the maximum over all samples", "advantage[kept].max()", "advantage.max()", "errata, fault 26: rlax hides the underflow behind 1e-10, the system that this book grew from goes NaN"),
+        Fault("the maximum over all samples", "advantage[kept].max()", "advantage.max()", "errata, fault 26: rlax hides the underflow behind 1e-10; without such a term the loss is NaN"),
         Fault("ties at the threshold are all kept", "chosen = ranked[:k]", "chosen = ranked[advantage[ranked] >= advantage[ranked[k - 1]]]", "errata, fault 27: a mask by threshold, of several V-MPO codes"),
         Fault("weights in one order, places in another", "psi[chosen] =", "psi[kept] =", "no public report known to us: what torch.topk and a boolean mask do to each other, as one is sorted and the other is not"),
     ])  # fmt: skip
