@@ -14,7 +14,8 @@ r"""Annotated source: code in which each ``# LaTeX:`` comment is its typeset for
     {src}`clip the ratio <minerva_lite.formulas.objectives.ppo_clip_loss:ratio>`
 
 Form A is one continuous block, and its lines are the anchors that the role ``src``
-links to. What ``fold`` names shows its first line until a click opens it. Form B lists the marked lines, then the source as it stands in the file.
+links to; what ``fold`` names shows its first line only, until a click opens it.
+Form B lists the marked lines, then the source as it stands in the file.
 ``room.*`` is every file of a room of which no other directive shows any part, each with its name above it.
 A marker that cannot be placed or typeset, anywhere in the packages named by
 ``annotated_packages``, is a warning, so that a build with warnings as errors fails.

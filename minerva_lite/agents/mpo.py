@@ -254,7 +254,7 @@ class MPOAgent(Agent):
         return both, figures
 
     def mstep(self, states: Tensor, old: Params, action: Tensor, weights: Tensor) -> dict[str, Tensor]:
-        """Fit the policy to the weighted actions within the bounds; the diagnostics of the last of `policy_steps` steps.
+        """Fit the policy to the weighted actions within the bounds, in `policy_steps` steps; the last one's diagnostics.
 
         states: [B, O]. old: the target policy's parameters there. action: [N, B, ...]. weights: [N, B].
         """
