@@ -254,7 +254,7 @@ class MPOAgent(Agent):
         return both, figures
 
     def mstep(self, states: Tensor, old: Params, action: Tensor, weights: Tensor) -> dict[str, Tensor]:
-        """Fit the policy to the weighted actions within the bounds, in `policy_steps` steps; the last one's diagnostics.
+        """Fit the policy to the weighted actions within the bounds, in `policy_steps` steps; diagnostics of the last.
 
         states: [B, O]. old: the target policy's parameters there. action: [N, B, ...]. weights: [N, B].
         """
