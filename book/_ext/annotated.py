@@ -5,13 +5,17 @@ r"""Annotated source: code in which each ``# LaTeX:`` comment is its typeset for
     ```{annotated} minerva_lite.formulas.objectives.ppo_clip_loss
     :form: B
     ```
+    ```{annotated} minerva_lite.agents.ppo
+    :fold: imports, PPOConfig, PPOAgent.setup
+    ```
     ```{annotated} minerva_lite.agents.*
     ```
     {src}`minerva_lite.formulas.objectives.ppo_clip_loss:ratio`
     {src}`clip the ratio <minerva_lite.formulas.objectives.ppo_clip_loss:ratio>`
 
 Form A is one continuous block, and its lines are the anchors that the role ``src``
-links to. Form B lists the marked lines, then the source as it stands in the file.
+links to; what ``fold`` names shows its first line only, until a click opens it.
+Form B lists the marked lines, then the source as it stands in the file.
 ``room.*`` is every file of a room of which no other directive shows any part, each with its name above it.
 A marker that cannot be placed or typeset, anywhere in the packages named by
 ``annotated_packages``, is a warning, so that a build with warnings as errors fails.
@@ -20,6 +24,7 @@ A marker that cannot be placed or typeset, anywhere in the packages named by
 from __future__ import annotations
 
 import html
+import itertools
 import re
 import textwrap
 from dataclasses import dataclass
@@ -40,8 +45,10 @@ from sphinx.util.nodes import make_refnode
 from typeset import find_mathjax, typesetting_faults
 
 logger = logging.getLogger(__name__)
+Folds = list[tuple[int, int, int]]  # of each: its first line, the last one that is always seen, its last line
 HOME = Path(__file__).resolve().parents[2]  # the folder that holds book/ and the package
 STATIC = HOME / "book" / "_static"
+DEFINITION = re.compile(r"\s*(async def|def|class)\s")
 # The label after "eq." in a docstring; "eq. 7" of a paper is a number and stays text.
 EQUATION = re.compile(r"(?<=\beq\. )[a-z][\w:-]*\w")
 
@@ -149,7 +156,10 @@ class Annotated(SphinxDirective):
     """``annotated``: a function, class, method or module of an annotated package, or the other modules of a room."""
 
     required_arguments = 1
-    option_spec = {"form": lambda value: directives.choice(value, ("a", "b"))}
+    option_spec = {
+        "form": lambda value: directives.choice(value, ("a", "b")),
+        "fold": lambda value: [name.strip() for name in value.split(",")],
+    }
 
     def run(self) -> list[nodes.Node]:
         name = self.arguments[0]
@@ -174,7 +184,8 @@ class Annotated(SphinxDirective):
         if self.options.get("form") == "b":
             return [marked_list(module, first, last), plain_source(module, first, last)]
         is_first = self.register(name, module, first, last)
-        return [continuous_block(module, first, last, anchor(module.name) if is_first else "")]
+        folds = self.folds(module, first, last)
+        return [continuous_block(module, first, last, anchor(module.name) if is_first else "", folds)]
 
     def find(self, name: str) -> tuple[Module, int, int] | None:
         """Return the module that holds ``name``, and its first and last line there."""
@@ -185,6 +196,24 @@ class Annotated(SphinxDirective):
             if name.startswith(module.name + ".") and (span := module.source.objects.get(name[len(module.name) + 1 :])):
                 return module, *span
         return None
+
+    def folds(self, module: Module, first: int, last: int) -> Folds:
+        """The parts to fold, in the order of the file, each with the empty lines that follow it."""
+        found, lines = [], module.source.text.split("\n")
+        for name in self.options.get("fold", ()):
+            span = module.source.imports if name == "imports" else module.source.objects.get(name)
+            if not span or not first <= span[0] <= span[1] <= last:
+                logger.warning("annotated: no %r to fold in %s", name, module.name, location=self.get_location())
+                continue
+            head = next((line for line in range(*span) if DEFINITION.match(lines[line - 1])), span[0])
+            end = next((line for line in range(span[1], last) if lines[line].strip()), last)
+            found.append((span[0], head, end))
+        found.sort()
+        for (_, _, end), (start, _, _) in itertools.pairwise(found):
+            if start <= end:
+                logger.warning("annotated: folds overlap at line %s", start, location=self.get_location())
+                return []
+        return found
 
     def register(self, name: str, module: Module, first: int, last: int) -> bool:
         """Make these lines known to the role; return whether they are the first of their module."""
@@ -201,7 +230,7 @@ class Annotated(SphinxDirective):
         return is_first
 
 
-def continuous_block(module: Module, first: int, last: int, module_anchor: str) -> nodes.container:
+def continuous_block(module: Module, first: int, last: int, module_anchor: str, folds: Folds) -> nodes.container:
     """Form A. Raw HTML and real math nodes alternate, so that Sphinx itself handles the math."""
     opening = {m.line if m.stands_above else m.first: m for m in module.markers_between(first, last)}
     by_line = {marker.line: marker for marker in opening.values()}
@@ -213,7 +242,10 @@ def continuous_block(module: Module, first: int, last: int, module_anchor: str) 
     if module_anchor:
         raw(block, f'<span id="{module_anchor}"></span>{place(module.name)}')
     closing = None
+    opened, heads = {fold[0] for fold in folds}, {head: end for _, head, end in folds}
     for line in range(first, last + 1):
+        if line in opened:
+            raw(block, '<details class="src-fold"><summary>')
         if marker := opening.get(line):
             target = module.target(marker)
             raw(block, f'<span class="src-marked" id="{anchor(target)}">{place(target)}')
@@ -224,7 +256,13 @@ def continuous_block(module: Module, first: int, last: int, module_anchor: str) 
         add_code(block, module.html_lines[line - 1])
         if marker := by_line.get(line):
             add_formula(block, marker)
+        if line in heads:
+            raw(block, fold_label(module, line, heads[line]))
         raw(block, "\n</span>" + ("</span>" if line == closing else ""))
+        if line in heads:
+            raw(block, "</summary>")
+        if line in heads.values():
+            raw(block, "</details>")
     raw(block, "</pre></div></div>")
     return block
 
@@ -234,6 +272,12 @@ def line_number(line: int, marker: Marker | None, module: Module) -> str:
     if marker is None:
         return f'<span class="src-number linenos">{line:4d}</span>'
     return f'<a class="src-number linenos" href="#{anchor(module.target(marker))}">{line:4d}</a>'
+
+
+def fold_label(module: Module, head: int, last: int) -> str:
+    """How much a fold hides; like the gutter, no part of what is copied."""
+    hidden = len(source_lines(module, head + 1, last).rstrip().split("\n"))
+    return f'<span class="src-folded linenos">{hidden} more line{"s" if hidden > 1 else ""}</span>'
 
 
 def add_code(block: nodes.container, line: str) -> None:

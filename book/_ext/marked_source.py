@@ -58,6 +58,7 @@ class MarkedSource:
     markers: tuple[Marker, ...]
     problems: tuple[Problem, ...]
     objects: dict[str, tuple[int, int]]  # "Class.method" -> first and last line
+    imports: tuple[int, int] | None = None  # first and last line of those at module level
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,9 @@ def parse_source(text: str) -> MarkedSource:
         if (count := seen[placed.scope, placed.name]) > 1:
             placed = replace(placed, name=f"{placed.name}-{count}")
         markers.append(placed)
-    return MarkedSource(text, tuple(markers), tuple(problems), objects)
+    importing = [each for each in tree.body if isinstance(each, (ast.Import, ast.ImportFrom))]
+    imports = (importing[0].lineno, importing[-1].end_lineno) if importing else None
+    return MarkedSource(text, tuple(markers), tuple(problems), objects, imports)
 
 
 def find_modules(root: Path, package: str) -> dict[str, Path]:

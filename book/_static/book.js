@@ -24,6 +24,21 @@
   };
   const typeset = (window.MathJax?.startup?.promise ?? Promise.resolve()).catch(() => {});
   typeset.then(() => document.fonts.ready).then(() => document.documentElement.classList.remove("untypeset"));
+  // A link into a fold opens it, also where a browser does not do so itself, and also for the second time.
+  const reveal = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    let opened = false;
+    for (let fold = target?.closest("details"); fold; fold = fold.parentElement.closest("details")) {
+      opened ||= !fold.open;
+      fold.open = true;
+    }
+    if (opened) target.scrollIntoView();
+  };
+  addEventListener("hashchange", reveal);
+  addEventListener("load", reveal);
+  addEventListener("click", (event) => {
+    if (event.target.closest?.('a[href*="#"]')) setTimeout(reveal);
+  });
   addEventListener("load", () => {
     // On a phone a table's rows become blocks; each cell then says which column it is.
     for (const table of document.querySelectorAll("article table.table")) {

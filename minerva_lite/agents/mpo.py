@@ -131,7 +131,7 @@ class MPOAgent(Agent):
         return collect(self, env, obs, self.config.rollout_steps)
 
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
-        """Store the rollout, then learn from batches of what is stored; the figures of the last batch."""
+        """Store the rollout, then learn from batches of what is stored; the diagnostics of the last batch."""
         c = self.config
         self.replay.insert(rollout)
         figures: dict[str, Tensor] = {}
@@ -143,7 +143,7 @@ class MPOAgent(Agent):
         return figures | {"train/replay_steps": torch.tensor(float(self.replay.num_steps))}
 
     def learn(self, batch: Rollout) -> dict[str, Tensor]:
-        """One learner step on sequences [L, B]: the critic, then the E-step's dual, then the M-step."""
+        """One learner step on sequences [L, B]: the critic, then the E-step, then the M-step; its diagnostics."""
         c = self.config
         if self.learned % c.target_period == 0:
             self.synchronize()
@@ -209,7 +209,7 @@ class MPOAgent(Agent):
         return action, log_prior, q_value
 
     def critic_step(self, obs: Tensor, action: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """One step of the critic towards its targets: obs [L, B, O], action [L, B, ...], target [L, B]; figures."""
+        """One step of the critic towards its targets: obs [L, B, O], action [L, B, ...], target [L, B]."""
         q_value = self.critic(obs, action)
         # LaTeX: L^Q = \tfrac{1}{2}\, \operatorname{mean}_t \left[ (Q(s_t, a_t) - Q^{\mathrm{target}}_t)^2 \right]
         loss = value_loss(q_value, target)
@@ -223,7 +223,7 @@ class MPOAgent(Agent):
         }
 
     def estep(self, action: Tensor, log_prior: Tensor, q_value: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Step the temperature, then weigh the candidates by it: weights [N, B] and figures.
+        """Step the temperature, then weigh the candidates by the new one: weights [N, B] and diagnostics.
 
         action: [N, B, ...]. log_prior and q_value: [N, B], as `candidates` gives them.
         """
@@ -254,7 +254,7 @@ class MPOAgent(Agent):
         return both, figures
 
     def mstep(self, states: Tensor, old: Params, action: Tensor, weights: Tensor) -> dict[str, Tensor]:
-        """Fit the policy to the weighted actions within the bounds, in `policy_steps` steps; the last one's figures.
+        """Fit the policy to the weighted actions within the bounds, in `policy_steps` steps; diagnostics of the last.
 
         states: [B, O]. old: the target policy's parameters there. action: [N, B, ...]. weights: [N, B].
         """
@@ -266,7 +266,7 @@ class MPOAgent(Agent):
         return figures
 
     def policy_step(self, states: Tensor, old: Params, action: Tensor, weights: Tensor) -> dict[str, Tensor]:
-        """One step of the multipliers, then one of the policy at the prices they have then; arguments as in `mstep`."""
+        """One step of the multipliers, then one of the policy at their new values; arguments as in `mstep`."""
         params = self.policy(states)
         kl = self.mean_kl(old, params)
         bounds = {"mean": self.config.eps_mean, "std": self.config.eps_std}
@@ -294,7 +294,7 @@ class MPOAgent(Agent):
     def loss(
         self, action: Tensor, weights: Tensor, old: Params, params: Params, kl: dict[str, Tensor]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The policy's scalar to descend: the fit to weighted actions, and what its distance costs; and the fit alone.
+        """The policy's loss, which is its fit to the weighted actions plus multiplier times KL; and the fit alone.
 
         A Gaussian's mean is fitted with the old std, and its std with the old mean. params: the policy's, at the B
         states. kl: as `mean_kl` gives it. The other arguments are those of `mstep`.
@@ -312,7 +312,7 @@ class MPOAgent(Agent):
             # LaTeX: L^\pi = L^\mu + L^\sigma
             fit = by_mean + by_std
         price = sum(kl_price(self.duals.value(f"alpha_{name}"), kl[name]) for name in kl)
-        # LaTeX: L = L^\pi + P
+        # LaTeX: L = L^\pi + L^{\mathrm{KL}}
         loss = fit + price
         return loss, {"loss/policy": fit.detach()}
 

@@ -143,7 +143,7 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
             self.config.require_kept(int(kept.sum()), "eligible steps")
 
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
-        """Weigh the best samples once, then take several gradient steps of one loss for policy, critic and prices."""
+        """Weigh the best samples once, then take several gradient steps of one loss for networks and multipliers."""
         self.set_learning_rate(progress)
         batch = self.estep(self.prepare(rollout))
         figures: dict[str, Tensor] = {}
@@ -206,7 +206,7 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
                 kl = part.sum(-1).mean()
             alpha = self.duals.value(f"alpha_{name}")
             price, slack = kl_price(alpha, kl), multiplier_loss(alpha, kl, bound)
-            # LaTeX: L := L + P + L^\alpha
+            # LaTeX: L := L + L^{\mathrm{KL}} + L^\alpha
             loss = loss + price + slack
             figures |= {f"kl/{name}": kl, f"dual/alpha_{name}": alpha}
         return loss, {name: figure.detach() for name, figure in figures.items()}

@@ -81,9 +81,9 @@ def temperature_loss(q_value: Tensor, log_prior: Tensor, eta: Tensor, eps_eta: f
     q_value, log_prior = q_value.detach(), log_prior.detach()
     # LaTeX: c_b = \max_i Q_{ib}
     best = q_value.max(0).values
-    # LaTeX: \ell_b = \operatorname{logsumexp}_i\left[ \log p_{ib} + \frac{Q_{ib} - c_b}{\eta} \right]
+    # LaTeX: \log Z_b = \operatorname{logsumexp}_i\left[ \log p_{ib} + \frac{Q_{ib} - c_b}{\eta} \right]
     log_normalizer = (log_prior + (q_value - best) / eta).logsumexp(0)
-    # LaTeX: g = \operatorname{mean}_b c_b + \eta \left( \varepsilon_\eta + \operatorname{mean}_b \ell_b \right)
+    # LaTeX: g = \operatorname{mean}_b c_b + \eta \left( \varepsilon_\eta + \operatorname{mean}_b \log Z_b \right)
     return best.mean() + eta * (eps_eta + log_normalizer.mean())
 
 
@@ -101,8 +101,8 @@ def weights_kl(weights: Tensor, log_prior: Tensor) -> Tensor:
 def multiplier_loss(alpha: Tensor, kl: Tensor, bound: float) -> Tensor:
     r"""Loss of one multiplier, or of one per dimension: scalar, differentiable in alpha alone.
 
-    Its slope is bound - KL. So minimizing it raises the multiplier of a constraint that is broken, and lowers that of
-    one that holds with room to spare.
+    Its slope is bound - KL. So minimizing it raises the multiplier while the KL exceeds its bound, and lowers it while
+    the KL is below.
 
     alpha and kl: [...], one KL per multiplier, nats. bound: nats, above 0.
 
@@ -122,7 +122,7 @@ def kl_price(alpha: Tensor, kl: Tensor) -> Tensor:
     Raises ValueError: shapes differ.
     """
     require_same_shape(kl=kl, alpha=alpha)
-    # LaTeX: P = \sum_i \mathrm{sg}(\alpha_i)\, \mathrm{KL}_i
+    # LaTeX: L^{\mathrm{KL}} = \sum_i \mathrm{sg}(\alpha_i)\, \mathrm{KL}_i
     return (alpha.detach() * kl).sum()
 
 

@@ -275,6 +275,42 @@ def test_form_b_lists_the_lines_and_shows_the_file(book):
     assert "src-scratch.retrace-trace" not in page.ids, "form A alone holds the anchors"
 
 
+FOLDED_PAGE = SOURCE_PAGE.replace("scratch\n", "scratch\n:fold: imports, retrace, Agent.temperature\n")
+
+
+def test_folds_show_their_heads_and_hold_the_rest(tmp_path):
+    target, warnings = build(tmp_path, {"index": "# A\n\n" + FOLDED_PAGE[9:]})
+    assert warnings == ""
+    inner = block((target / "index.html").read_text(encoding="utf-8"))
+    folds = re.findall(r"<details class=\"src-fold\"><summary>(.*?)</summary>(.*?)</details>", inner, re.DOTALL)
+    assert len(folds) == inner.count("<details") == 3
+    numbers = [[int(each) for each in re.findall(r'linenos"[^>]*> *(\d+)<', part)] for fold in folds for part in fold]
+    first, final = line_of("def retrace"), line_of("return q_value")
+    prop, method, end = line_of("@property"), line_of("def temperature"), len(LINES) - 1
+    assert numbers == [
+        [line_of("import torch")], [line_of("import torch") + 1, line_of("import torch") + 2],
+        [first], [*range(first + 1, final + 3)],
+        [prop, method], [*range(method + 1, end + 1)],
+    ]  # fmt: skip
+    assert [re.search(r"src-folded linenos\">(.*?)<", head)[1] for head, _ in folds] == [
+        "1 more line", f"{final - first} more lines", f"{end - method} more lines",
+    ]  # fmt: skip
+    assert 'id="src-scratch.retrace-trace"' in folds[1][1], "a link leads into the fold"
+    text = re.sub(r'<span class="src-(formula|equation) linenos">.*?</span>(</span>)?', "", inner, flags=re.DOTALL)
+    text = re.sub(r'<(span|a) class="src-(number|folded) linenos".*?</\1>', "", text)
+    assert Text(text).text == SCRATCH, "what is copied is the whole file"
+
+
+@pytest.mark.parametrize(("names", "expected"), [
+    ("nobody", r"index\.md:\d+: WARNING: .* no 'nobody' to fold in scratch"),
+    ("Agent, Agent.temperature", r"index\.md:\d+: WARNING: .* folds overlap"),
+])  # fmt: skip
+def test_a_fold_that_cannot_be_is_a_warning(tmp_path, names, expected):
+    page = SOURCE_PAGE.replace("scratch\n", f"scratch\n:fold: {names}\n")
+    _, warnings = build(tmp_path, {"index": "# A\n\n" + page[9:]})
+    assert re.search(expected, warnings), warnings
+
+
 def test_pages_without_source_load_no_more_than_before(book):
     assert len(block(book["source"])) < 12 * len(SCRATCH)
 
@@ -325,7 +361,7 @@ def test_the_rest_of_a_room_is_what_no_page_names():
 def test_every_marker_of_the_package_stands_on_a_page():
     pages = [path.read_text(encoding="utf-8") for path in (ROOT / "book/annotated").glob("*.md")]
     modules, missing = find_modules(ROOT, "minerva_lite"), []
-    shown = re.findall(r"```\{annotated\} (\S+)\n```", "\n".join(pages))
+    shown = re.findall(r"```\{annotated\} (\S+)\n(?::fold: .*\n)?```", "\n".join(pages))
     for room in [each.removesuffix(".*") for each in shown if each.endswith(".*")]:
         shown += others(room, modules, pages, "annotated")
     for module, path in modules.items():

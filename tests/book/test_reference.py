@@ -243,6 +243,7 @@ def test_published_pages_lead_to_the_repository_that_built_them(monkeypatch):
 
 
 sys.path.insert(0, str(BOOK / "_ext"))
+from marked_source import parse_source  # noqa: E402
 from numbering import chapter_name  # noqa: E402 - the pages' own numbers
 from reference import (  # noqa: E402 - the pages' own reading of the tables
     SYMBOLS_TABLE,
@@ -304,7 +305,10 @@ def test_a_symbol_that_is_unused_unknown_or_renamed_is_found():
 
 
 def chapter_of(name: str) -> str:
-    """Markdown and code of the chapters that a heading of the notation names: all of them for "several"."""
+    """Markdown of the chapters that a heading of the notation names: all of them for "several"; or all formulas."""
+    if name == "Formulas in the source":
+        return "\n".join(marker.formula for path in sorted((ROOT / "minerva_lite").rglob("*.py"))
+                         for marker in parse_source(path.read_text("utf8")).markers)  # fmt: skip
     marks = re.findall(r"\b(\d+[a-z]?|A)\b", name.split(":")[0])
     paths = [path for path in sorted(BOOK.glob("*.ipynb"))
              if not marks or chapter_name(f"book/{path.stem}") in marks]  # fmt: skip
@@ -333,6 +337,26 @@ def faults_of_notation(notation: str, chapter_of=chapter_of) -> list[str]:
 
 def test_the_notation_can_be_looked_up_and_keeps_its_promise():
     assert faults_of_notation((BOOK / "notation.md").read_text("utf8")) == []
+
+
+def faults_of_formulas(notation: str, files: tuple[str, ...]) -> list[str]:
+    """Symbols of the formula checks of these files that have no row in the notation."""
+    law = {core(stem(symbol)) for symbols, _, _ in rows_of(notation) for symbol in symbols}
+    found = []
+    for function, table in TABLES.items():
+        for symbol in table.symbols if function.startswith(files) else ():
+            # A logarithm, an old parameter and the next value stand with the symbol itself.
+            itself = re.sub(r"^\\log |\^\{\\mathrm\{old\}\}|'$", "", symbol)
+            if core(stem(itself)) not in law:
+                found.append(f"{function}: {symbol}")
+    return found
+
+
+def test_every_symbol_of_the_formulas_of_mpo_and_v_mpo_is_in_the_notation():
+    notation, files = (BOOK / "notation.md").read_text("utf8"), ("agents.mpo.", "agents.vmpo.", "formulas.duals.")
+    assert faults_of_formulas(notation, files) == []
+    without = re.sub(r"^\| \$w_\{\\max.*\n", "", notation, flags=re.M)
+    assert faults_of_formulas(without, files) == [r"agents.vmpo.VMPOAgent.estep: w_{\max}"]
 
 
 def test_a_letter_with_two_meanings_and_a_crowded_row_are_found():

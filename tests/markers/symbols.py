@@ -379,14 +379,14 @@ TABLES |= {
     "formulas.duals.project_raw": Table({r"\tilde{\eta}": "raw [i]", r"\tilde{\eta}'": "[i]"}),
     "formulas.duals.raw_of": Table({r"\eta": "value", "y": "[]", r"\tilde{\eta}": "[]"}),
     "formulas.duals.estep_weights": Table(ESTEP | {"q_{ib}": "[i b]"}),
-    "formulas.duals.temperature_loss": Table(ESTEP | {r"\varepsilon_\eta": "eps_eta", r"\ell_b": "[b]", "g": "[]"}),
+    "formulas.duals.temperature_loss": Table(ESTEP | {r"\varepsilon_\eta": "eps_eta", r"\log Z_b": "[b]", "g": "[]"}),
     "formulas.duals.weights_kl": Table(
         {"q_{ib}": "weights [i b]", r"\log p_{ib}": "log_prior [i b]", r"\mathrm{KL}_b": "[b]"}
     ),
     "formulas.duals.multiplier_loss": Table(
         {r"\alpha_i": "alpha [i]", r"\mathrm{KL}_i": "kl [i]", r"\varepsilon": "bound", r"L^\alpha": "[]"}
     ),
-    "formulas.duals.kl_price": Table({r"\alpha_i": "alpha [i]", r"\mathrm{KL}_i": "kl [i]", "P": "[]"}),
+    "formulas.duals.kl_price": Table({r"\alpha_i": "alpha [i]", r"\mathrm{KL}_i": "kl [i]", r"L^{\mathrm{KL}}": "[]"}),
     "formulas.duals.top_k_mask": Table(
         {
             "A_t": "advantage [t]",
@@ -465,7 +465,7 @@ TABLES |= {
             r"L^\mu": "[]",
             r"L^\sigma": "[]",
             r"L^\pi": "[]",
-            "P": "price",
+            r"L^{\mathrm{KL}}": "price",
             "L": "[]",
         },
         inner="d",
@@ -489,7 +489,7 @@ TABLES |= {
             r"\mathrm{KL}_{ti}": "part [t i]",
             "m_t": "batch.kept [t]",
             r"\mathrm{KL}": "[]",
-            "P": "price",
+            r"L^{\mathrm{KL}}": "price",
             r"L^\alpha": "slack",
             r"L^\pi": "[]",
             "L": "[]",
