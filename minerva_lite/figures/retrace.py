@@ -1,4 +1,4 @@
-"""Off-policy targets: what weighing costs, what a target is made of, how fast each trace contracts, which one is best."""
+"""Off-policy targets: what weighing costs, what a target is made of, how fast each contracts, which one is best."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def plot_total_error(ax: Axes, lam: Tensor, curves: Mapping[str, Tensor], count:
         xlabel=r"trace decay $\lambda$", ylabel="squared error left (share of the critic's)", ylim=(0.0, 0.6),
         title=f"a corridor, two actions, mean of {count} targets",
     )  # fmt: skip
-    ax.legend(loc="upper left")
+    ax.legend(loc="lower left")
 
 
 def plot_seed_quartiles(ax: Axes, runs: Mapping[str, tuple[Tensor, Tensor]], *, solved: float, title: str = "") -> None:
@@ -117,6 +117,7 @@ def draw_off_policy_backup(ax: Axes, title: str, weights: Tensor, action: Tensor
     steps, actions = weights.shape
     across = torch.linspace(-1.0, 1.0, actions)
     x, y = 0.0, 0.0
+    places = [float(across[action[:k]].sum()) for k in range(steps)]
     ax.plot(x, y, "o", color="black", markersize=5)
     ax.text(x + 0.2, y, "$s, a$", va="center", fontsize=9)
     for k in range(steps):
@@ -134,7 +135,7 @@ def draw_off_policy_backup(ax: Axes, title: str, weights: Tensor, action: Tensor
         x, y = x + float(across[action[k]]), below - 0.8
         if k == steps - 1 or float(spine[min(k + 1, steps - 1)]) == 0.0:
             break
-    ax.set(xlim=(-1.6, 2.9), ylim=(-1.6 * steps - 0.5, 0.4), aspect="equal")
+    ax.set(xlim=(min(places) - 1.4, max(places) + 1.6), ylim=(-1.6 * steps - 0.3, 0.3), aspect="equal")
     ax.set_title(title, fontsize=10)
     ax.axis("off")
 

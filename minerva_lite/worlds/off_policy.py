@@ -89,15 +89,15 @@ def uncorrected_moments(
     value = (policy * q_value).sum(-1)
     ahead, ahead_squared = (world.transition @ value).flatten(), (world.transition @ value.square()).flatten()
     for step in range(steps):
-        if step > 0:
-            ahead, ahead_squared = moved @ mean, moved @ second
         mean = reward + gamma * ahead
         second = reward.square() + 2.0 * gamma * reward * ahead + gamma**2 * ahead_squared
+        if step < steps - 1:
+            ahead, ahead_squared = moved @ mean, moved @ second
     return mean.reshape(shape), (second - mean.square()).reshape(shape)
 
 
 def uncorrected_fixed_point(world: TabularMDP, policy: Tensor, behavior: Tensor, steps: int) -> Tensor:
-    """What the uncorrected return of so many steps learns, [S, A]: behave for steps - 1 steps, then once by `policy`."""
+    """What the uncorrected return learns, [S, A]: `behavior` for steps - 1 steps, then `policy` for one, and again."""
     require_count(steps=steps)
     moved, reward = world.gamma * pair_matrix(world, behavior), world.reward.flatten()
     power, total = torch.eye(len(moved), dtype=moved.dtype), torch.zeros_like(reward)

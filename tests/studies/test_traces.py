@@ -3,11 +3,9 @@
 import pytest
 
 from minerva_lite.worlds.off_policy import METHODS
-
 from tests.studies.record import read_rows
 from tests.studies.test_record import RESULTS
 from tests.studies.traces import ACTIONS, COUNTS, MIXTURES, WORLDS, cell
-
 
 
 def test_the_file_holds_every_cell_of_the_grid():

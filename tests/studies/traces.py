@@ -1,9 +1,9 @@
 """`python -m tests.studies.traces`: which off-policy target is nearest to the truth, when.
 
 Random worlds of six states, a random behavior policy, and a policy to be judged that is mixed from it and another one.
-The critic is the truth with noise as large as the spread of the true values. The error of a target that averages N paths
-is squared bias + variance / N, both exact, as a share of the critic's own squared error, a mean over all pairs. A row is
-one world; `knob` (lambda, or the number of steps of the uncorrected return) is tuned on the mean over all worlds.
+The critic is the truth with noise as large as the spread of the true values. The error of a target that averages N
+paths is squared bias + variance / N, both exact, as a share of the critic's own squared error, a mean over all pairs.
+A row is one world; `knob` (lambda, or the steps of the uncorrected return) is tuned on the mean over all worlds.
 """
 
 from __future__ import annotations
@@ -50,9 +50,7 @@ def moments(
     if method == "uncorrected":
         return uncorrected_moments(world, policy, behavior, int(knob), critic)
     sampled = knob if method == "Peng's Q(lambda)" else 0.0
-    return target_moments(
-        world, policy, behavior, trace_of(method, policy, behavior, knob), critic, sampled=sampled
-    )
+    return target_moments(world, policy, behavior, trace_of(method, policy, behavior, knob), critic, sampled=sampled)
 
 
 def errors(actions: int, mixture: float, seed: int, method: str) -> Tensor:

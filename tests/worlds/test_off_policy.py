@@ -20,7 +20,9 @@ STATES, ACTIONS, GAMMA = 3, 2, 0.8
 def judged():
     generator = torch.Generator().manual_seed(0)
     world = TabularMDP.random(STATES, ACTIONS, GAMMA, generator)
-    policy, behavior = (random_policy(STATES, ACTIONS, generator) for _ in range(2))
+    policy, other = (random_policy(STATES, ACTIONS, generator) for _ in range(2))
+    # Half a coin, so that no ratio exceeds 4: squares of targets need fourth moments for an error bar.
+    behavior = 0.5 * other + 0.5 / ACTIONS
     critic = torch.randn(STATES, ACTIONS, generator=generator, dtype=torch.float64)
     return world, policy, behavior, critic, generator
 
