@@ -19,7 +19,16 @@ from .mirror import plot_luck, plot_multiplier_sign, plot_projections, plot_vmpo
 from .mstep import plot_chase, plot_collapse, plot_decoupled_kl, plot_mpo_diagnostics, plot_multiplier, plot_period
 from .overview import plot_family
 from .ppo import plot_along_batch, plot_clip_objective, plot_drift, plot_kl_estimators, plot_promise
-from .retrace import plot_contraction_factors, plot_ratio_products, plot_target_error
+from .retrace import (
+    draw_off_policy_backup,
+    leaf_weights,
+    plot_contraction_factors,
+    plot_error_grid,
+    plot_ratio_products,
+    plot_seed_quartiles,
+    plot_total_error,
+    plot_traces_along,
+)
 from .rollout import FAULTS, draw_rollout, draw_rollout_key, draw_truncated_backups, example_flags
 from .style import book_style, use_book_style
 from .top_k import plot_dual_slope, plot_state_weights, plot_top_k
@@ -78,6 +87,7 @@ __all__ = [
     "draw_grid",
     "draw_ledge",
     "draw_loop",
+    "draw_off_policy_backup",
     "draw_rollout",
     "draw_rollout_key",
     "draw_seen_once",
@@ -99,6 +109,7 @@ __all__ = [
     "explore_trap",
     "explore_trust_region",
     "frames_figure",
+    "leaf_weights",
     "plot_ablations",
     "plot_along_batch",
     "plot_baseline",
@@ -120,6 +131,7 @@ __all__ = [
     "plot_drift",
     "plot_dropped_factor",
     "plot_dual_slope",
+    "plot_error_grid",
     "plot_error_kinds",
     "plot_escape",
     "plot_exact_returns",
@@ -147,17 +159,19 @@ __all__ = [
     "plot_reparametrization",
     "plot_rollout_bias",
     "plot_sample_bias",
+    "plot_seed_quartiles",
     "plot_seeds",
     "plot_simplex",
     "plot_start_values",
     "plot_state_weights",
     "plot_step_rules",
     "plot_sweeps",
-    "plot_target_error",
     "plot_temperature",
     "plot_thermostat",
     "plot_time_limit",
     "plot_top_k",
+    "plot_total_error",
+    "plot_traces_along",
     "plot_trap",
     "plot_trust_region",
     "plot_value_error",

@@ -14,6 +14,7 @@ STUDIES = {
     "reuse": "ppo_reuse.csv",
     "rollout_length": "rollout_length.csv",
     "steps": "steps.csv",
+    "traces": "traces.csv",
 }
 
 
