@@ -112,9 +112,11 @@ def draw_vmpo_flow(axes: Sequence[Axes]) -> None:
     axes[2].scatter(state[~mask], action[~mask], marker="x", color=GRAY, s=25)
     axes[2].scatter(state[mask], action[mask], s=(400.0 * example["psi"][mask]).tolist(), color=BLUE, zorder=3)
     axes[2].set(title="3. fit, within a bound", xlabel="state: one action in each", ylabel="action")
-    axes[2].legend(loc="upper left", fontsize=8)
+    axes[2].set_ylim(-1.5, 2.3)
+    axes[2].legend(loc="upper left")
     for ax in axes[:2]:
         ax.set_xticks([])
+        ax.set_axisbelow(True)
 
 
 def plot_state_factors(ax: Axes, spread: Tensor, factors: Mapping[float, Tensor]) -> None:
@@ -142,4 +144,4 @@ def plot_duals(ax: Axes, eta: Tensor, curves: Mapping[str, Tensor]) -> None:
         if 0 < at < len(eta) - 1:
             ax.plot([float(eta[at])], [float(dual[at])], "o", color=line.get_color(), markersize=7)
     ax.set(xlabel=r"temperature $\eta$ (advantage units)", ylabel=r"dual less the largest advantage, $g(\eta) - c$")
-    ax.legend()
+    ax.legend(loc="center right")
