@@ -31,7 +31,7 @@ from .retrace import (
 )
 from .rollout import FAULTS, draw_rollout, draw_rollout_key, draw_truncated_backups, example_flags
 from .style import book_style, use_book_style
-from .top_k import plot_dual_slope, plot_state_weights, plot_top_k
+from .top_k import draw_vmpo_flow, plot_duals, plot_state_factors, plot_top_k
 from .trust_region import (
     draw_ledge,
     draw_trap,
@@ -95,6 +95,7 @@ __all__ = [
     "draw_truncated_backups",
     "draw_two_networks",
     "draw_two_states",
+    "draw_vmpo_flow",
     "example_flags",
     "explore_baseline",
     "explore_conjugate_gradient",
@@ -130,8 +131,8 @@ __all__ = [
     "plot_discount",
     "plot_drift",
     "plot_dropped_factor",
-    "plot_dual_slope",
     "plot_error_grid",
+    "plot_duals",
     "plot_error_kinds",
     "plot_escape",
     "plot_exact_returns",
@@ -163,7 +164,7 @@ __all__ = [
     "plot_seeds",
     "plot_simplex",
     "plot_start_values",
-    "plot_state_weights",
+    "plot_state_factors",
     "plot_step_rules",
     "plot_sweeps",
     "plot_temperature",

@@ -1,8 +1,8 @@
-"""V-MPO's weights: which samples are kept, how states are reweighted, and the slope of the temperature's dual."""
+"""V-MPO's E-step: what flows through it, which samples are kept, how states are reweighted, the temperature's dual."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from matplotlib.axes import Axes
@@ -59,27 +59,89 @@ def plot_top_k(ax: Axes, *, top_k_frac: float, eta: float) -> None:
     ax.legend(loc="upper left")
 
 
-def plot_state_weights(ax: Axes, shares: Mapping[str, Tensor], spread: Tensor) -> None:
-    """Share of each state, [S], before and after an E-step; states from left to right by how far advantages spread."""
-    order = spread.argsort()
-    width = 0.8 / len(shares)
-    for i, ((name, share), color) in enumerate(zip(shares.items(), (GRAY, GREEN, BLUE, ORANGE), strict=False)):
-        at = torch.arange(len(order)) + (i - 0.5 * (len(shares) - 1)) * width
-        ax.bar(at.tolist(), share[order].tolist(), width, color=color, label=name)
-    ax.set_xticks(range(len(order)), [f"{float(x):.2f}" for x in spread[order]])
-    ax.set(xlabel="standard deviation of the advantage in the state (return units)", ylabel="share of the state")
-    ax.grid(visible=False, axis="x")
-    ax.set_axisbelow(True)
+def flow_example(eps_eta: float = 0.3, eps_mean: float = 0.05) -> dict[str, Tensor]:
+    """One update of V-MPO by hand: 16 states with one action each, a policy N(w s + b, 1), and the truth a = 2 s.
+
+    The fit is a weighted least-squares line; the bounded fit pays a multiplier for its mean's part of the KL.
+    """
+    generator = torch.Generator().manual_seed(1)
+    state = torch.linspace(-1.0, 1.0, 16, dtype=torch.float64)
+    action = torch.randn(16, generator=generator, dtype=torch.float64)  # the old policy: mean 0, std 1
+    value = -(1.0 + 4.0 * state**2)  # of -(a - 2 s)^2 under the old policy
+    advantage = -((action - 2.0 * state) ** 2) - value
+    mask = top_k_mask(advantage, torch.ones(16, dtype=torch.bool), 0.5)
+    low, high = 1e-3, 1e3
+    prior = torch.full((8,), 1.0 / 8.0, dtype=torch.float64).log()
+    for _ in range(60):  # the KL falls in eta
+        eta = (low * high) ** 0.5
+        psi = vmpo_weights(advantage, mask, torch.zeros_like(advantage), torch.tensor(eta, dtype=torch.float64))
+        low, high = (eta, high) if weights_kl(psi[mask], prior) > eps_eta else (low, eta)
+    features = torch.stack([torch.ones_like(state), state], -1)
+    gram, pull = (features.T * psi) @ features, (features.T * psi) @ action
+
+    def line(alpha: float) -> Tensor:  # minimizes the fit plus alpha times the mean's KL, both quadratic
+        return features @ torch.linalg.solve(gram + alpha * features.T @ features / 16.0, pull)
+
+    low, high = 0.0, 1e3
+    for _ in range(60):
+        alpha = 0.5 * (low + high)
+        low, high = (alpha, high) if 0.5 * line(alpha).square().mean() > eps_mean else (low, alpha)
+    return {"state": state, "action": action, "advantage": advantage, "mask": mask, "psi": psi,
+            "free": line(0.0), "bounded": line(alpha)}  # fmt: skip
+
+
+def draw_vmpo_flow(axes: Sequence[Axes]) -> None:
+    """V-MPO's data flow on three axes: advantages and the cut, weights, the fit with and without the policy's bound."""
+    example = flow_example()
+    state, action, mask = example["state"], example["action"], example["mask"]
+    order = example["advantage"].argsort(descending=True)
+    colors = [BLUE if kept else GRAY for kept in mask[order]]
+    axes[0].bar(range(16), example["advantage"][order].tolist(), color=colors)
+    axes[0].axvline(7.5, color=RED, linestyle="--", linewidth=1.5)
+    axes[0].set(title="1. sort and cut", xlabel="samples, best first", ylabel=r"advantage $A_t$")
+    axes[0].annotate("keep | drop", (7.5, 0.93), xycoords=("data", "axes fraction"), ha="center", color=RED,
+                     bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0})  # fmt: skip
+    axes[1].bar(range(16), example["psi"][order].tolist(), color=colors)
+    axes[1].axhline(1.0 / 16.0, color=GRAY, linestyle="--", linewidth=1.2)
+    axes[1].annotate("share of the batch, 1/16", (15.4, 1.0 / 16.0), xytext=(0, 4), textcoords="offset points",
+                     ha="right", color=GRAY, fontsize=9)  # fmt: skip
+    axes[1].set(title="2. weigh over the batch", xlabel="samples, best first", ylabel=r"weight $\psi_t$")
+    axes[2].plot(state, torch.zeros_like(state), color=GRAY, linewidth=1.5, label="old mean")
+    axes[2].plot(state, example["free"], ":", color=ORANGE, label="fit without bound")
+    axes[2].plot(state, example["bounded"], color=GREEN, label="fit within the bound")
+    axes[2].scatter(state[~mask], action[~mask], marker="x", color=GRAY, s=25)
+    axes[2].scatter(state[mask], action[mask], s=(400.0 * example["psi"][mask]).tolist(), color=BLUE, zorder=3)
+    axes[2].set(title="3. fit, within a bound", xlabel="state: one action in each", ylabel="action")
+    axes[2].set_ylim(-1.5, 2.3)
+    axes[2].legend(loc="upper left")
+    for ax in axes[:2]:
+        ax.set_xticks([])
+        ax.set_axisbelow(True)
+
+
+def plot_state_factors(ax: Axes, spread: Tensor, factors: Mapping[float, Tensor]) -> None:
+    """Z(s) less 1, times 2 eta^2, against the variance of a state's advantages, for several temperatures: [S] each.
+
+    To leading order the two are equal, which is the diagonal.
+    """
+    top = 1.08 * float(max(spread.max(), max((2 * eta**2 * (z - 1)).max() for eta, z in factors.items())))
+    ax.plot([0, top], [0, top], color=GRAY, linestyle="--", linewidth=1.2, label="leading order: equal")
+    for (eta, z), color, marker in zip(factors.items(), (BLUE, GREEN, RED), "os^", strict=False):
+        ax.plot(spread, 2 * eta**2 * (z - 1), marker, color=color, markersize=7, label=rf"$\eta = {eta:g}$")
+    ax.set(xlim=(0, 1.15 * float(spread.max())), ylim=(0, top),
+           xlabel="variance of the advantage in the state (return units squared)",
+           ylabel=r"$2 \eta^2\, (Z(s) - 1)$")  # fmt: skip
     ax.legend()
 
 
-def plot_dual_slope(ax: Axes, eta: Tensor, curves: Mapping[str, Tensor]) -> None:
-    """Slopes of temperature duals, [N] each, over the temperature; a dot where one crosses 0, at the minimum."""
+def plot_duals(ax: Axes, eta: Tensor, curves: Mapping[str, Tensor]) -> None:
+    """Duals of a temperature, each less its largest advantage, [N], over eta; a dot at a minimum inside the range."""
     ax.axhline(0.0, color="black", linewidth=0.8)
-    for (name, slope), style in zip(curves.items(), ("-", "--", "-.", ":"), strict=False):
-        (line,) = ax.semilogx(eta, slope, style, label=name)
-        at = int((slope < 0).sum())
-        if 0 < at < len(eta):
-            ax.plot([eta[at]], [0.0], "o", color=line.get_color(), markersize=7)
-    ax.set(xlabel=r"temperature $\eta$ (advantage units, log)", ylabel=r"slope $g'(\eta)$ of the dual (nats)")
-    ax.legend()
+    styles = zip(curves.items(), ("-", "--", "-.", ":"), strict=False)
+    for (name, dual), style in styles:
+        (line,) = ax.plot(eta, dual, style, label=name)
+        at = int(dual.argmin())
+        if 0 < at < len(eta) - 1:
+            ax.plot([float(eta[at])], [float(dual[at])], "o", color=line.get_color(), markersize=7)
+    ax.set(xlabel=r"temperature $\eta$ (advantage units)", ylabel=r"dual less the largest advantage, $g(\eta) - c$")
+    ax.legend(loc="center right")

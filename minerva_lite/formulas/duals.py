@@ -139,7 +139,7 @@ def top_k_mask(advantage: Tensor, eligible: Tensor, top_k_frac: float) -> Tensor
     require_bool(eligible=eligible)
     if not 0.0 < top_k_frac <= 1.0:
         raise ValueError(f"top_k_frac: wanted a number in (0, 1]; got {top_k_frac}")
-    # LaTeX: n = \sum_t e_t
+    # LaTeX: n = \sum_t w^{\mathrm{res}}_t
     count = eligible.sum()
     # The 1e-9 is there because 0.29 * 100 is 28.999999999999996 in floating point, and 29 samples are meant.
     # LaTeX: k = \left\lfloor \kappa n + 10^{-9} \right\rfloor
@@ -151,7 +151,7 @@ def top_k_mask(advantage: Tensor, eligible: Tensor, top_k_frac: float) -> Tensor
     order = advantage.masked_fill(~eligible, -torch.inf).sort(descending=True, stable=True).indices
     rank = torch.arange(len(order), device=order.device)
     # An eligible sample with advantage -inf would tie with the ineligible ones; the agent refuses such a batch before.
-    # LaTeX: m_t = \mathbf{1}\left[ t \in \mathrm{top}_k(A_t + \log e_t) \right]
+    # LaTeX: m_t = \mathbf{1}\left[ t \in \mathrm{top}_k(A_t + \log w^{\mathrm{res}}_t) \right]
     return torch.empty_like(eligible).scatter(0, order, rank < k)
 
 

@@ -12,20 +12,21 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from minerva_lite.figures import (
+    draw_vmpo_flow,
     plot_baseline,
     plot_conjugate_gradient,
     plot_dropped_factor,
-    plot_dual_slope,
+    plot_duals,
     plot_gae,
     plot_readings,
-    plot_state_weights,
+    plot_state_factors,
     plot_temperature,
     plot_top_k,
     plot_trust_region,
     style,
 )
 from minerva_lite.figures.mstep import decoupled_kl_optimum
-from minerva_lite.figures.top_k import top_k_example
+from minerva_lite.figures.top_k import flow_example, top_k_example
 from minerva_lite.figures.widgets import (
     MAX_FRAMES,
     explore_baseline,
@@ -311,17 +312,31 @@ def test_the_weights_of_kept_samples_lie_on_a_line_and_the_title_adds_up(top_k_f
     assert float(example["kl_batch"]) == pytest.approx(batch, abs=0.006)
 
 
-def test_states_are_drawn_by_their_spread_and_a_slope_is_marked_where_it_crosses_zero():
+def test_a_state_s_factor_is_drawn_against_its_variance_and_a_dual_is_marked_at_its_minimum():
     axes = Figure().add_subplot()
-    plot_state_weights(axes, {"one": torch.tensor([0.2, 0.5, 0.3])}, torch.tensor([3.0, 1.0, 2.0]))
-    assert [bar.get_height() for bar in axes.patches] == pytest.approx([0.5, 0.3, 0.2])
+    spread = torch.tensor([1.0, 2.0, 3.0])
+    plot_state_factors(axes, spread, {2.0: 1.0 + spread / 8.0, 0.5: 1.0 + 4.0 * spread})
+    drawn = [line.get_data() for line in axes.lines]
+    assert np.allclose(drawn[1], [spread, spread]) and np.allclose(drawn[2], [spread, 2.0 * spread])
     axes = Figure().add_subplot()
-    eta = torch.tensor([0.1, 1.0, 10.0])
-    slopes = {"crosses": torch.tensor([-1.0, 0.5, 1.0]), "below": -eta, "above": eta}
-    plot_dual_slope(axes, eta, slopes)
+    eta = torch.linspace(0.0, 2.0, 5)
+    plot_duals(axes, eta, {"minimum": (eta - 1.0) ** 2, "rises": eta, "falls": -eta})
     assert [tuple(map(float, (*x, *y))) for x, y in (line.get_data() for line in axes.lines) if len(x) == 1] == [
         (1.0, 0.0)
     ]
+
+
+def test_the_flow_of_an_update_keeps_half_and_holds_the_policy_to_its_bound():
+    example = flow_example()
+    kept, psi = example["mask"], example["psi"]
+    assert int(kept.sum()) == 8 and float(psi.sum()) == pytest.approx(1.0) and not psi[~kept].any()
+    assert float((psi[kept] * (8.0 * psi[kept]).log()).sum()) == pytest.approx(0.3)
+    free, bounded = (0.5 * float(example[name].square().mean()) for name in ("free", "bounded"))
+    assert bounded == pytest.approx(0.05) and free > 0.1
+    axes = Figure().subplots(1, 3)
+    draw_vmpo_flow(axes)
+    heights = [bar.get_height() for bar in axes[0].patches]
+    assert heights == sorted(heights, reverse=True) and [len(ax.patches) for ax in axes] == [16, 16, 0]
 
 
 def test_fewer_colors_keep_the_books_own_colors_exact():

@@ -390,7 +390,7 @@ TABLES |= {
     "formulas.duals.top_k_mask": Table(
         {
             "A_t": "advantage [t]",
-            "e_t": "eligible [t]",
+            r"w^{\mathrm{res}}_t": "eligible [t]",
             r"\kappa": "top_k_frac",
             "n": "[]",
             "k": "[]",
