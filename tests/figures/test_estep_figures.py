@@ -21,7 +21,9 @@ def draw(weights: torch.Tensor, slope: float = -1.0):
 def test_a_dot_stands_on_the_curve_and_its_area_follows_its_weight():
     above, _, _ = draw(torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64))
     (dots,) = above.collections
-    assert torch.allclose(torch.tensor(dots.get_offsets()), torch.tensor([[-1.0, 2.0], [0.0, 1.0], [1.0, 0.0]]).double())
+    assert torch.allclose(
+        torch.tensor(dots.get_offsets()), torch.tensor([[-1.0, 2.0], [0.0, 1.0], [1.0, 0.0]]).double()
+    )
     sizes = torch.tensor(dots.get_sizes())
     assert torch.allclose(sizes - 6, 500 * torch.tensor([0.7, 0.2, 0.1]).double())
 
