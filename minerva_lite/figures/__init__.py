@@ -1,7 +1,7 @@
 """Pictures: each function draws one, on the axes that it is given; and interactive figures."""
 
 from .drawings import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states
-from .estep import plot_sample_bias, plot_simplex, plot_sweeps, plot_temperature, plot_thermostat
+from .estep import plot_estep, plot_simplex, plot_sweeps, plot_temperature, plot_thermostat
 from .gradients import (
     draw_cart_pole,
     draw_seen_once,
@@ -135,6 +135,7 @@ __all__ = [
     "plot_duals",
     "plot_error_kinds",
     "plot_escape",
+    "plot_estep",
     "plot_exact_returns",
     "plot_family",
     "plot_gae",
@@ -159,7 +160,6 @@ __all__ = [
     "plot_readings",
     "plot_reparametrization",
     "plot_rollout_bias",
-    "plot_sample_bias",
     "plot_seed_quartiles",
     "plot_seeds",
     "plot_simplex",

@@ -16,6 +16,40 @@ DEMO_PRIOR = (0.05, 0.15, 0.25, 0.25, 0.15, 0.10, 0.05)
 DEMO_Q = (-1.0, 0.4, 0.0, 1.0, 0.2, 1.5, 2.0)
 
 
+def plot_estep(
+    axes: Sequence[Sequence[Axes]], grid: Tensor, q_value: Tensor, prior: Tensor, action: Tensor, slope: float,
+    panels: Mapping[str, tuple[Tensor, Tensor, Tensor]],
+) -> None:  # fmt: skip
+    """A column for each temperature: above, the Q-curve and the sampled actions; below, the densities.
+
+    axes: [2][n]. grid, q_value, prior: [M], places on the action axis with the value and the prior's density there.
+    action: [N], sampled, the same in all columns. slope: of Q at the prior's mean, drawn as an arrow along the curve.
+    panels: title -> (density [M] of the reweighted prior, weights [N] of the actions, mean and std of their Gaussian).
+    """
+    at = action.contiguous()
+    step = (grid[1] - grid[0]).item()
+    worth = q_value[((at - grid[0]) / step).round().long().clamp(0, len(grid) - 1)]
+    mean = (prior * grid).sum() / prior.sum()
+    height = q_value[((mean - grid[0]) / step).round().long()].item()
+    for (above, below), (title, (tilted, weights, fit)) in zip(zip(*axes, strict=True), panels.items(), strict=True):
+        above.plot(grid, q_value, color="black", linewidth=1.5)
+        above.scatter(at, worth, s=6 + 500 * weights, color=RED, alpha=0.6, linewidths=0, zorder=3)
+        run = -0.45 if slope < 0 else 0.45
+        above.annotate(
+            "", (mean.item() + run, height + slope * run), (mean.item(), height),
+            arrowprops={"arrowstyle": "-|>", "color": BLUE, "linewidth": 1.8}, zorder=4,
+        )  # fmt: skip
+        above.set(title=title, ylim=(-0.15, 1.2 * q_value.max().item()))
+        fitted = (-0.5 * ((grid - fit[0]) / fit[1]) ** 2).exp() / (fit[1] * (2 * torch.pi) ** 0.5)
+        below.fill_between(grid, prior, color=GRAY, alpha=0.25, linewidth=0, label=r"prior $\pi$")
+        below.plot(grid, tilted, color=GREEN, linewidth=1.5, label=r"$q \propto \pi e^{Q/\eta}$")
+        below.plot(grid, fitted, color=RED, linestyle="--", linewidth=1.8, label="Gaussian fitted to the dots")
+        below.set(xlabel="action", ylim=(0.0, 2.3))
+    axes[0][0].set_ylabel("Q (return units)")
+    axes[1][0].set_ylabel("density")
+    axes[1][0].legend(loc="upper left", fontsize=8)
+
+
 def temperature_example(eta: float) -> tuple[float, float]:
     """The divergence (nats) and the mean value (return units) of the demonstration's weights at a temperature."""
     prior, q_value = (torch.tensor(x, dtype=torch.float64).unsqueeze(1) for x in (DEMO_PRIOR, DEMO_Q))
@@ -81,6 +115,11 @@ def plot_simplex(
         ax.annotate(
             name, tuple(point.tolist()), (-8, 6), textcoords="offset points", color=BLUE, ha="right", bbox=behind
         )
+    along = path @ corners
+    ax.annotate(
+        "path of q, from hot to cold", tuple(along[int(0.8 * len(along))].tolist()), (14, -16),
+        textcoords="offset points", color=RED, arrowprops={"arrowstyle": "-", "color": RED, "linewidth": 0.8},
+    )  # fmt: skip
     ax.annotate("π", tuple((prior @ corners).tolist()), (-12, -4), textcoords="offset points")
     names = [f"action {a + 1}, Q = {value:g}" for a, value in enumerate(q_value.tolist())]
     for name, corner, offset, side in zip(
@@ -127,13 +166,3 @@ def plot_thermostat(
     axes[1].minorticks_off()
     for ax in axes:
         ax.legend(loc="best")
-
-
-def plot_sample_bias(ax: Axes, samples: Sequence[int], bias: Tensor, predicted: Tensor, noise: Tensor) -> None:
-    """How far the log-mean-exp of N samples lies below the log of the mean, log-log, with the second-order formula."""
-    ax.loglog(samples, predicted, color=GRAY, linestyle="--", label=r"$\chi^2 / 2N$")
-    ax.errorbar(samples, bias, yerr=3 * noise, fmt="o", color=BLUE, label="measured, ± 3 standard errors", capsize=2)
-    ax.set_xticks(list(samples), [str(n) for n in samples])
-    ax.minorticks_off()
-    ax.set(xlabel="actions sampled in a state, N", ylabel="bias below log Z (nats)")
-    ax.legend(loc="lower left")
