@@ -46,7 +46,7 @@ def plot_chase(axes: Sequence[Axes], paths: Mapping[str, Tensor], target: Tensor
         axes[0].plot(path[:, 0], style, label=name)
         axes[1].semilogy(path[:, 1].clamp(min=1e-12), style, label=name)
     axes[0].set(xlabel="iterations", ylabel=r"mean $\mu$ (action units)", ylim=(-0.2, 3.3))
-    axes[1].set(xlabel="iterations", ylabel=r"std $\sigma$ (action units)", ylim=(1e-5, 30.0))
+    axes[1].set(xlabel="iterations", ylabel=r"std $\sigma$ (action units)", ylim=(1e-5, 1e4))
     axes[1].legend(loc="upper right")
 
 
@@ -77,8 +77,8 @@ def plot_mpo_dip(axes: Sequence[Axes], history: Any, *, warmup: int, solved: flo
     ):  # fmt: skip
         axes[1].plot(history.steps(name), history.column(name), style, color=color, label=label)
     axes[1].axhline(0.0, color="black", linewidth=1.0)
-    axes[1].set(ylabel="Q of a batch (return units)", title="b  critic: no true value is above 0")
-    axes[1].legend(loc="lower right")
+    axes[1].set(ylabel="Q of a batch (return units)", title="b  critic (true values are below 0)")
+    axes[1].legend(loc="lower left")
     axes[2].plot(history.steps("train/abs_action"), history.column("train/abs_action"), color=BLUE)
     axes[2].axhline(1.0, color="black", linewidth=1.0)
     axes[2].annotate("the box", (1.0, 1.0), (-2, 3), ("axes fraction", "data"), "offset points", ha="right")
