@@ -14,9 +14,16 @@ from .gradients import (
     plot_push,
     plot_seeds,
 )
-from .learning import plot_ablations, plot_diagnostics, plot_exact_returns, plot_learning_curve, plot_learning_curves
+from .learning import (
+    plot_ablations,
+    plot_diagnostics,
+    plot_exact_returns,
+    plot_learning_curve,
+    plot_learning_curves,
+    plot_quartiles,
+)
 from .mirror import plot_luck, plot_multiplier_sign, plot_projections, plot_vmpo_diagnostics
-from .mstep import plot_chase, plot_collapse, plot_decoupled_kl, plot_mpo_diagnostics, plot_multiplier, plot_period
+from .mstep import plot_chase, plot_collapse, plot_decoupled_kl, plot_mpo_diagnostics, plot_mpo_dip, plot_multiplier
 from .overview import plot_family
 from .ppo import plot_along_batch, plot_clip_objective, plot_drift, plot_kl_estimators, plot_promise
 from .retrace import (
@@ -25,7 +32,6 @@ from .retrace import (
     plot_contraction_factors,
     plot_error_grid,
     plot_ratio_products,
-    plot_seed_quartiles,
     plot_total_error,
     plot_traces_along,
 )
@@ -149,18 +155,18 @@ __all__ = [
     "plot_luck",
     "plot_minorizer",
     "plot_mpo_diagnostics",
+    "plot_mpo_dip",
     "plot_multiplier",
     "plot_multiplier_sign",
-    "plot_period",
     "plot_pinsker",
     "plot_projections",
     "plot_promise",
     "plot_push",
+    "plot_quartiles",
     "plot_ratio_products",
     "plot_readings",
     "plot_reparametrization",
     "plot_rollout_bias",
-    "plot_seed_quartiles",
     "plot_seeds",
     "plot_simplex",
     "plot_start_values",

@@ -18,19 +18,25 @@ from .style import BLUE, GRAY, GREEN, ORANGE, RED
 RULES = ("coupled", "new std", "decoupled")
 
 
-def plot_collapse(axes: Sequence[Axes], runs: Mapping[str, Mapping[str, Tensor]]) -> None:
-    """Std of a policy after each fit, [iterations, runs]: a panel per way to fit; for each N median and 10 to 90%."""
-    for ax, (title, lines) in zip(axes, runs.items(), strict=True):
-        for (name, std), style in zip(lines.items(), ("-", "--", ":", "-."), strict=False):
-            low, middle, high = std.quantile(torch.tensor([0.1, 0.5, 0.9], dtype=std.dtype), 1).clamp(min=1e-12)
-            (line,) = ax.semilogy(middle, style, label=name)
+def plot_collapse(axes: Sequence[Axes], runs: Mapping[str, tuple[Tensor, Tensor]], *, exact: float) -> None:
+    """Mean (left) and std (right) of a policy after each fit, both [iterations, runs]: for each N median and 10 to 90%.
+
+    exact: how far the exact M-step moves the mean in one iteration, in first stds.
+    """
+    for (name, pair), style in zip(runs.items(), ("-", "--", ":", "-."), strict=False):
+        for ax, values in zip(axes, pair, strict=True):
+            low, middle, high = values.quantile(torch.tensor([0.1, 0.5, 0.9], dtype=values.dtype), 1).clamp(min=-99.0)
+            if ax is axes[1]:
+                low, middle, high = (x.clamp(min=1e-12) for x in (low, middle, high))
+            (line,) = ax.plot(middle, style, label=name)
             ax.fill_between(
-                range(len(std)), low, high, color=line.get_color(), alpha=0.15, linewidth=0, rasterized=True
+                range(len(values)), low, high, color=line.get_color(), alpha=0.15, linewidth=0, rasterized=True
             )
-        ax.axhline(1.0, color=GRAY, linewidth=1.0)
-        ax.set(xlabel="iterations", title=title, ylim=(1e-6, 1e4))
-    axes[0].set_ylabel("std (first std = 1)")
-    axes[0].legend(loc="lower left")
+    axes[0].axline((0.0, 0.0), slope=exact, color=GRAY, linewidth=1.0, label="exact fit")
+    axes[1].axhline(1.0, color=GRAY, linewidth=1.0)
+    axes[0].set(xlabel="fits", ylabel=r"mean $\mu$ (first stds)", ylim=(0.0, 50.0))
+    axes[1].set(xlabel="fits", ylabel=r"std $\sigma$ (first stds)", yscale="log", ylim=(1e-6, 1e4))
+    axes[0].legend(loc="upper left")
 
 
 def plot_chase(axes: Sequence[Axes], paths: Mapping[str, Tensor], target: Tensor) -> None:
@@ -39,35 +45,47 @@ def plot_chase(axes: Sequence[Axes], paths: Mapping[str, Tensor], target: Tensor
     for (name, path), style in zip(paths.items(), ("-", "--", ":", "-."), strict=False):
         axes[0].plot(path[:, 0], style, label=name)
         axes[1].semilogy(path[:, 1].clamp(min=1e-12), style, label=name)
-    axes[0].set(xlabel="iterations", ylabel=r"mean $\mu$ (action units)", ylim=(-0.2, 4.8))
-    axes[1].set(xlabel="iterations", ylabel=r"std $\sigma$ (action units)", ylim=(1e-5, 3.0))
-    axes[0].legend(loc="upper left", ncols=2)
+    axes[0].set(xlabel="iterations", ylabel=r"mean $\mu$ (action units)", ylim=(-0.2, 3.3))
+    axes[1].set(xlabel="iterations", ylabel=r"std $\sigma$ (action units)", ylim=(1e-5, 1e4))
+    axes[1].legend(loc="upper right")
 
 
-def plot_multiplier(axes: Sequence[Axes], kl: Tensor, alpha: Tensor, *, bound: float, optimum: float) -> None:
-    """KL over its bound (left) and the multiplier (right) at each step of dual ascent, both [steps]."""
-    axes[0].plot(kl / bound, color=BLUE)
-    axes[0].axhline(1.0, color="black", linewidth=1.0, label="the bound")
-    axes[0].set(xlabel="steps", ylabel=r"$\mathrm{KL}^\mu / \varepsilon_\mu$", ylim=(0.0, None))
-    axes[1].plot(alpha, color=RED)
-    axes[1].axhline(optimum, color="black", linewidth=1.0, label="price found by hand")
-    axes[1].set(xlabel="steps", ylabel=r"multiplier $\alpha_\mu$", ylim=(0.0, None))
-    axes[0].legend(loc="upper right")
-    axes[1].legend(loc="lower right")
+def plot_multiplier(
+    axes: Sequence[Axes], paths: Mapping[str, tuple[Tensor, Tensor]], *, bound: float, optimum: float
+) -> None:
+    """KL over its bound (left) and the multiplier (right) at each step of dual ascent: name -> two of [steps]."""
+    for (name, (kl, alpha)), style, color in zip(paths.items(), ("-", "--", ":"), (BLUE, RED, ORANGE), strict=False):
+        axes[0].semilogy((kl / bound).clamp(min=1e-4), style, color=color, label=name)
+        axes[1].semilogy(alpha.clamp(min=1e-4), style, color=color, label=name)
+    axes[0].axhline(1.0, color="black", linewidth=1.0)
+    axes[0].annotate("the bound", (1.0, 1.0), (-2, 3), ("axes fraction", "data"), "offset points", ha="right")
+    axes[0].set(xlabel="steps", ylabel=r"$\mathrm{KL}^\mu / \varepsilon_\mu$", ylim=(1e-3, 1e3))
+    axes[1].axhline(optimum, color="black", linewidth=1.0)
+    axes[1].annotate("by hand", (1.0, optimum), (-2, 3), ("axes fraction", "data"), "offset points", ha="right")
+    axes[1].set(xlabel="steps", ylabel=r"multiplier $\alpha_\mu$", ylim=(1e-3, 1e3))
+    axes[0].legend(loc="lower left")
 
 
-def plot_period(axes: Sequence[Axes], parts: Mapping[str, Tensor]) -> None:
-    """Parts of the KL over their bounds at each learner step of a period, [periods, steps]: one panel a part."""
-    for ax, (title, readings) in zip(axes, parts.items(), strict=True):
-        low, middle, high = readings.quantile(torch.tensor([0.25, 0.5, 0.75], dtype=readings.dtype), 0)
-        at = range(readings.shape[1])
-        ax.plot(at, middle, "o-", color=BLUE, markersize=4, label="median period")
-        ax.plot(at, readings.mean(0), "--", color=RED, label="mean over periods")
-        ax.fill_between(at, low, high, color=BLUE, alpha=0.15, linewidth=0, label="quartiles")
-        ax.axhline(1.0, color="black", linewidth=1.0)
-        ax.annotate("the bound", (0.0, 1.0), (2, 3), textcoords="offset points")
-        ax.set(xlabel="learner steps since the targets were copied", ylabel="KL / its bound", title=title)
-    axes[0].legend(loc="center right")
+def plot_mpo_dip(axes: Sequence[Axes], history: Any, *, warmup: int, solved: float) -> None:
+    """Return, critic and actions of a run on a task without positive rewards: three panels, the warm-up shaded."""
+    axes[0].plot(history.steps("eval/mean"), history.column("eval/mean"), color=BLUE)
+    axes[0].axhline(solved, color=GRAY, linewidth=1.0)
+    axes[0].annotate("solved", (0.0, solved), (3, 3), ("axes fraction", "data"), "offset points", color=GRAY)
+    axes[0].set(ylabel="mean return of 10 episodes", title="a  return")
+    for name, style, color, label in (
+        ("value/q_max", "-", RED, "largest"), ("value/q_mean", "--", BLUE, "mean"), ("value/q_min", ":", GRAY, "least")
+    ):  # fmt: skip
+        axes[1].plot(history.steps(name), history.column(name), style, color=color, label=label)
+    axes[1].axhline(0.0, color="black", linewidth=1.0)
+    axes[1].set(ylabel="Q of a batch (return units)", title="b  critic (true values are below 0)")
+    axes[1].legend(loc="lower left")
+    axes[2].plot(history.steps("train/abs_action"), history.column("train/abs_action"), color=BLUE)
+    axes[2].axhline(1.0, color="black", linewidth=1.0)
+    axes[2].annotate("the box", (1.0, 1.0), (-2, 3), ("axes fraction", "data"), "offset points", ha="right")
+    axes[2].set(ylabel="mean |a| of the candidates", title="c  actions", ylim=(0.0, None))
+    for ax in axes:
+        ax.axvspan(0.0, warmup, color=GRAY, alpha=0.15, linewidth=0)
+        ax.set(xlabel="environment steps", xlim=(0.0, None))
 
 
 def plot_mpo_diagnostics(axes: Any, history: Any, config: Any) -> None:
@@ -84,6 +102,8 @@ def plot_mpo_diagnostics(axes: Any, history: Any, config: Any) -> None:
         ax.plot(steps[9:], over.unfold(0, 10, 1).mean(-1), color=BLUE, linewidth=1.8)
         ax.axhline(1.0, color="black", linewidth=1.0)
         ax.set(ylabel=label, ylim=(0.0, 4.0))
+    for ax, letter in zip((*top, *bottom), "abcdef", strict=True):
+        ax.set_title(letter, loc="left")
     bottom[0].plot(steps, history.column("dual/eta"), color=RED)
     bottom[0].set(ylabel=r"temperature $\eta$ (return units)", ylim=(0.0, None))
     bottom[1].semilogy(steps, history.column("dual/alpha_mean"), color=BLUE, label=r"$\alpha_\mu$")

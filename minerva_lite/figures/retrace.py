@@ -52,17 +52,6 @@ def plot_total_error(ax: Axes, lam: Tensor, curves: Mapping[str, Tensor], count:
     ax.legend(loc="lower left")
 
 
-def plot_seed_quartiles(ax: Axes, runs: Mapping[str, tuple[Tensor, Tensor]], *, solved: float, title: str = "") -> None:
-    """Median and quartiles over seeds: each run is environment steps [N] and mean returns [seeds, N]."""
-    for (name, (steps, returned)), color, style in zip(runs.items(), (RED, BLUE), ("--", "-"), strict=False):
-        low, middle, high = returned.quantile(torch.tensor([0.25, 0.5, 0.75], dtype=returned.dtype), 0)
-        ax.plot(steps, middle, style, color=color, label=name)
-        ax.fill_between(steps, low, high, color=color, alpha=0.2, linewidth=0)
-    ax.axhline(solved, color=GRAY, linewidth=1.0)
-    ax.set(xlabel="environment steps", ylabel="mean return of 10 episodes", title=title)
-    ax.legend(loc="lower right")
-
-
 def plot_contraction_factors(ax: Axes, distance: Tensor, factors: Mapping[str, Tensor], gamma: float) -> None:
     """Sup-norm factor [N] of each operator against the total variation [N] between the two policies."""
     for name, factor in factors.items():
