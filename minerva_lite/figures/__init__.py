@@ -14,8 +14,16 @@ from .gradients import (
     plot_push,
     plot_seeds,
 )
-from .learning import plot_ablations, plot_diagnostics, plot_exact_returns, plot_learning_curve, plot_learning_curves
-from .mirror import plot_luck, plot_multiplier_sign, plot_projections, plot_vmpo_diagnostics
+from .learning import (
+    plot_ablations,
+    plot_diagnostics,
+    plot_exact_returns,
+    plot_learning_curve,
+    plot_learning_curves,
+    plot_quartiles,
+)
+from .luck import plot_arms, plot_price, plot_vmpo_diagnostics, plot_worth
+from .mirror import plot_multiplier_sign, plot_projections
 from .mstep import plot_chase, plot_collapse, plot_decoupled_kl, plot_mpo_diagnostics, plot_multiplier, plot_period
 from .overview import plot_family
 from .ppo import plot_along_batch, plot_clip_objective, plot_drift, plot_kl_estimators, plot_promise
@@ -101,6 +109,7 @@ __all__ = [
     "frames_figure",
     "plot_ablations",
     "plot_along_batch",
+    "plot_arms",
     "plot_baseline",
     "plot_bounds",
     "plot_cg_error",
@@ -132,7 +141,6 @@ __all__ = [
     "plot_kl_estimators",
     "plot_learning_curve",
     "plot_learning_curves",
-    "plot_luck",
     "plot_minorizer",
     "plot_mpo_diagnostics",
     "plot_multiplier",
@@ -141,7 +149,9 @@ __all__ = [
     "plot_pinsker",
     "plot_projections",
     "plot_promise",
+    "plot_price",
     "plot_push",
+    "plot_quartiles",
     "plot_ratio_products",
     "plot_readings",
     "plot_reparametrization",
@@ -162,5 +172,6 @@ __all__ = [
     "plot_trust_region",
     "plot_value_error",
     "plot_vmpo_diagnostics",
+    "plot_worth",
     "use_book_style",
 ]

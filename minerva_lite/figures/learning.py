@@ -70,6 +70,19 @@ def plot_diagnostics(axes: Any, history: Any, names: Sequence[str], *, marked: s
         ax.set(xlabel="environment steps")
 
 
+def plot_quartiles(
+    ax: Axes, runs: Mapping[str, tuple[Any, Tensor]], title: str, *, solved: float, ylim: tuple[float, float]
+) -> None:
+    """Learning curves, name -> (steps [K], returns [seeds, K]): the median over seeds, the quartiles as a band."""
+    for (name, (steps, returns)), style in zip(runs.items(), ("-", "--", ":", "-."), strict=False):
+        low, middle, high = returns.quantile(torch.tensor([0.25, 0.5, 0.75], dtype=returns.dtype), 0)
+        (line,) = ax.plot(steps, middle, style, label=name)
+        ax.fill_between(steps, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+    ax.axhline(solved, color=GRAY, linewidth=1.0)
+    ax.set(xlabel="environment steps", ylabel="mean return of 10 episodes", title=title, ylim=ylim)
+    ax.legend(loc="lower right")
+
+
 def plot_ablations(ax: Axes, rows: Sequence[Mapping[str, Any]], *, solved: float) -> None:
     """Final return of every seed of every variant: a dot per seed, a bar at the median.
 
