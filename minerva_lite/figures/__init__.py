@@ -22,7 +22,8 @@ from .learning import (
     plot_learning_curves,
     plot_quartiles,
 )
-from .mirror import plot_luck, plot_multiplier_sign, plot_projections, plot_vmpo_diagnostics
+from .luck import plot_arms, plot_price, plot_vmpo_diagnostics, plot_worth
+from .mirror import plot_multiplier_sign, plot_projections
 from .mstep import plot_chase, plot_collapse, plot_decoupled_kl, plot_mpo_diagnostics, plot_mpo_dip, plot_multiplier
 from .overview import plot_family
 from .ppo import plot_along_batch, plot_clip_objective, plot_drift, plot_kl_estimators, plot_promise
@@ -119,6 +120,7 @@ __all__ = [
     "leaf_weights",
     "plot_ablations",
     "plot_along_batch",
+    "plot_arms",
     "plot_baseline",
     "plot_bounds",
     "plot_cg_error",
@@ -152,7 +154,6 @@ __all__ = [
     "plot_kl_estimators",
     "plot_learning_curve",
     "plot_learning_curves",
-    "plot_luck",
     "plot_minorizer",
     "plot_mpo_diagnostics",
     "plot_mpo_dip",
@@ -161,6 +162,7 @@ __all__ = [
     "plot_pinsker",
     "plot_projections",
     "plot_promise",
+    "plot_price",
     "plot_push",
     "plot_quartiles",
     "plot_ratio_products",
@@ -183,5 +185,6 @@ __all__ = [
     "plot_trust_region",
     "plot_value_error",
     "plot_vmpo_diagnostics",
+    "plot_worth",
     "use_book_style",
 ]
