@@ -19,6 +19,7 @@ from .mirror import plot_luck, plot_multiplier_sign, plot_projections, plot_vmpo
 from .mstep import plot_chase, plot_collapse, plot_decoupled_kl, plot_mpo_diagnostics, plot_multiplier, plot_period
 from .overview import plot_family
 from .ppo import plot_along_batch, plot_clip_objective, plot_drift, plot_kl_estimators, plot_promise
+from .relatives import plot_offline, plot_relatives
 from .retrace import plot_contraction_factors, plot_ratio_products, plot_target_error
 from .rollout import FAULTS, draw_rollout, draw_rollout_key, draw_truncated_backups, example_flags
 from .style import book_style, use_book_style
@@ -138,12 +139,14 @@ __all__ = [
     "plot_multiplier",
     "plot_multiplier_sign",
     "plot_period",
+    "plot_offline",
     "plot_pinsker",
     "plot_projections",
     "plot_promise",
     "plot_push",
     "plot_ratio_products",
     "plot_readings",
+    "plot_relatives",
     "plot_reparametrization",
     "plot_rollout_bias",
     "plot_sample_bias",
