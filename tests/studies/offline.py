@@ -23,11 +23,13 @@ CURVES = [
     ("segments", 60, "G - V", 20.0),
     ("segments", 60, "lambda 0.5", math.inf),
     ("segments", 60, "G", math.inf),
+    ("segments", 60, "V", math.inf),
     ("segments", 15, "G - V", math.inf),
     ("episodes", 60, "G - V", math.inf),
     ("episodes", 60, "G", math.inf),
     ("good", 60, "G - V", math.inf),
     ("good", 60, "G - V", 20.0),
+    ("good", 60, "G", math.inf),
 ]
 
 
@@ -70,8 +72,8 @@ def study(seed: int) -> list[Row]:
         fits.append(("best third", math.inf, math.inf, book["least_squares"](X, action, weights), float(good.sum())))
         for exponent, clip in [curve[2:] for curve in CURVES if curve[:2] == (data, episodes)]:
             A, value = book["judge"](recording, lam=0.5 if exponent == "lambda 0.5" else 1.0)
-            x = A + value - (A + value).mean() if exponent == "G" else A
-            x = x / x.std()
+            x = {"G": A + value, "V": value}.get(exponent, A)
+            x = (x - x.mean()) / x.std() if x is not A else A / A.std()
             for eta in ETAS:
                 policy, effective = book["regress"](recording, x, eta, clip)
                 fits.append((exponent, clip, eta, policy, float(effective)))
