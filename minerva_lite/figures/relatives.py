@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from matplotlib.axes import Axes
 from torch import Tensor
@@ -71,8 +70,10 @@ def plot_offline(
         ax.fill_between(eta, values.amin(0), values.amax(0), color=color, alpha=0.15, linewidth=0)
     for name, level in (levels or {}).items():
         ax.axhline(level, color=GRAY, linewidth=1.2, linestyle=(0, (4, 2)))
-        ax.annotate(name, (max(eta), level), (3, 3), textcoords="offset points", color=GRAY, fontsize=9)
+        ax.annotate(name, (eta[len(eta) // 2], level), (3, 3), textcoords="offset points", color=GRAY, fontsize=9)
     ax.set(xscale="log", xlabel=r"temperature $\eta$ (spreads of the advantage)", ylabel=ylabel)
+    ax.set_xticks(eta, [f"{each:g}" for each in eta], rotation=30)
+    ax.minorticks_off()
     ax.invert_xaxis()
     if len(curves) > 1:
         ax.legend()

@@ -470,6 +470,7 @@ def test_weights_carry_no_gradient_and_losses_only_that_of_their_multiplier():
     assert eta.grad is not None
     assert all(x.grad is None for x in (q_value, log_prior, advantage, log_w))
 
+
 def test_exponential_weights_by_hand():
     """exp(A / 2) of 0, log 4 and -log 9 is 1, 2 and 1/3; what would overflow is the cut, and infinity cuts nothing."""
     advantage = torch.tensor([[0.0, math.log(4.0)], [-math.log(9.0), 4000.0]], dtype=F64)

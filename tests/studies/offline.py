@@ -49,9 +49,9 @@ class Row(NamedTuple):
 def chapter() -> dict[str, Any]:
     """The names that the chapter's cells define: those that record, and the definitions of the loop."""
     cells = json.loads((ROOT / "book" / "07c_relatives.ipynb").read_text("utf8"))["cells"]
-    code = [("".join(cell["source"]), set(cell["metadata"].get("tags", []))) for cell in cells if cell["cell_type"] == "code"]
     names: dict[str, Any] = {}
-    for source, tags in code:
+    for cell in cells:
+        source, tags = "".join(cell["source"]), cell["metadata"].get("tags", [])
         if source.startswith("import csv"):
             exec(source.replace('set_matplotlib_formats("svg")', ""), names)
         elif "record" in tags or "loop" in tags:
