@@ -23,10 +23,11 @@ from .learning import (
     plot_quartiles,
 )
 from .luck import plot_arms, plot_price, plot_vmpo_diagnostics, plot_worth
-from .mirror import plot_multiplier_sign, plot_projections
+from .mirror import plot_projections
 from .mstep import plot_chase, plot_collapse, plot_decoupled_kl, plot_mpo_diagnostics, plot_mpo_dip, plot_multiplier
 from .overview import plot_family
 from .ppo import plot_along_batch, plot_clip_objective, plot_drift, plot_kl_estimators, plot_promise
+from .relatives import plot_offline, plot_relatives
 from .retrace import (
     draw_off_policy_backup,
     leaf_weights,
@@ -158,7 +159,7 @@ __all__ = [
     "plot_mpo_diagnostics",
     "plot_mpo_dip",
     "plot_multiplier",
-    "plot_multiplier_sign",
+    "plot_offline",
     "plot_pinsker",
     "plot_projections",
     "plot_promise",
@@ -167,6 +168,7 @@ __all__ = [
     "plot_quartiles",
     "plot_ratio_products",
     "plot_readings",
+    "plot_relatives",
     "plot_reparametrization",
     "plot_rollout_bias",
     "plot_seeds",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from matplotlib.axes import Axes
 from torch import Tensor
@@ -25,17 +24,3 @@ def plot_projections(ax: Axes, action: Tensor, curves: Mapping[str, Tensor], val
     twin.grid(visible=False)
     twin.spines["right"].set_visible(True)
     ax.legend(loc="upper left")
-
-
-def plot_multiplier_sign(axes: Any, runs: Mapping[str, tuple[Tensor, Tensor]], fixed: float, bound: float) -> None:
-    """Two axes over gradient steps: the multiplier [N] of each run with its fixed point, and KL over bound [N]."""
-    left, right = axes
-    colors = (BLUE, BLUE, RED, RED)
-    for (name, (alpha, kl)), color, style in zip(runs.items(), colors, ("-", "--", "-", "--"), strict=True):
-        left.semilogy(alpha, color=color, linestyle=style, label=name)
-        right.semilogy(kl / bound, color=color, linestyle=style)
-    left.axhline(fixed, color=GRAY, linewidth=1.0)
-    right.axhline(1.0, color=GRAY, linewidth=1.0)
-    left.set(xlabel="gradient steps", ylabel=r"multiplier $\alpha$ (1 / nat)")
-    right.set(xlabel="gradient steps", ylabel="KL / bound")
-    left.legend(loc="center right")

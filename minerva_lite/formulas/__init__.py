@@ -27,6 +27,7 @@ from .distributions import (
 )
 from .duals import (
     estep_weights,
+    exponential_weights,
     kl_price,
     multiplier_loss,
     positive,
@@ -82,6 +83,7 @@ __all__ = [
     "effective_sample_size",
     "estep_weights",
     "explained_variance",
+    "exponential_weights",
     "fisher_vector_product",
     "full_step",
     "gae",

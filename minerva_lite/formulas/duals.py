@@ -198,6 +198,22 @@ def vmpo_temperature_loss(
     return best + eta * (eps_eta + logits.logsumexp(0) - total)
 
 
+def exponential_weights(advantage: Tensor, eta: float, max_weight: float) -> Tensor:
+    r"""Weights of recorded actions for regression, exp(A / eta), cut off at max_weight: [...], no unit, not normalized.
+
+    advantage: [...], less a value of the state, or rows are weighted by how good their state was. eta: temperature,
+    in units of the advantage, above 0. max_weight: above 0; infinity cuts nothing off.
+
+    Source: Peng et al. 2019, arXiv:1910.00177, section 3; Wang et al. 2018 (MARWIL). Book: eq. relatives-weights.
+    Raises ValueError: eta or max_weight is not above 0.
+    """
+    require_positive(eta=eta)
+    if not max_weight > 0:
+        raise ValueError(f"max_weight: wanted a number above 0, or infinity; got {max_weight}")
+    # LaTeX: w_t = \exp\left(\min\left(A_t / \eta, \log w_{\mathrm{max}}\right)\right)
+    return (advantage / eta).clamp(max=math.log(max_weight)).exp()
+
+
 def _kept_logits(advantage: Tensor, mask: Tensor, log_importance: Tensor, eta: Tensor) -> tuple[Tensor, Tensor]:
     """(A - c) / eta + log w of the kept samples, -inf elsewhere: [n]; and c, the largest advantage kept."""
     require_same_shape(advantage=advantage, mask=mask, log_importance=log_importance)

@@ -471,12 +471,24 @@ def test_weights_carry_no_gradient_and_losses_only_that_of_their_multiplier():
     assert all(x.grad is None for x in (q_value, log_prior, advantage, log_w))
 
 
+def test_exponential_weights_by_hand():
+    """exp(A / 2) of 0, log 4 and -log 9 is 1, 2 and 1/3; what would overflow is the cut, and infinity cuts nothing."""
+    advantage = torch.tensor([[0.0, math.log(4.0)], [-math.log(9.0), 4000.0]], dtype=F64)
+    weights = duals.exponential_weights(advantage, 2.0, 20.0)
+    assert weights.flatten().tolist() == pytest.approx([1.0, 2.0, 1 / 3, 20.0], abs=1e-12)
+    assert duals.exponential_weights(advantage, 2.0, 1.5)[0].tolist() == pytest.approx([1.0, 1.5], abs=1e-12)
+    assert duals.exponential_weights(advantage[:, :1], 2.0, math.inf).flatten().tolist() == pytest.approx([1.0, 1 / 3])
+
+
 ONE = torch.tensor(1.0)
 BAD = [
     (duals.estep_weights, (torch.ones(2, 3), torch.ones(3), ONE), r"log_prior: wanted shape \(2, 3\).*got \(3,\)"),
     (duals.temperature_loss, (torch.ones(2, 3), torch.ones(2, 1), ONE, 0.1), r"log_prior: wanted shape \(2, 3\)"),
     (duals.temperature_loss, (torch.ones(2, 3), torch.ones(2, 3), ONE, 0.0), r"eps_eta: wanted a finite number above 0; got 0.0"),
     (duals.weights_kl, (torch.ones(2, 3), torch.ones(2)), r"log_prior: wanted shape"),
+    (duals.exponential_weights, (torch.ones(2), 0.0, 1.0), r"eta: wanted a finite number above 0; got 0.0"),
+    (duals.exponential_weights, (torch.ones(2), 1.0, 0.0), r"max_weight: wanted a number above 0, or infinity; got 0.0"),
+    (duals.exponential_weights, (torch.ones(2), 1.0, math.nan), r"max_weight: wanted a number above 0"),
     (duals.multiplier_loss, (torch.ones(2), torch.ones(3), 0.1), r"alpha: wanted shape \(3,\).*got \(2,\)"),
     (duals.multiplier_loss, (torch.ones(2), torch.ones(2), -0.1), r"bound: wanted a finite number above 0; got -0.1"),
     (duals.kl_price, (torch.ones(2), torch.ones(3)), r"alpha: wanted shape \(3,\).*got \(2,\)"),

@@ -530,6 +530,12 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"log_prob": normal(g, K, B), "weights": positive(g, K, B)}
 
 
+@cases("formulas.duals.exponential_weights")
+def _(g: Generator) -> Iterator[Any]:
+    for eta, max_weight in ((0.7, 1.5), (2.0, 20.0)):  # some rows are cut off; none is
+        yield {"advantage": normal(g, T, B), "eta": eta, "max_weight": max_weight}
+
+
 @cases("formulas.diagnostics.effective_sample_size")
 def _(g: Generator) -> Iterator[Any]:
     for _ in range(2):
