@@ -70,7 +70,6 @@ MEANT = {
     ("formulas.duals.raw_of", r"\eta"): r"\eta",
     ("formulas.duals.temperature_loss", "Q_{ib}"): "Q(s_t, a_t)",
     ("formulas.duals.temperature_loss", "g"): r"g(\eta)",
-    ("formulas.duals.top_k_mask", "e_t"): r"w^{\mathrm{res}}",
     ("formulas.duals.vmpo_temperature_loss", "c"): "",
     ("formulas.duals.vmpo_temperature_loss", "g"): r"g(\eta)",
     ("formulas.duals.vmpo_temperature_loss", r"\log w_t"): r"w^{\mathrm{imp}}",

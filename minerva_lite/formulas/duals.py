@@ -210,7 +210,7 @@ def exponential_weights(advantage: Tensor, eta: float, max_weight: float) -> Ten
     require_positive(eta=eta)
     if not max_weight > 0:
         raise ValueError(f"max_weight: wanted a number above 0, or infinity; got {max_weight}")
-    # LaTeX: w_t = \exp\left(\min\left(A_t / \eta, \log w_{\mathrm{max}}\right)\right)
+    # LaTeX: w_t = \exp\left(\min\left(A_t / \eta, \log w_{\max}\right)\right)
     return (advantage / eta).clamp(max=math.log(max_weight)).exp()
 
 

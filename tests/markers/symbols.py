@@ -381,7 +381,7 @@ TABLES |= {
     "formulas.duals.estep_weights": Table(ESTEP | {"q_{ib}": "[i b]"}),
     "formulas.duals.temperature_loss": Table(ESTEP | {r"\varepsilon_\eta": "eps_eta", r"\log Z_b": "[b]", "g": "[]"}),
     "formulas.duals.exponential_weights": Table(
-        {"A_t": "advantage [t b]", r"\eta": "eta", r"w_{\mathrm{max}}": "max_weight", "w_t": "[t b]"}, index=SAMPLES
+        {"A_t": "advantage [t b]", r"\eta": "eta", r"w_{\max}": "max_weight", "w_t": "[t b]"}, index=SAMPLES
     ),
     "formulas.duals.weights_kl": Table(
         {"q_{ib}": "weights [i b]", r"\log p_{ib}": "log_prior [i b]", r"\mathrm{KL}_b": "[b]"}
