@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import FixedLocator, NullLocator
 from torch import Tensor
 
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
@@ -142,6 +142,7 @@ def plot_error_grid(axes: Sequence[Axes], mixtures: Sequence[float], errors: Map
             _curve(ax, x, mean, name, marker="o", markersize=3)
             ax.errorbar(x, mean, half, fmt="none", ecolor=COLORS[name], elinewidth=1.0)
         ax.set_yscale("log")
-        ax.set_yticks([0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0], labels=["0.7", "1", "1.5", "2", "3", "5", "10", "20"])
+        ax.yaxis.set_major_locator(FixedLocator([0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0]))
+        ax.yaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_minor_locator(NullLocator())
         ax.set_xticks(list(mixtures))
