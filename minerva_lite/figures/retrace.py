@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
+from matplotlib.ticker import FixedLocator, NullLocator
 from torch import Tensor
 
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
@@ -71,10 +72,10 @@ def plot_traces_along(ax: Axes, names: Sequence[str], products: Mapping[str, Ten
     for name, product in products.items():
         _curve(ax, torch.arange(len(product)), product, name, marker="o", markersize=4)
     ax.set_xticks(range(len(names)), names)
-    ax.set_yscale("symlog", linthresh=0.01)
+    ax.set_yscale("log")
     ax.set(
         xlabel="action of the path, from left to right (the first is given)",
-        ylabel=r"product of traces $C_t$ (no unit)", ylim=(0.0, None),
+        ylabel=r"product of traces $C_t$ (no unit)", ylim=(1e-5, None),
     )  # fmt: skip
     ax.legend(loc="lower left")
 
@@ -119,8 +120,10 @@ def draw_off_policy_backup(ax: Axes, title: str, weights: Tensor, action: Tensor
             if not fan and not on:
                 continue
             end, leaf = (x + float(across[a]), below - 0.8), float(weights[k, a])
-            ax.plot([x, end[0]], [below, end[1]], color="black" if on else GRAY, linewidth=1.6 if on else 0.7, zorder=1)
-            ax.scatter(*end, s=4.0 + 260.0 * abs(leaf), color=RED if leaf < -1e-9 else BLUE, zorder=4, linewidths=0)
+            width = 0.4 + 3.0 * float(spine[k + 1]) if on else 0.7
+            ax.plot([x, end[0]], [below, end[1]], color="black" if on else GRAY, linewidth=width, zorder=1)
+            if abs(leaf) > 1e-9:
+                ax.scatter(*end, s=4.0 + 260.0 * abs(leaf), color=RED if leaf < 0.0 else BLUE, zorder=4, linewidths=0)
         x, y = x + float(across[action[k]]), below - 0.8
         if k == steps - 1 or float(spine[min(k + 1, steps - 1)]) == 0.0:
             break
@@ -133,10 +136,13 @@ def plot_error_grid(axes: Sequence[Axes], mixtures: Sequence[float], errors: Map
     """One panel for each number of actions: mean error and its 95 % interval [panels, mixtures, 2] of each method."""
     for panel, ax in enumerate(axes):
         for i, (name, table) in enumerate(errors.items()):
-            shift = 0.012 * (i - 0.5 * (len(errors) - 1))
+            shift = 0.02 * (i - 0.5 * (len(errors) - 1))
             mean, half = table[panel].T
             x = torch.tensor(mixtures, dtype=mean.dtype) + shift
-            _curve(ax, x, mean, name)
+            _curve(ax, x, mean, name, marker="o", markersize=3)
             ax.errorbar(x, mean, half, fmt="none", ecolor=COLORS[name], elinewidth=1.0)
         ax.set_yscale("log")
+        ax.yaxis.set_major_locator(FixedLocator([0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0]))
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_minor_locator(NullLocator())
         ax.set_xticks(list(mixtures))
