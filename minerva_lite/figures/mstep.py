@@ -99,7 +99,8 @@ def plot_mpo_diagnostics(axes: Any, history: Any, config: Any) -> None:
     ):
         over = torch.as_tensor(history.column(name)) / bound
         ax.plot(steps, over, ".", color=BLUE, markersize=4, alpha=0.5, rasterized=True)
-        ax.plot(steps[9:], over.unfold(0, 10, 1).mean(-1), color=BLUE, linewidth=1.8)
+        latest = [over[max(0, i - 9) : i + 1].mean() for i in range(len(over))]
+        ax.plot(steps, latest, color=BLUE, linewidth=1.8)
         ax.axhline(1.0, color="black", linewidth=1.0)
         ax.set(ylabel=label, ylim=(0.0, 4.0))
     for ax, letter in zip((*top, *bottom), "abcdef", strict=True):
