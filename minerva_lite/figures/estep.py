@@ -12,8 +12,8 @@ from ..formulas.duals import estep_weights, temperature_loss, weights_kl
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
 # One state with seven actions: the best one is rare, so the prior and the values disagree.
-DEMO_PRIOR = (0.05, 0.15, 0.25, 0.25, 0.15, 0.10, 0.05)
-DEMO_Q = (-1.0, 0.4, 0.0, 1.0, 0.2, 1.5, 2.0)
+DEMO_PRIOR = (0.05, 0.25, 0.15, 0.15, 0.25, 0.10, 0.05)
+DEMO_Q = (-1.0, 0.0, 0.2, 0.4, 1.0, 1.5, 2.0)
 
 
 def plot_estep(
