@@ -12,8 +12,8 @@ from ..formulas.duals import estep_weights, temperature_loss, weights_kl
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
 # One state with seven actions: the best one is rare, so the prior and the values disagree.
-DEMO_PRIOR = (0.05, 0.15, 0.25, 0.25, 0.15, 0.10, 0.05)
-DEMO_Q = (-1.0, 0.4, 0.0, 1.0, 0.2, 1.5, 2.0)
+DEMO_PRIOR = (0.05, 0.25, 0.15, 0.15, 0.25, 0.10, 0.05)
+DEMO_Q = (-1.0, 0.0, 0.2, 0.4, 1.0, 1.5, 2.0)
 
 
 def plot_estep(
@@ -131,15 +131,20 @@ def plot_simplex(
 
 
 def plot_sweeps(axes: Sequence[Axes], runs: Mapping[str, Mapping[str, Sequence[Tensor]]]) -> None:
-    """One panel for each run: the objective after every half sweep, 2 K of them, and K + 1 policies' returns."""
+    """One panel for each run: the objective after every half sweep, 2 K of them, and K + 1 policies' returns.
+
+    A return is drawn level until the next policy, so that the objective's rise in an E-step is seen above it.
+    """
     for ax, (title, run) in zip(axes, runs.items(), strict=True):
         objective, returns = run["objective"], run["returns"]
-        half = torch.arange(1, len(objective) + 1) / 2
-        ax.plot(half, objective, color=BLUE, marker=".", markersize=6, label=r"objective $\mathcal{J}_\eta(q, \pi)$")
+        half = torch.arange(len(objective) + 1) / 2
+        rising = [returns[0], *objective]  # at the start q is the policy, and the two are equal
+        ax.plot(half, rising, color=BLUE, marker=".", markersize=6, label=r"objective $\mathcal{J}_\eta(q, \pi)$")
         ax.plot(
             range(len(returns)),
             returns,
             "o--",
+            drawstyle="steps-post",
             color=RED,
             markerfacecolor="none",
             linewidth=1.2,
@@ -158,11 +163,11 @@ def plot_thermostat(
     for (name, run), color in zip(runs.items(), colors, strict=False):
         axes[0].semilogy(run["kl"], color=color, label=name)
         axes[1].semilogy(run["eta"], color=color, label=name)
-    axes[0].axhline(eps_eta, color=GRAY, linewidth=1.2, linestyle="--", label=r"bound $\varepsilon_\eta$")
+    bound = axes[0].axhline(eps_eta, color=GRAY, linewidth=1.2, linestyle="--", label=r"bound $\varepsilon_\eta$")
     axes[1].axhline(goal, color=GRAY, linewidth=1.2, linestyle="--", label=r"minimum of the dual")
     axes[0].set(xlabel="gradient steps", ylabel="mean KL(q || π) (nats)")
     axes[1].set(xlabel="gradient steps", ylabel=r"temperature $\eta$ (return units)")
     axes[1].set_yticks([0.2, 0.5, 1, 2, 5], ["0.2", "0.5", "1", "2", "5"])
     axes[1].minorticks_off()
-    for ax in axes:
-        ax.legend(loc="best")
+    axes[0].legend(handles=[bound], loc="best")
+    axes[1].legend(loc="best")

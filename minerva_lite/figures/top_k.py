@@ -87,7 +87,7 @@ def flow_example(eps_eta: float = 0.3, eps_mean: float = 0.05) -> dict[str, Tens
         alpha = 0.5 * (low + high)
         low, high = (alpha, high) if 0.5 * line(alpha).square().mean() > eps_mean else (low, alpha)
     return {"state": state, "action": action, "advantage": advantage, "mask": mask, "psi": psi,
-            "free": line(0.0), "bounded": line(alpha)}  # fmt: skip
+            "free": line(0.0), "bounded": line(alpha), "eta": torch.tensor(eta)}  # fmt: skip
 
 
 def draw_vmpo_flow(axes: Sequence[Axes]) -> None:
@@ -105,11 +105,19 @@ def draw_vmpo_flow(axes: Sequence[Axes]) -> None:
     axes[1].axhline(1.0 / 16.0, color=GRAY, linestyle="--", linewidth=1.2)
     axes[1].annotate("share of the batch, 1/16", (15.4, 1.0 / 16.0), xytext=(0, 4), textcoords="offset points",
                      ha="right", color=GRAY, fontsize=9)  # fmt: skip
-    axes[1].set(title="2. weigh over the batch", xlabel="samples, best first", ylabel=r"weight $\psi_t$")
+    axes[1].set(
+        title=f"2. weigh over the batch, η = {example['eta']:.1f}",
+        xlabel="samples, best first",
+        ylabel=r"weight $\psi_t$",
+    )
     axes[2].plot(state, torch.zeros_like(state), color=GRAY, linewidth=1.5, label="old mean")
     axes[2].plot(state, example["free"], ":", color=ORANGE, label="fit without bound")
     axes[2].plot(state, example["bounded"], color=GREEN, label="fit within the bound")
+    axes[2].plot(state, 2.0 * state, color="black", linewidth=0.8)
     axes[2].scatter(state[~mask], action[~mask], marker="x", color=GRAY, s=25)
+    axes[2].annotate("best action 2s", (-0.64, -1.28), xytext=(6, -4), textcoords="offset points", fontsize=9)
+    axes[2].annotate("dropped", (float(state[~mask][-1]), float(action[~mask][-1])), xytext=(0, 6),
+                     textcoords="offset points", ha="center", color=GRAY, fontsize=9)  # fmt: skip
     axes[2].scatter(state[mask], action[mask], s=(400.0 * example["psi"][mask]).tolist(), color=BLUE, zorder=3)
     axes[2].set(title="3. fit, within a bound", xlabel="state: one action in each", ylabel="action")
     axes[2].set_ylim(-1.5, 2.3)
@@ -128,6 +136,16 @@ def plot_state_factors(ax: Axes, spread: Tensor, factors: Mapping[float, Tensor]
     ax.plot([0, top], [0, top], color=GRAY, linestyle="--", linewidth=1.2, label="leading order: equal")
     for (eta, z), color, marker in zip(factors.items(), (BLUE, GREEN, RED), "os^", strict=False):
         ax.plot(spread, 2 * eta**2 * (z - 1), marker, color=color, markersize=7, label=rf"$\eta = {eta:g}$")
+    if len(factors) == 1:  # room for the numbers of the states
+        ((eta, z),) = factors.items()
+        height = 2 * eta**2 * (z - 1)
+        low = (height < 0.2 * height.max()).nonzero().flatten().tolist()  # these lie close together: one label
+        labels = {state: str(state) for state in range(len(z)) if state not in low}
+        if low:
+            labels[max(low, key=lambda state: float(spread[state]))] = ", ".join(map(str, low))
+        for state, label in labels.items():
+            at = (spread[state].item(), height[state].item())
+            ax.annotate(label, at, xytext=(6, -3), textcoords="offset points", fontsize=9)
     ax.set(xlim=(0, 1.15 * float(spread.max())), ylim=(0, top),
            xlabel="variance of the advantage in the state (return units squared)",
            ylabel=r"$2 \eta^2\, (Z(s) - 1)$")  # fmt: skip
