@@ -1,4 +1,4 @@
-"""Relatives of V-MPO's step, and a multiplier with the wrong sign."""
+"""Two ways back from an improved policy to a Gaussian, over the value of the actions."""
 
 from __future__ import annotations
 
