@@ -328,8 +328,9 @@ def test_the_study_command(quick, tmp_path, monkeypatch):
     words = ["ppo", "a2c", "--env", "CartPole-v1", "--out", str(path), "--seeds", "2", "--first-seed", "3"]
     tyro.cli(__main__.study_command, args=words)
     assert finals(path) == [(name, "CartPole-v1", "preset", seed) for name in ("ppo", "a2c") for seed in (3.0, 4.0)]
-    tyro.cli(__main__.study_command, args=["mpo", "--ablations", "--seeds", "1", *words[2:5], str(tmp_path / "2.csv")])
-    assert [variant for _, _, variant, _ in finals(tmp_path / "2.csv")] == ["preset", "retrace"]
+    tyro.cli(__main__.study_command, args=["a2c", "--ablations", "--seeds", "1", *words[2:5], str(tmp_path / "2.csv")])
+    variants = [variant for _, _, variant, _ in finals(tmp_path / "2.csv")]
+    assert variants[:2] == ["preset", "lambda = 1 (returns)"] and variants == list(ABLATIONS["a2c"])
     monkeypatch.setitem(ABLATIONS["ppo"], "raises", {})
     words = ["ppo", *words[2:], "--variants", "preset", "raises"]
     path.unlink()
