@@ -20,7 +20,8 @@ import pytest
 from .hostile import MADE, NAME, POINTS, SOLUTION, class_of, hand_in, solved
 from .trials import ROOT
 
-from course import classroom  # isort: skip - found by what trials puts on the path
+from course import classroom, handout, intake, reports  # isort: skip - found by what trials puts on the path
+from course import term as terms  # isort: skip
 from course.graders import LatePolicy, to_run  # isort: skip
 from course.isolation import Limits, offered, run  # isort: skip
 from course.marking import MARKED, hidden, mark_cells  # isort: skip
@@ -71,7 +72,7 @@ def test_a_class_gets_the_marks_it_earned(size, tmp_path, capfd):
     term, elsewhere = tmp_path / "term", tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "kept").write_text("as it was")
-    classroom.release(term, seed="example", names=[NAME], wheel=False)
+    handout.release(term, seed="example", names=[NAME], wheel=False)
     untouched = [
         fingerprint(folder) for folder in (elsewhere, term / "release", term / "source", ROOT / "book" / "homework")
     ]
@@ -111,7 +112,7 @@ def term(tmp_path_factory):
     """A term whose students handed in: one everything right, and on time, late, far too late."""
     folder = tmp_path_factory.mktemp("course")
     due = {NAME: "2027-02-01T12:00+01:00"}
-    classroom.release(folder / "term", seed="example", names=[NAME], due=due, wheel=False)
+    handout.release(folder / "term", seed="example", names=[NAME], due=due, wheel=False)
     times = {
         "early": "2027-02-01T10:59:00+00:00",
         "grace": "2027-02-01T11:59:00+00:00",
@@ -142,8 +143,8 @@ def test_the_late_policy_by_hand(hours, share):
 
 
 def test_marks_that_people_gave_stay_when_the_class_is_graded_again(term):
-    api = classroom.opened(term / "term")
-    with classroom.gradebook(api) as book:
+    api = terms.opened(term / "term")
+    with terms.gradebook(api) as book:
         grade = book.find_grade("q1-answer", NAME, NAME, "early")
         grade.manual_score = 3.0
         book.db.commit()
@@ -151,11 +152,11 @@ def test_marks_that_people_gave_stay_when_the_class_is_graded_again(term):
     assert float(table(term / "term")["early"]["score"]) == sum(POINTS.values()) + 3.0
     assert float(table(term / "term")["grace"]["score"]) == sum(POINTS.values())
     # Marks that come after the late policy was applied are under it all the same.
-    with classroom.gradebook(classroom.opened(term / "term")) as book:
+    with terms.gradebook(terms.opened(term / "term")) as book:
         for name in ("late", "too_late"):
             book.find_grade("q1-answer", NAME, NAME, name).manual_score = 3.0
         book.db.commit()
-    classroom.write_reports(term / "term")
+    reports.write_reports(term / "term")
     rows = table(term / "term")
     assert float(rows["late"]["score"]) == pytest.approx(0.8 * (sum(POINTS.values()) + 3.0), abs=0.01)
     assert float(rows["too_late"]["score"]) == 0.0 and float(rows["too_late"]["automatic"]) == sum(POINTS.values())
@@ -266,7 +267,7 @@ def test_bad_input_is_told_in_one_line(tmp_path, term):
     with pytest.raises(ValueError, match="wanted one of hw1_mdp"):
         classroom.grade(term / "submissions", term / "term", names=["hw9"])
     with pytest.raises(ValueError, match="its seed is another one"):
-        classroom.release(term / "term", seed="other", names=[NAME], wheel=False)
+        handout.release(term / "term", seed="other", names=[NAME], wheel=False)
 
 
 def test_without_a_namespace_nothing_is_marked_unless_asked(monkeypatch, tmp_path, term):
@@ -368,7 +369,7 @@ def twisted_gae(*inputs):
 
 def test_what_students_write_is_shown_without_its_scripts(tmp_path):
     """In answers on paper, cells of their own and raw cells; formulas and tables stay. And nothing long is rendered."""
-    classroom.release(tmp_path / "term", seed="example", names=[NAME], wheel=False)
+    handout.release(tmp_path / "term", seed="example", names=[NAME], wheel=False)
     evil = (
         "<script>alert(1)</script> <img src=x onerror=alert(2)> [l](javascript:alert(3)) $a^2$\n\n|x|y|\n|-|-|\n|1|2|"
     )
@@ -400,7 +401,7 @@ def test_a_timestamp_is_a_time_of_this_century_or_told(when, told, tmp_path, ter
     (tmp_path / "one" / "timestamp.txt").write_text(when)
     (tmp_path / "one" / NAME).mkdir()
     (tmp_path / "one" / NAME / "timestamp.txt").write_text("2020-01-01T00:00:00+00:00")  # the outer one counts
-    found = classroom.taken(tmp_path / "one", NAME, base)
+    found = intake.taken(tmp_path / "one", NAME, base)
     assert (told in found.note) if told else found.note == ""
     assert found.handed_in is not None and (told or found.handed_in.isoformat() == "2027-02-01T11:00:00")
 
@@ -413,7 +414,7 @@ def test_the_file_that_is_meant_is_found(tmp_path):
         for file in files:
             (tmp_path / "s" / file).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "s" / file).write_text("{}")
-        found, note = classroom.choose(tmp_path / "s", NAME)
+        found, note = intake.choose(tmp_path / "s", NAME)
         return str(found.relative_to(tmp_path / "s")) if found else note
 
     nb = f"{NAME}.ipynb"
@@ -425,7 +426,7 @@ def test_the_file_that_is_meant_is_found(tmp_path):
         == "Homework 2.ipynb"
     )
     assert choose("hw2 mine.ipynb", "homework_2.ipynb").startswith("2 files might be meant")
-    assert choose("hw21.ipynb", "hw3_trpo.ipynb") == classroom.NOTHING == choose(f"__MACOSX/{nb}", "notes.txt")
+    assert choose("hw21.ipynb", "hw3_trpo.ipynb") == intake.NOTHING == choose(f"__MACOSX/{nb}", "notes.txt")
 
 
 def test_too_much_is_told_and_the_rest_of_the_class_is_marked(tmp_path, term):
@@ -439,13 +440,13 @@ def test_too_much_is_told_and_the_rest_of_the_class_is_marked(tmp_path, term):
 
     mark = {"many": many, "large": large}
     hand_in([solved(name, change=change) for name, change in mark.items()], term / "term" / "release", tmp_path)
-    assert "more than 300 cells" in classroom.taken(tmp_path / "many", NAME, base).note
-    assert "larger than 2 MB" in classroom.taken(tmp_path / "large", NAME, base).note
+    assert "more than 300 cells" in intake.taken(tmp_path / "many", NAME, base).note
+    assert "larger than 2 MB" in intake.taken(tmp_path / "large", NAME, base).note
     text = (tmp_path / "many" / f"{NAME}.ipynb").read_text()
     hand_in([solved("bom")], term / "term" / "release", tmp_path)
     file = tmp_path / "bom" / f"{NAME}.ipynb"
     file.write_text("\ufeff" + file.read_text())
-    assert classroom.taken(tmp_path / "bom", NAME, base).note == "" and text
+    assert intake.taken(tmp_path / "bom", NAME, base).note == "" and text
 
 
 def test_a_link_is_not_followed(tmp_path):
@@ -453,7 +454,7 @@ def test_a_link_is_not_followed(tmp_path):
     secret.write_text("{}")
     (tmp_path / "class" / "student").mkdir(parents=True)
     (tmp_path / "class" / "student" / f"{NAME}.ipynb").symlink_to(secret)
-    assert classroom.choose(tmp_path / "class" / "student", NAME) == (None, "Nothing was handed in.")
+    assert intake.choose(tmp_path / "class" / "student", NAME) == (None, "Nothing was handed in.")
 
 
 @pytest.mark.slow
@@ -461,7 +462,7 @@ def test_the_reference_has_full_marks_through_nbgrader_twice(tmp_path):
     """All seven assignments, two students with the reference, graded with one thread and, anew, with two."""
     from course import NAMES, assignment
 
-    classroom.release(tmp_path / "term", seed="example", wheel=False)
+    handout.release(tmp_path / "term", seed="example", wheel=False)
     for student in ("one", "two"):
         for name in NAMES:
             notebook = nbformat.read(tmp_path / "term" / "release" / name / f"{name}.ipynb", as_version=4)

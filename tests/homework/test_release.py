@@ -18,7 +18,8 @@ from minerva_lite.exercises import self_check
 
 from .trials import ROOT, assignment
 
-from course import NAMES, classroom  # isort: skip - found by what trials puts on the path
+from course import NAMES, handout  # isort: skip - found by what trials puts on the path
+from course import term as terms  # isort: skip
 from course.isolation import Limits  # isort: skip
 from course.notebook import notebook  # isort: skip
 from course.question import Code  # isort: skip
@@ -41,7 +42,7 @@ MARKS = (
 def term(tmp_path_factory):
     """A term with a seed of its own, released; what is handed out."""
     folder = tmp_path_factory.mktemp("term")
-    classroom.release(folder, seed=SEED, package="minerva_lite @ https://example.org/minerva_lite.whl")
+    handout.release(folder, seed=SEED, package="minerva_lite @ https://example.org/minerva_lite.whl")
     return folder
 
 
@@ -91,11 +92,11 @@ def test_the_source_is_what_the_questions_make(name):
         for c in stored.cells
         if c.cell_type == "code" and c.metadata.nbgrader.grade_id.endswith(("-marked", "-run"))
     )
-    assert (SOURCE / name / "requirements.txt").read_text() == classroom.requirements()
+    assert (SOURCE / name / "requirements.txt").read_text() == terms.requirements()
 
 
 def test_the_instructors_tables_are_the_questions(tmp_path):
-    classroom.tables(tmp_path, "example")
+    terms.tables(tmp_path, "example")
     for name in ("assignments.csv", "questions.csv"):
         assert (ROOT / "book" / "homework" / name).read_text() == (tmp_path / name).read_text(), (
             "run make homework-source"
@@ -208,9 +209,9 @@ def test_a_term_has_its_own_questions(term):
 
 def test_a_drawn_seed_is_secret_and_kept(tmp_path):
     for _ in range(2):
-        classroom.release(tmp_path / "term", names=["hw2_gae"], wheel=False)
+        handout.release(tmp_path / "term", names=["hw2_gae"], wheel=False)
         seeds = (tmp_path / "term" / "seed.txt").read_text()
-    other = classroom.new_term(tmp_path / "other", None, ["hw2_gae"]) or (tmp_path / "other" / "seed.txt").read_text()
+    other = terms.new_term(tmp_path / "other", None, ["hw2_gae"]) or (tmp_path / "other" / "seed.txt").read_text()
     assert len(seeds.strip()) == 32 and other != seeds
 
 

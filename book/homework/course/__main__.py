@@ -9,14 +9,15 @@ from typing import Annotated
 
 import tyro
 
-from . import classroom
+from . import NAMES, classroom, handout, reports, seed_of
+from . import term as terms
 from .isolation import Limits
 
 
 def release(
     term: Annotated[Path, tyro.conf.Positional],
     seed: str | None = None,
-    assignments: tuple[str, ...] = classroom.NAMES,
+    assignments: tuple[str, ...] = NAMES,
     due: tuple[str, ...] = (),
     package: str | None = None,
 ) -> None:
@@ -30,9 +31,9 @@ def release(
         package: What the Colab version installs, as pip takes it.
     """
     when = dict(each.split("=", 1) for each in due)
-    handout = classroom.release(term, seed=seed, names=assignments, due=when, package=package)
-    print(f"Hand out what is in {handout}; keep the rest of {term} to yourself.")
-    if not package and "@" not in classroom.package_of_this():
+    folder = handout.release(term, seed=seed, names=assignments, due=when, package=package)
+    print(f"Hand out what is in {folder}; keep the rest of {term} to yourself.")
+    if not package and "@" not in handout.package_of_this():
         print("The Colab version needs an address of the package to install: release again and name one.")
 
 
@@ -62,9 +63,9 @@ def source(term: Annotated[Path, tyro.conf.Positional]) -> None:
     Args:
         term: The folder, with its seed.txt.
     """
-    classroom.source(term)
-    if term.resolve() == classroom.HOMEWORK:
-        classroom.tables(term, classroom.seed_of(term))
+    terms.source(term)
+    if term.resolve() == terms.HOMEWORK:
+        terms.tables(term, seed_of(term))
 
 
 def report(term: Annotated[Path, tyro.conf.Positional]) -> None:
@@ -73,7 +74,7 @@ def report(term: Annotated[Path, tyro.conf.Positional]) -> None:
     Args:
         term: The folder that `release` made.
     """
-    classroom.write_reports(term)
+    reports.write_reports(term)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Runs a student's cells and functions, and sends back numbers. Nothing in this process knows what is right.
 
 Started by `isolation.py`: a job comes in as JSON on standard input, frames of JSON go out by the descriptor that
-argv[1] names. The process that reads the job keeps out of the student's way: it forks one that runs the cells, which
-forks one for every question, so that what kills a process costs no more than its cell or its question.
+argv[1] names; argv[2] is where minerva_lite lies. The process that reads the job keeps out of the student's way: it
+forks one that runs the cells, which forks one for every question, so that what kills a process costs no more than its
+cell or its question.
 """
 
 from __future__ import annotations
@@ -312,6 +313,7 @@ def main() -> None:
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     sys.stdout = sys.stderr = Silent()
+    sys.path.insert(0, sys.argv[2])  # this very package, whichever the environment would find
     import matplotlib.pyplot
     import torch
 

@@ -79,10 +79,9 @@ def offered() -> str:
 def walls() -> list[str]:
     """The bubblewrap command whose world holds Python, its packages and minerva_lite, read-only, and no more."""
     package = Path(minerva_lite.__file__).resolve().parent
-    shown = {
-        Path(p).resolve() for p in (sys.prefix, sys.base_prefix, *site.getsitepackages(), sysconfig.get_path("stdlib"))
-    }
-    shown = {place for place in shown if place != Path("/usr")}
+    places = (sys.prefix, sys.base_prefix, *site.getsitepackages(), sysconfig.get_path("stdlib"))
+    # By the names by which Python asks for them, and by what these are links to.
+    shown = {Path(place) for name in places for place in (os.path.abspath(name), Path(name).resolve())} - {Path("/usr")}
     options = ["bwrap", "--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--clearenv"]
     options += ["--die-with-parent", "--new-session", "--ro-bind", "/usr", "/usr"]
     for place in ("/lib", "/lib64", "/bin"):
@@ -204,7 +203,8 @@ def grown(child: psutil.Popen, memory: int) -> str:
 def spoken(job: bytes, by: str, limits: Limits) -> tuple[bytes, str]:
     """What the child wrote, up to a bound, and why it was ended, "" if it ended by itself."""
     read, write = os.pipe()
-    inside = [PYTHON, "-I", "/inside.py" if by == "bubblewrap" else str(INSIDE), str(write)]
+    package = Path(minerva_lite.__file__).resolve().parents[1]
+    inside = [PYTHON, "-I", "/inside.py" if by == "bubblewrap" else str(INSIDE), str(write), str(package)]
     child = psutil.Popen(
         [*walls(), *inside] if by == "bubblewrap" else inside,
         stdin=subprocess.PIPE,

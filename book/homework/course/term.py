@@ -1,0 +1,128 @@
+"""A term's folder: the seed, the sources, nbgrader's settings and gradebook, the rubrics. All of it is private."""
+
+from __future__ import annotations
+
+import csv
+import os
+import secrets
+import shutil
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+import nbformat
+from nbgrader.api import Gradebook
+from nbgrader.apps import NbGraderAPI
+from nbgrader.coursedir import CourseDirectory
+from traitlets.config.loader import PyFileConfigLoader
+
+from . import NAMES, assignment, seed_of
+from .isolation import HOMEWORK, Limits
+from .notebook import kind_of, notebook
+
+ROOT = HOMEWORK.parents[1]
+ONE = Limits()
+
+
+def new_term(term: Path, seed: str | None, names: Iterable[str]) -> None:
+    """The folder of a course: the seed (drawn unless given), nbgrader's settings, the sources, the rubrics."""
+    term.mkdir(parents=True, exist_ok=True)
+    old = seed_of(term) if (term / "seed.txt").exists() else None
+    if old and seed and old != seed:
+        raise ValueError(f"{term}: its seed is another one; a term keeps its seed, or its grades would change")
+    (term / "seed.txt").write_text((old or seed or secrets.token_hex(16)) + "\n")
+    if term.resolve() != HOMEWORK:
+        os.chmod(term, 0o700)
+        (term / "package.txt").write_text(f"{HOMEWORK}\n")
+        if not (term / "nbgrader_config.py").exists():  # a term may change its late policy there
+            shutil.copy(HOMEWORK / "nbgrader_config.py", term)
+    source(term, names)
+    there = [name for name in NAMES if (term / "source" / name).exists()]
+    (term / "rubrics.md").write_text(rubrics(seed_of(term), there))
+
+
+def source(term: Path, names: Iterable[str] = NAMES) -> None:
+    """Write the source notebooks that the term's seed draws."""
+    for name in names:
+        folder = term / "source" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        reach = os.path.relpath(HOMEWORK, folder.resolve())
+        nbformat.write(
+            notebook(assignment(name, seed_of(term)), seconds=ONE.case_seconds, reach=reach),
+            folder / f"{name}.ipynb",
+        )
+        (folder / "requirements.txt").write_text(requirements())
+
+
+def requirements() -> str:
+    """What a student installs, beside the package itself: the book's own pins."""
+    wanted = ("torch", "numpy", "scipy", "gymnasium", "matplotlib", "jupyterlab", "ipykernel", "ipywidgets", "nbclient")
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    return "\n".join(line for line in lines if line.split("==")[0] in wanted) + "\n"
+
+
+def tables(folder: Path, seed: str) -> None:
+    """What each assignment and each question measures, as the instructor's page shows it."""
+    with (
+        (folder / "assignments.csv").open("w", newline="") as one,
+        (folder / "questions.csv").open("w", newline="") as two,
+    ):
+        assigned, asked = csv.writer(one), csv.writer(two)
+        assigned.writerow(["assignment", "about", "points", "by machine", "by people", "hours"])
+        asked.writerow(["question", "title", "kind", "points", "minutes", "what it measures"])
+        for made in (assignment(name, seed) for name in NAMES):
+            machine = sum(question.points for question in made.coded)
+            about = made.title.split(": ", 1)[1]
+            hours = f"{made.minutes / 60:.1f}"
+            assigned.writerow([f"`{made.name}`", about, made.points, machine, made.points - machine, hours])
+            for q in made.questions:
+                title = q.title.removeprefix("Find the bug: ")
+                title = title[:1].upper() + title[1:]
+                asked.writerow(
+                    [f"{made.name.split('_')[0]} {q.name}", title, kind_of(q).lower(), q.points, q.minutes, q.goal]
+                )
+
+
+def rubrics(seed: str, names: Iterable[str]) -> str:
+    """For whoever marks: what every question measures, its solution and rubric, and the planted faults."""
+    lines = []
+    for made in (assignment(name, seed) for name in names):
+        lines.append(f"# {made.title}\n")
+        for q in made.questions:
+            lines.append(f"## {q.name} {q.title} ({q.points} points)\n\nMeasures: {q.goal}.\n")
+            if fault := getattr(q, "fault", None):
+                lines.append(f"Planted: {fault.name} ({fault.story}).\n")
+            if rubric := getattr(q, "rubric", ""):
+                lines.append(f"{q.solution.strip()}\n\n**Rubric.** {rubric}\n")
+    return "\n".join(lines)
+
+
+def opened(term: Path) -> NbGraderAPI:
+    """nbgrader on the term's folder."""
+    config = PyFileConfigLoader("nbgrader_config.py", path=str(term)).load_config()
+    config.Application.log_level = "WARN"
+    warnings.filterwarnings("ignore", module=r"nbgrader\.api")  # its own use of SQLAlchemy
+    return NbGraderAPI(CourseDirectory(config=config), config=config)
+
+
+def gradebook(api: NbGraderAPI) -> Gradebook:
+    return Gradebook(api.coursedir.db_url, api.coursedir.course_id)
+
+
+def done(term: Path, result: dict, what: str) -> bool:
+    """Whether a step of nbgrader's succeeded; what it said goes to the term's log, which may name students."""
+    with (term / "grading.log").open("a") as log:
+        log.write(f"== {what}\n{result.get('log') or ''}\n{result.get('error') or ''}\n")
+    return bool(result["success"])
+
+
+def released(term: Path) -> list[str]:
+    return [name for name in NAMES if (term / "release" / name).exists()]
+
+
+def known(names: Iterable[str]) -> list[str]:
+    names = list(names)
+    for name in names:
+        if name not in NAMES:
+            raise ValueError(f"assignment: wanted one of {', '.join(NAMES)}; got {name!r}")
+    return names
