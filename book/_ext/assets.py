@@ -154,7 +154,8 @@ def mend_theme(app, exception):
             pages[page] = text
     places = kept_places("".join(pages.values()), app)
     for page, text in pages.items():
-        named = text.replace("<summary><span", '<summary aria-label="Show or hide the pages below"><span')
+        toggle = '<span class="toctree-toggle"'
+        named = text.replace(f"<summary>{toggle}", f'<summary aria-label="Show or hide the pages below">{toggle}')
         # Its visible words, "Search the book" and the keys, are its name.
         named = re.sub(r'(<button class="[^"]*search-button-field[^"]*"[^>]*?)\s*aria-label="Search"', r"\1", named)
         literal = r'<code class="([^"]*\bliteral\b[^"]*)">((?:<span class="pre">[^<]*</span>\s*)+)</code>'
