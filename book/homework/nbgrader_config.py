@@ -16,13 +16,15 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PACKAGE), os.enviro
 # nbgrader starts programs (alembic) that lie beside Python, whether or not its environment is activated.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
-from course.graders import LatePolicy, MarkApart, Rebuild, harmless  # noqa: E402
+from course.graders import LatePolicy, MarkApart, Rebuild, Record, harmless  # noqa: E402
 from nbgrader import preprocessors as own  # noqa: E402
+from nbgrader.converters import GenerateAssignment  # noqa: E402
 
 c = get_config()  # noqa: F821
 c.CourseDirectory.root = str(COURSE)
 c.CourseDirectory.course_id = "policy-optimization"
 c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\nraise NotImplementedError()"}
+c.GenerateAssignment.preprocessors = [*GenerateAssignment.preprocessors.default(), Record]
 c.Autograde.sanitize_preprocessors = [
     Rebuild,
     own.ClearOutput,

@@ -14,6 +14,8 @@ from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Unicode
 
+from minerva_lite.exercises.submission import released, sort_out
+
 from . import assignment, seed_of
 from .isolation import Limits
 from .marking import Mark, marked_once
@@ -24,6 +26,7 @@ TAGS = {*bleach.ALLOWED_TAGS, "p", "br", "hr", "div", "span", "h1", "h2", "h3", 
 TAGS |= {"thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "del", "sub", "sup"}
 HIDDEN = re.compile(r"\n*### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS", re.S)
 LOST = "This notebook was made anew: answers on paper could not be told apart, and are for a person to find."
+ELSEWHERE = "*This answer's cell was left as it was handed out."
 NOTE = "homework_note"  # what was wrong with a file, in the notebook's metadata
 
 
@@ -35,18 +38,8 @@ def about(cell: Any) -> dict[str, Any]:
 
 def rebuilt(release: nbformat.NotebookNode, submitted: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """The released notebook with a submission's answers and its own cells; whatever else was changed is undone."""
-    known = {about(cell)["grade_id"]: cell for cell in release.cells if about(cell)}
-    answers: dict[str, Any] = {}
-    own: dict[str, list[Any]] = {"": []}  # its own cells, by the released one that they stand after
-    after = ""
-    for cell in submitted.cells:
-        name = about(cell).get("grade_id")
-        if name in known and name not in answers:
-            answers[name], after = cell, name
-            own.setdefault(after, [])
-        elif name not in known or about(known[name])["solution"]:  # a copy of a given cell is no work of the student's
-            kept = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
-            own[after].append(kept(text(cell)))
+    found = sort_out(submitted.cells, released(release.cells))
+    answers, own = found.answers, {name: list(map(kept, cells)) for name, cells in found.added.items()}
     if sum(map(len, own.values())) > CELLS:
         raise ValueError(f"it has more than {CELLS} cells of its own")
     made = copy.deepcopy(release)
@@ -58,11 +51,53 @@ def rebuilt(release: nbformat.NotebookNode, submitted: nbformat.NotebookNode) ->
         made.cells += [cell, *own.get(name, ())]
     if not answers:  # a notebook made anew, without nbgrader's records: its definitions come after the empty ones
         made.cells += own[""]
+    elsewhere(made, released(release.cells))
     for place, cell in enumerate(made.cells):
         cell["id"] = f"cell-{place}"
-    if not answers:
-        made.metadata[NOTE] = LOST
+    notes = [LOST] if not answers else found.remarks
+    if notes:
+        made.metadata[NOTE] = " ".join(notes)
     return made
+
+
+def kept(cell: Any) -> Any:
+    """A cell that a student added, without its records."""
+    made = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
+    return made(text(cell))
+
+
+def elsewhere(notebook: nbformat.NotebookNode, empty: dict[str, str | None]) -> None:
+    """Where an answer's cell is as released, but its question was worked on: say so in it, so that a person looks.
+
+    nbgrader gives 0, and asks nobody, where a cell to fill in has not changed. Text that was added behind it moves in.
+    """
+    for question, cells in by_question(notebook).items():
+        named = {about(cell).get("grade_id"): place for place, cell in enumerate(cells) if about(cell)}
+        place = named.get(f"{question}-answer")
+        if place is None or text(cells[place]) != empty[f"{question}-answer"]:
+            continue
+        added = [cell for cell in cells if not about(cell) and text(cell).strip()]
+        behind = [cell for cell in cells[place + 1 :] if any(cell is one for one in added)]
+        # A picture stays in its own cell: it is known there only.
+        behind = [cell for cell in behind if cell.cell_type == "markdown" and "attachment:" not in text(cell)]
+        run = named.get(f"{question}-run")
+        filled = run is not None and text(cells[run]) != empty[f"{question}-run"]
+        if behind:
+            moved = "\n\n".join(map(text, behind))
+            cells[place]["source"] = f"{ELSEWHERE} In added cells below it stood:*\n\n{moved}"[:LONGEST]
+            notebook.cells = [cell for cell in notebook.cells if not any(cell is one for one in behind)]
+        elif added or filled:
+            cells[place]["source"] = f"{ELSEWHERE} Other cells of this question were filled in; see there.*"
+
+
+def by_question(notebook: nbformat.NotebookNode) -> dict[str, list[Any]]:
+    """Each question's cells, with those of the student's own among and behind them."""
+    found: dict[str, list[Any]] = {}
+    question = ""
+    for cell in notebook.cells:
+        question = about(cell).get("grade_id", question).partition("-")[0]
+        found.setdefault(question, []).append(cell)
+    return found
 
 
 def text(cell: Any) -> str:
@@ -86,7 +121,7 @@ def to_run(notebook: nbformat.NotebookNode) -> list[dict[str, str]]:
     for place, cell in enumerate(notebook.cells):
         name = about(cell).get("grade_id", "")
         if cell.cell_type == "code" and not name.endswith(("-marked", "-run")):
-            cells.append({"id": name or f"cell {place}", "source": text(cell)})
+            cells.append({"id": name or f"cell {place}", "source": text(cell), "own": not name})
     return cells
 
 
@@ -104,6 +139,14 @@ class Rebuild(NbGraderPreprocessor):
         where = resources["nbgrader"]
         released = Path(self.release, where["assignment"], f"{where['notebook']}.ipynb")
         return rebuilt(nbformat.read(released, as_version=4), nb), resources
+
+
+class Record(NbGraderPreprocessor):
+    """Last of all when an assignment is released: what its cells were, so that the self-check can rebuild them."""
+
+    def preprocess(self, nb, resources):
+        nb.metadata.setdefault("homework", {})["cells"] = [list(pair) for pair in released(nb.cells).items()]
+        return nb, resources
 
 
 class MarkApart(NbGraderPreprocessor):

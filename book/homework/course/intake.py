@@ -93,7 +93,7 @@ def taken(folder: Path, name: str, base: nbformat.NotebookNode) -> Intake:
         if len(nbformat.writes(made).encode("utf8")) > WRITTEN:
             raise ValueError(f"without its outputs it is larger than {WRITTEN >> 20} MB")
         found.notebook = made
-        found.note = found.note or made.metadata.get(NOTE, "")
+        found.note = " ".join(filter(None, [found.note, made.metadata.get(NOTE, "")]))
     except Exception as error:  # whatever stands in the file
         why = " ".join(str(error).split())[:160] or type(error).__name__
         found.note = f"The file could not be read as a notebook ({readable(why)})."
