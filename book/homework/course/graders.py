@@ -7,23 +7,24 @@ import re
 from pathlib import Path
 from typing import Any
 
-import bleach
 import nbformat
-from nbconvert.filters.markdown_mistune import markdown2html_mistune
+from nbconvert.exporters import NotebookExporter
 from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Unicode
 
 from minerva_lite.exercises.submission import released, sort_out
 
-from . import assignment, seed_of
+from . import assignment, reading, seed_of
 from .isolation import Limits
 from .marking import Mark, marked_once
+from .rendering import code, harmless, with_rubrics
+
+__all__ = ["LatePolicy", "MarkApart", "ReadApart", "Rebuild", "Record", "code", "harmless", "with_rubrics"]
 
 LONGEST = 20_000  # characters of a Markdown cell
 CELLS = 300  # cells that a student may add
-TAGS = {*bleach.ALLOWED_TAGS, "p", "br", "hr", "div", "span", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "img", "table"}
-TAGS |= {"thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "del", "sub", "sup"}
+HANDED_IN = "The picture that was handed in (not drawn by the grader):\n"
 HIDDEN = re.compile(r"\n*### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS", re.S)
 LOST = "This notebook was made anew: answers on paper could not be told apart, and are for a person to find."
 ELSEWHERE = "*This answer's cell was left as it was handed out."
@@ -48,6 +49,7 @@ def rebuilt(release: nbformat.NotebookNode, submitted: nbformat.NotebookNode) ->
         name = about(cell).get("grade_id", "")
         if about(cell).get("solution") and name in answers:
             cell["source"] = text(answers[name])
+            with_pictures(cell, answers[name])
         made.cells += [cell, *own.get(name, ())]
     if not answers:  # a notebook made anew, without nbgrader's records: its definitions come after the empty ones
         made.cells += own[""]
@@ -55,6 +57,7 @@ def rebuilt(release: nbformat.NotebookNode, submitted: nbformat.NotebookNode) ->
     for place, cell in enumerate(made.cells):
         cell["id"] = f"cell-{place}"
     notes = [LOST] if not answers else found.remarks
+    notes += filter(None, [submitted.metadata.get(reading.UNSHOWN)])
     if notes:
         made.metadata[NOTE] = " ".join(notes)
     return made
@@ -62,8 +65,19 @@ def rebuilt(release: nbformat.NotebookNode, submitted: nbformat.NotebookNode) ->
 
 def kept(cell: Any) -> Any:
     """A cell that a student added, without its records."""
-    made = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
-    return made(text(cell))
+    new = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
+    return with_pictures(new(text(cell)), cell)
+
+
+def with_pictures(cell: Any, submitted: Any) -> Any:
+    """A cell, with the pictures that `reading` left in the submitted one."""
+    if cell.cell_type != submitted.cell_type:
+        return cell
+    if cell.cell_type == "code" and not about(cell).get("grade_id", "").endswith(("-code", "-marked")):
+        cell["outputs"] = reading.figures(submitted)
+    elif cell.cell_type == "markdown" and submitted.get("attachments"):
+        cell["attachments"] = copy.deepcopy(submitted["attachments"])
+    return cell
 
 
 def elsewhere(notebook: nbformat.NotebookNode, empty: dict[str, str | None]) -> None:
@@ -109,10 +123,12 @@ def text(cell: Any) -> str:
     return source[:LONGEST] + "\n\n*(The rest was cut.)*"
 
 
-def harmless(*args: Any) -> str:
-    """Markdown as HTML without scripts: what a student writes is shown to whoever marks it."""
-    attributes = {"*": ["id", "class"], "a": ["href"], "img": ["src", "alt"], "th": ["align"], "td": ["align"]}
-    return bleach.clean(markdown2html_mistune(args[-1]), tags=TAGS, attributes=attributes)
+def rubric_of(course: Path, assignment_name: str, cell: str) -> str:
+    """What an answer of this course is marked by, and the solution; "" for a cell that people do not mark."""
+    drawn = assignment(assignment_name, seed_of(course))
+    asked = {f"{question.name}-answer": question for question in drawn.questions}.get(cell)
+    rubric = getattr(asked, "rubric", "").strip()
+    return f"{rubric}\n\n**Solution.** {asked.solution.strip()}" if asked and rubric else ""
 
 
 def to_run(notebook: nbformat.NotebookNode) -> list[dict[str, str]]:
@@ -128,6 +144,15 @@ def to_run(notebook: nbformat.NotebookNode) -> list[dict[str, str]]:
 def note_of(term: Path, assignment: str, student: str) -> Path:
     """Where stands what was wrong with a file: not beside the file, where a student could write it."""
     return term / "notes" / assignment / f"{student}.txt"
+
+
+class ReadApart(NotebookExporter):
+    """nbgrader's notebooks: what a student handed in is read in a process of its own (see `reading`)."""
+
+    def from_filename(self, filename, resources=None, **kwargs):
+        if not getattr(self.parent, "_sanitizing", True):  # nbgrader's second look: this is the grader's own file
+            return super().from_filename(filename, resources=resources, **kwargs)
+        return self.from_notebook_node(reading.read(Path(filename)), resources=resources, **kwargs)
 
 
 class Rebuild(NbGraderPreprocessor):
@@ -165,17 +190,23 @@ class MarkApart(NbGraderPreprocessor):
         for place, cell in enumerate(nb.cells):
             name = about(cell).get("grade_id", "")
             if cell.cell_type == "code":
-                cell["execution_count"] = None
-                cell["outputs"] = []
                 why = said.cells.get(name or f"cell {place}")
-                if why:
-                    cell["outputs"] = [
-                        nbformat.v4.new_output("stream", name="stdout", text=f"When this cell ran: {why}\n")
-                    ]
+                cell["execution_count"] = None
+                cell["outputs"] = [*printed(f"When this cell ran: {why}\n" if why else ""), *captioned(cell)]
             if name.endswith("-marked"):
                 cell["source"] = HIDDEN.sub("", text(cell))
                 cell["outputs"] = [shown(marks[name.removesuffix("-marked")], said.by, note)]
         return nb, resources
+
+
+def printed(text: str) -> list[Any]:
+    return [nbformat.v4.new_output("stream", name="stdout", text=text)] if text else []
+
+
+def captioned(cell: Any) -> list[Any]:
+    """The pictures that a student had drawn, and whose they are."""
+    pictures = reading.figures(cell)
+    return [*printed(HANDED_IN), *pictures] if pictures else []
 
 
 def shown(mark: Mark, by: str, note: str) -> Any:
