@@ -16,16 +16,30 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PACKAGE), os.enviro
 # nbgrader starts programs (alembic) that lie beside Python, whether or not its environment is activated.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
-from course.graders import LatePolicy, MarkApart, Rebuild, harmless  # noqa: E402
+from functools import partial  # noqa: E402
+
+from course.graders import (  # noqa: E402
+    LatePolicy,
+    MarkApart,
+    ReadApart,
+    Rebuild,
+    Record,
+    code,
+    rubric_of,
+    with_rubrics,
+)
 from nbgrader import preprocessors as own  # noqa: E402
+from nbgrader.converters import GenerateAssignment  # noqa: E402
 
 c = get_config()  # noqa: F821
 c.CourseDirectory.root = str(COURSE)
 c.CourseDirectory.course_id = "policy-optimization"
 c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\nraise NotImplementedError()"}
+c.GenerateAssignment.preprocessors = [*GenerateAssignment.preprocessors.default(), Record]
+c.Autograde.exporter_class = ReadApart
+# No own.ClearOutput: of outputs Rebuild leaves the pictures alone, for whoever marks.
 c.Autograde.sanitize_preprocessors = [
     Rebuild,
-    own.ClearOutput,
     own.DeduplicateIds,
     own.OverwriteKernelspec,
     own.OverwriteCells,
@@ -42,4 +56,5 @@ c.Autograde.autograde_preprocessors = [
 c.Rebuild.release = str(COURSE / "release")
 c.MarkApart.course = str(COURSE)
 c.AssignLatePenalties.plugin_class = LatePolicy
-c.HTMLExporter.filters = {"markdown2html": harmless}
+# Rubrics stand beside the answers in the formgrader, and on no page for students.
+c.HTMLExporter.filters = {"markdown2html": with_rubrics(partial(rubric_of, COURSE)), "highlight_code": code}

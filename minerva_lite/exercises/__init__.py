@@ -1,6 +1,6 @@
 """Checks for the exercises: they say which entry is wrong and by how much, not how to mend it."""
 
-from .homework import check_example, check_runs, self_check
+from .homework import check_example, check_runs
 from .mpo import (
     check_binding_temperature,
     check_bounded_mean,
@@ -9,6 +9,7 @@ from .mpo import (
     check_retrace,
     check_vtrace,
 )
+from .selfcheck import self_check
 from .trust_region import check_conjugate_gradient, check_coupling, check_dual_clip, check_fisher_product
 from .values import (
     check_compatible,

@@ -2,15 +2,17 @@
 
 import sys
 
-from .homework import self_check
+from .selfcheck import examined
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: python -m minerva_lite.exercises NOTEBOOK.ipynb")
     try:
-        found = self_check(sys.argv[1])
+        found = examined(sys.argv[1])
     except (ValueError, OSError) as error:
         sys.exit(str(error))
-    for question, why in found.items():
+    for question, why in found.faults.items():
         print(f"{question}: {why or 'nothing speaks against it'}")
-    sys.exit(any(found.values()))
+    for remark in found.remarks:
+        print(f"Note. {remark}")
+    sys.exit(any(found.faults.values()))

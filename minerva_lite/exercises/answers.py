@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import torch
 from torch import Tensor
+
+CLOSE = 1e-5  # of homework: a float32 computation of these sizes is well within, a wrong constant far outside
+ENTRIES = 200_000  # numbers that an answer to homework may have
 
 
 def compare(name: str, got: Tensor, wanted: Tensor, atol: float = 1e-9) -> None:
@@ -12,7 +19,11 @@ def compare(name: str, got: Tensor, wanted: Tensor, atol: float = 1e-9) -> None:
         raise AssertionError(f"{name}: wanted a tensor of shape {tuple(wanted.shape)}; got {shape}")
     error = (got.double() - wanted).abs()
     # NaN compares false with everything: ask for what is right, not for what is wrong.
-    bad = ~(error <= atol)
+    told_wrong(name, got, wanted, ~(error <= atol))
+
+
+def told_wrong(name: str, got: Tensor, wanted: Tensor, bad: Tensor) -> None:
+    """Raise AssertionError naming the first entry of `got` [...] that is wrong by `bad` [...], bool; none may be."""
     if bad.any():
         index = tuple(int(i) for i in bad.nonzero()[0])
         number, due = _told_apart(got[index].item(), wanted[index].item())
@@ -29,3 +40,32 @@ def _told_apart(got: float, wanted: float) -> tuple[str, str]:
         if pair[0] != pair[1]:
             return pair
     return f"{got:.17g}", f"{wanted:.17g}"  # 17 digits tell every float64 from its neighbors
+
+
+def plain(answer: Any) -> list[dict[str, Any]]:
+    """What a function of homework gave, as numbers and nothing else: a list of {"shape", "data"} in float64.
+
+    A tuple or list that holds a tensor or an array is several answers; anything else is one.
+    Raises TypeError: no numbers. ValueError: too many of them, or rows of different lengths.
+    """
+    parts = answer if isinstance(answer, (tuple, list)) and any(
+        isinstance(part, (torch.Tensor, np.ndarray)) for part in answer
+    ) else [answer]  # fmt: skip
+    found: list[dict[str, Any]] = []
+    for part in parts:
+        if isinstance(part, torch.Tensor):
+            part = part.detach().cpu().double().numpy()
+        array = np.asarray(part)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"wanted numbers; got {type(part).__name__}")
+        if array.size > ENTRIES:
+            raise ValueError(f"wanted an array of at most {ENTRIES} numbers; got {array.size}")
+        array = array.astype("float64")
+        found.append({"shape": list(array.shape), "data": array.reshape(-1).tolist()})
+    return found
+
+
+def agree(got: Tensor, wanted: Tensor) -> Tensor:
+    """Which entries of an answer to homework [...] are right, bool: within CLOSE (1 + |wanted|), or both inf or NaN."""
+    right = torch.where(wanted.isfinite(), (got - wanted).abs() <= CLOSE * (1.0 + wanted.abs()), got == wanted)
+    return right | got.isnan() & wanted.isnan()

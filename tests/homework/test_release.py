@@ -15,6 +15,7 @@ import nbformat
 import pytest
 
 from minerva_lite.exercises import self_check
+from minerva_lite.exercises.selfcheck import examined
 
 from .trials import ROOT, assignment
 
@@ -235,6 +236,11 @@ def test_the_self_check_tells_where_one_stands(term, tmp_path):
     assert done.stdout.count("nothing speaks against it") == 4 and "q5: NotImplementedError" in done.stdout, done.stderr
     assert done.returncode == 1
     book.cells = [cell for cell in book.cells if cell.metadata.nbgrader.grade_id != "q3-marked"]
+    nbformat.write(book, tmp_path / "hw2_gae.ipynb")
+    assert examined(tmp_path / "hw2_gae.ipynb").remarks == [
+        "The cell q3-marked was deleted; grading puts the released one back."
+    ]
+    del book.metadata["homework"]["cells"]
     nbformat.write(book, tmp_path / "hw2_gae.ipynb")
     with pytest.raises(ValueError, match="check cells of q3; they were deleted"):
         self_check(tmp_path / "hw2_gae.ipynb")

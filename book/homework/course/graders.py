@@ -7,23 +7,27 @@ import re
 from pathlib import Path
 from typing import Any
 
-import bleach
 import nbformat
-from nbconvert.filters.markdown_mistune import markdown2html_mistune
+from nbconvert.exporters import NotebookExporter
 from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Unicode
 
-from . import assignment, seed_of
+from minerva_lite.exercises.submission import released, sort_out
+
+from . import assignment, reading, seed_of
 from .isolation import Limits
 from .marking import Mark, marked_once
+from .rendering import code, harmless, with_rubrics
+
+__all__ = ["LatePolicy", "MarkApart", "ReadApart", "Rebuild", "Record", "code", "harmless", "with_rubrics"]
 
 LONGEST = 20_000  # characters of a Markdown cell
 CELLS = 300  # cells that a student may add
-TAGS = {*bleach.ALLOWED_TAGS, "p", "br", "hr", "div", "span", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "img", "table"}
-TAGS |= {"thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "del", "sub", "sup"}
+HANDED_IN = "The picture that was handed in (not drawn by the grader):\n"
 HIDDEN = re.compile(r"\n*### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS", re.S)
 LOST = "This notebook was made anew: answers on paper could not be told apart, and are for a person to find."
+ELSEWHERE = "*This answer's cell was left as it was handed out."
 NOTE = "homework_note"  # what was wrong with a file, in the notebook's metadata
 
 
@@ -35,18 +39,8 @@ def about(cell: Any) -> dict[str, Any]:
 
 def rebuilt(release: nbformat.NotebookNode, submitted: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """The released notebook with a submission's answers and its own cells; whatever else was changed is undone."""
-    known = {about(cell)["grade_id"]: cell for cell in release.cells if about(cell)}
-    answers: dict[str, Any] = {}
-    own: dict[str, list[Any]] = {"": []}  # its own cells, by the released one that they stand after
-    after = ""
-    for cell in submitted.cells:
-        name = about(cell).get("grade_id")
-        if name in known and name not in answers:
-            answers[name], after = cell, name
-            own.setdefault(after, [])
-        elif name not in known or about(known[name])["solution"]:  # a copy of a given cell is no work of the student's
-            kept = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
-            own[after].append(kept(text(cell)))
+    found = sort_out(submitted.cells, released(release.cells))
+    answers, own = found.answers, {name: list(map(kept, cells)) for name, cells in found.added.items()}
     if sum(map(len, own.values())) > CELLS:
         raise ValueError(f"it has more than {CELLS} cells of its own")
     made = copy.deepcopy(release)
@@ -55,14 +49,69 @@ def rebuilt(release: nbformat.NotebookNode, submitted: nbformat.NotebookNode) ->
         name = about(cell).get("grade_id", "")
         if about(cell).get("solution") and name in answers:
             cell["source"] = text(answers[name])
+            with_pictures(cell, answers[name])
         made.cells += [cell, *own.get(name, ())]
     if not answers:  # a notebook made anew, without nbgrader's records: its definitions come after the empty ones
         made.cells += own[""]
+    elsewhere(made, released(release.cells))
     for place, cell in enumerate(made.cells):
         cell["id"] = f"cell-{place}"
-    if not answers:
-        made.metadata[NOTE] = LOST
+    notes = [LOST] if not answers else found.remarks
+    notes += filter(None, [submitted.metadata.get(reading.UNSHOWN)])
+    if notes:
+        made.metadata[NOTE] = " ".join(notes)
     return made
+
+
+def kept(cell: Any) -> Any:
+    """A cell that a student added, without its records."""
+    new = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
+    return with_pictures(new(text(cell)), cell)
+
+
+def with_pictures(cell: Any, submitted: Any) -> Any:
+    """A cell, with the pictures that `reading` left in the submitted one."""
+    if cell.cell_type != submitted.cell_type:
+        return cell
+    if cell.cell_type == "code" and not about(cell).get("grade_id", "").endswith(("-code", "-marked")):
+        cell["outputs"] = reading.figures(submitted)
+    elif cell.cell_type == "markdown" and submitted.get("attachments"):
+        cell["attachments"] = copy.deepcopy(submitted["attachments"])
+    return cell
+
+
+def elsewhere(notebook: nbformat.NotebookNode, empty: dict[str, str | None]) -> None:
+    """Where an answer's cell is as released, but its question was worked on: say so in it, so that a person looks.
+
+    nbgrader gives 0, and asks nobody, where a cell to fill in has not changed. Text that was added behind it moves in.
+    """
+    for question, cells in by_question(notebook).items():
+        named = {about(cell).get("grade_id"): place for place, cell in enumerate(cells) if about(cell)}
+        place = named.get(f"{question}-answer")
+        if place is None or text(cells[place]) != empty[f"{question}-answer"]:
+            continue
+        added = [cell for cell in cells if not about(cell) and text(cell).strip()]
+        behind = [cell for cell in cells[place + 1 :] if any(cell is one for one in added)]
+        # A picture stays in its own cell: it is known there only.
+        behind = [cell for cell in behind if cell.cell_type == "markdown" and "attachment:" not in text(cell)]
+        run = named.get(f"{question}-run")
+        filled = run is not None and text(cells[run]) != empty[f"{question}-run"]
+        if behind:
+            moved = "\n\n".join(map(text, behind))
+            cells[place]["source"] = f"{ELSEWHERE} In added cells below it stood:*\n\n{moved}"[:LONGEST]
+            notebook.cells = [cell for cell in notebook.cells if not any(cell is one for one in behind)]
+        elif added or filled:
+            cells[place]["source"] = f"{ELSEWHERE} Other cells of this question were filled in; see there.*"
+
+
+def by_question(notebook: nbformat.NotebookNode) -> dict[str, list[Any]]:
+    """Each question's cells, with those of the student's own among and behind them."""
+    found: dict[str, list[Any]] = {}
+    question = ""
+    for cell in notebook.cells:
+        question = about(cell).get("grade_id", question).partition("-")[0]
+        found.setdefault(question, []).append(cell)
+    return found
 
 
 def text(cell: Any) -> str:
@@ -74,10 +123,12 @@ def text(cell: Any) -> str:
     return source[:LONGEST] + "\n\n*(The rest was cut.)*"
 
 
-def harmless(*args: Any) -> str:
-    """Markdown as HTML without scripts: what a student writes is shown to whoever marks it."""
-    attributes = {"*": ["id", "class"], "a": ["href"], "img": ["src", "alt"], "th": ["align"], "td": ["align"]}
-    return bleach.clean(markdown2html_mistune(args[-1]), tags=TAGS, attributes=attributes)
+def rubric_of(course: Path, assignment_name: str, cell: str) -> str:
+    """What an answer of this course is marked by, and the solution; "" for a cell that people do not mark."""
+    drawn = assignment(assignment_name, seed_of(course))
+    asked = {f"{question.name}-answer": question for question in drawn.questions}.get(cell)
+    rubric = getattr(asked, "rubric", "").strip()
+    return f"{rubric}\n\n**Solution.** {asked.solution.strip()}" if asked and rubric else ""
 
 
 def to_run(notebook: nbformat.NotebookNode) -> list[dict[str, str]]:
@@ -86,13 +137,22 @@ def to_run(notebook: nbformat.NotebookNode) -> list[dict[str, str]]:
     for place, cell in enumerate(notebook.cells):
         name = about(cell).get("grade_id", "")
         if cell.cell_type == "code" and not name.endswith(("-marked", "-run")):
-            cells.append({"id": name or f"cell {place}", "source": text(cell)})
+            cells.append({"id": name or f"cell {place}", "source": text(cell), "own": not name})
     return cells
 
 
 def note_of(term: Path, assignment: str, student: str) -> Path:
     """Where stands what was wrong with a file: not beside the file, where a student could write it."""
     return term / "notes" / assignment / f"{student}.txt"
+
+
+class ReadApart(NotebookExporter):
+    """nbgrader's notebooks: what a student handed in is read in a process of its own (see `reading`)."""
+
+    def from_filename(self, filename, resources=None, **kwargs):
+        if not getattr(self.parent, "_sanitizing", True):  # nbgrader's second look: this is the grader's own file
+            return super().from_filename(filename, resources=resources, **kwargs)
+        return self.from_notebook_node(reading.read(Path(filename)), resources=resources, **kwargs)
 
 
 class Rebuild(NbGraderPreprocessor):
@@ -104,6 +164,14 @@ class Rebuild(NbGraderPreprocessor):
         where = resources["nbgrader"]
         released = Path(self.release, where["assignment"], f"{where['notebook']}.ipynb")
         return rebuilt(nbformat.read(released, as_version=4), nb), resources
+
+
+class Record(NbGraderPreprocessor):
+    """Last of all when an assignment is released: what its cells were, so that the self-check can rebuild them."""
+
+    def preprocess(self, nb, resources):
+        nb.metadata.setdefault("homework", {})["cells"] = [list(pair) for pair in released(nb.cells).items()]
+        return nb, resources
 
 
 class MarkApart(NbGraderPreprocessor):
@@ -122,17 +190,23 @@ class MarkApart(NbGraderPreprocessor):
         for place, cell in enumerate(nb.cells):
             name = about(cell).get("grade_id", "")
             if cell.cell_type == "code":
-                cell["execution_count"] = None
-                cell["outputs"] = []
                 why = said.cells.get(name or f"cell {place}")
-                if why:
-                    cell["outputs"] = [
-                        nbformat.v4.new_output("stream", name="stdout", text=f"When this cell ran: {why}\n")
-                    ]
+                cell["execution_count"] = None
+                cell["outputs"] = [*printed(f"When this cell ran: {why}\n" if why else ""), *captioned(cell)]
             if name.endswith("-marked"):
                 cell["source"] = HIDDEN.sub("", text(cell))
                 cell["outputs"] = [shown(marks[name.removesuffix("-marked")], said.by, note)]
         return nb, resources
+
+
+def printed(text: str) -> list[Any]:
+    return [nbformat.v4.new_output("stream", name="stdout", text=text)] if text else []
+
+
+def captioned(cell: Any) -> list[Any]:
+    """The pictures that a student had drawn, and whose they are."""
+    pictures = reading.figures(cell)
+    return [*printed(HANDED_IN), *pictures] if pictures else []
 
 
 def shown(mark: Mark, by: str, note: str) -> Any:

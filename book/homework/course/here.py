@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from minerva_lite.exercises.answers import plain
+
 from . import assignment as drawn
 from . import seed_of
-from .inside import called, plain
+from .inside import called
 from .marking import copied, hidden, told
 
 

@@ -15,44 +15,15 @@ import resource
 import signal
 import sys
 import time
-import types
 
-TEXT = 400  # characters of an error's message that are passed on
 CAME_THROUGH = 17  # a process that ended as it should, and not by os._exit(0)
 PROCESSES = 60  # that a submission may have at a time
-ENTRIES = 200_000  # numbers that an answer may have
 
 
 def send(channel: int, **frame) -> None:
     data = (json.dumps(frame) + "\n").encode()
     while data:
         data = data[os.write(channel, data) :]
-
-
-def said(error: BaseException) -> str:
-    """An error in one line, whatever its class does when asked."""
-    try:
-        return f"{type(error).__name__}: {error}".replace("\n", " ")[:TEXT]
-    except BaseException:  # a hostile __str__
-        return "an error that cannot be printed"
-
-
-def too_slow(signum, frame):
-    raise TimeoutError("took longer than it may")
-
-
-@contextlib.contextmanager
-def at_most(seconds: float):
-    """An alarm after so much of the processor's time, so that a busy machine fails nobody.
-
-    Code that swallows the alarm, or sleeps, is killed from outside, later and by the clock.
-    """
-    signal.signal(signal.SIGPROF, too_slow)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def limit(memory: int, seconds: int, file_bytes: int) -> None:
@@ -103,46 +74,6 @@ def tensor_of(value):
     return value
 
 
-def plain(answer) -> list[dict]:
-    """Numbers and nothing else: a list of {"shape", "data"} in float64."""
-    import numpy
-    import torch
-
-    parts = answer if isinstance(answer, (tuple, list)) and any(
-        isinstance(part, (torch.Tensor, numpy.ndarray)) for part in answer
-    ) else [answer]  # fmt: skip
-    found = []
-    for part in parts:
-        if isinstance(part, torch.Tensor):
-            part = part.detach().cpu().double().numpy()
-        array = numpy.asarray(part)
-        if array.dtype.kind not in "biuf":
-            raise TypeError(f"wanted numbers; got {type(part).__name__}")
-        if array.size > ENTRIES:
-            raise ValueError(f"wanted an array of at most {ENTRIES} numbers; got {array.size}")
-        array = array.astype("float64")
-        found.append({"shape": list(array.shape), "data": array.reshape(-1).tolist()})
-    return found
-
-
-def without_magics(source: str) -> str:
-    """A cell as Python: lines for IPython alone do nothing."""
-    try:
-        compile(source, "cell", "exec")
-        return source
-    except SyntaxError:
-        from IPython.core.inputtransformer2 import TransformerManager
-
-        return TransformerManager().transform_cell(source)
-
-
-class Shell:
-    """Stands in for IPython's: whatever is asked of it, nothing happens."""
-
-    def __getattr__(self, name):
-        return lambda *args, **kwargs: None
-
-
 class Silent:
     """A standard output that forgets."""
 
@@ -158,24 +89,12 @@ class Silent:
         return False
 
 
-def run_cells(channel: int, job: dict, skip: dict) -> types.ModuleType:
-    """Execute the cells in order, each by itself; one that fails is reported and the rest goes on."""
-    module = types.ModuleType("__main__")
-    module.get_ipython = Shell
-    module.display = lambda *args, **kwargs: None
-    sys.modules["__main__"] = module
-    for cell in job["cells"]:
-        if cell["id"] in skip:
-            continue
-        send(channel, begins=cell["id"])
-        try:
-            code = compile(without_magics(cell["source"]), f"<{cell['id']}>", "exec")
-            with at_most(job["cell_seconds"]):
-                exec(code, module.__dict__)
-        except BaseException as error:
-            send(channel, cell=cell["id"], error=said(error))
-    send(channel, begins=None)
-    return module
+def run_cells(channel: int, job: dict, skip: dict):
+    """The loaded notebook: the cells, as the self-check runs them too."""
+    from minerva_lite.exercises.loading import load
+
+    seconds = {"cell_seconds": job["cell_seconds"], "own_seconds": job["own_seconds"]}
+    return load(job["cells"], lambda **frame: send(channel, **frame), skip=skip, **seconds)
 
 
 def called(call, answer, inputs: dict, leaves: list[str]):
@@ -188,10 +107,14 @@ def called(call, answer, inputs: dict, leaves: list[str]):
     return with_gradients(lambda: eval(call, names), [inputs[leaf] for leaf in leaves])
 
 
-def answer_question(channel: int, job: dict, module: types.ModuleType, question: dict) -> None:
+def answer_question(channel: int, job: dict, loaded, question: dict) -> None:
     """Call one function on all its cases and send what came back."""
+    from minerva_lite.exercises.answers import plain
+    from minerva_lite.exercises.loading import at_most, said
+
     name = question["name"]
-    answer = getattr(module, question["function"], None)
+    loaded.as_after(f"{name}-code")
+    answer = getattr(loaded.module, question["function"], None)
     if not callable(answer):
         send(channel, question=name, error=f"there is no function {question['function']}")
         return
@@ -238,9 +161,9 @@ def forked(task) -> int:
 
 
 def student(channel: int, job: dict, skip: dict) -> None:
-    module = run_cells(channel, job, skip)
+    loaded = run_cells(channel, job, skip)
     for question in job["questions"]:
-        pid = forked(lambda q=question: answer_question(channel, job, module, q))
+        pid = forked(lambda q=question: answer_question(channel, job, loaded, q))
         deadline, why, code = time.monotonic() + job["question_seconds"], "", None
         while code is None:
             time.sleep(0.005)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +12,8 @@ import nbformat
 from . import NAMES
 from .graders import NOTE, rebuilt
 from .isolation import readable
+from .reading import read
 
-LARGEST = 20 << 20  # bytes of a notebook
-WRITTEN = 2 << 20  # and of what a student wrote in it
 NOTHING = "Nothing was handed in."
 
 
@@ -85,25 +83,10 @@ def taken(folder: Path, name: str, base: nbformat.NotebookNode) -> Intake:
         if found.handed_in is None:
             moment = datetime.datetime.fromtimestamp(file.stat().st_mtime, datetime.UTC)
             found.handed_in = moment.replace(tzinfo=None)
-        if file.stat().st_size > LARGEST:
-            raise ValueError(f"it is larger than {LARGEST >> 20} MB")
-        with warnings.catch_warnings(action="ignore"):  # of doubled cell numbers, which are made anew
-            made = rebuilt(base, strip(nbformat.reads(file.read_text("utf-8-sig"), as_version=4)))
-            nbformat.validate(made)
-        if len(nbformat.writes(made).encode("utf8")) > WRITTEN:
-            raise ValueError(f"without its outputs it is larger than {WRITTEN >> 20} MB")
+        made = rebuilt(base, read(file))
         found.notebook = made
-        found.note = found.note or made.metadata.get(NOTE, "")
+        found.note = " ".join(filter(None, [found.note, made.metadata.get(NOTE, "")]))
     except Exception as error:  # whatever stands in the file
         why = " ".join(str(error).split())[:160] or type(error).__name__
         found.note = f"The file could not be read as a notebook ({readable(why)})."
     return found
-
-
-def strip(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Without outputs: they are the student's, and of no use here."""
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell["outputs"], cell["execution_count"] = [], None
-        cell.pop("attachments", None)
-    return notebook

@@ -46,6 +46,7 @@ class Limits:
     """What one submission may use."""
 
     cell_seconds: float = 10.0  # of the processor, and three times as many by the clock
+    own_seconds: float = 60.0  # of the processor, for all cells that the student added
     case_seconds: float = 5.0  # of the processor
     question_seconds: float = 30.0  # by the clock
     seconds: float = 180.0  # by the clock, for everything

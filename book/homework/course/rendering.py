@@ -1,0 +1,222 @@
+"""What a marker and a student see: Markdown without its teeth, pictures, rubrics; and feedback pages, made apart."""
+
+from __future__ import annotations
+
+import functools
+import html
+import importlib.util
+import json
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import nbformat
+from bleach import ALLOWED_TAGS
+from bleach.html5lib_shim import Filter
+from bleach.sanitizer import Cleaner
+from jinja2 import pass_context
+from nbconvert.exporters import HTMLExporter
+from nbconvert.filters import Highlight2HTML
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
+from traitlets.config import Config
+
+from . import apart
+
+MEMORY = 1 << 30  # bytes that a page may take
+SECONDS = 60.0
+TAGS = {*ALLOWED_TAGS, "p", "br", "hr", "div", "span", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "img", "table"}
+TAGS |= {"thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "del", "sub", "sup"}
+ATTRIBUTES = {"a": ["href"], "img": ["src", "alt"], "th": ["align"], "td": ["align"]}
+PICTURE = re.compile(r"[A-Za-z0-9+/=\s]+")
+# Of TeX what reaches beyond a formula: names and classes by which a page's own program finds its parts, links, loading.
+REACHING = re.compile(r"\\+(?=(class|cssId|style|href|require|unicode|mmlToken)(?![A-Za-z]))")
+OWN = '<div style="border-left: 5px dashed #b8860b; padding-left: 1em"><p><strong>Added by the student</strong></p>'
+RUBRIC = (
+    '<div style="border: 2px solid #31708f; background: #eef6fb; padding: 0.5em 1em; margin-top: 1em">'
+    "<p><strong>Rubric</strong> (for markers; not on the student's page)</p>"
+)
+
+
+class Renderer(IPythonRenderer):
+    """Markdown as nbconvert has it; what stands in place of a picture is decided later."""
+
+    def _embed_image_or_attachment(self, src: str) -> str:
+        return src
+
+
+class Tamed(Filter):
+    """Pictures from the cell alone, links that lead away and say so, formulas that stay formulas."""
+
+    def __init__(self, source: Any, pictures: dict[str, str]) -> None:
+        super().__init__(source)
+        self.pictures = pictures
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        text, verbatim = "", 0  # in code no formula is looked for
+        for token in super().__iter__():
+            name, data = token.get("name"), token.get("data")
+            if token["type"] == "Entity":  # read before it is judged: "&#92;" is a backslash
+                text += html.unescape(f"&{name};")
+                continue
+            if token["type"] in ("Characters", "SpaceCharacters"):
+                text += data
+                continue
+            if text:
+                yield {"type": "Characters", "data": text if verbatim else REACHING.sub("", text)}
+                text = ""
+            verbatim += {"StartTag": 1, "EndTag": -1}.get(token["type"], 0) * (name in ("pre", "code"))
+            if name == "img" and isinstance(data, dict):
+                source = unquote(data.get((None, "src"), "")).removeprefix("attachment:")
+                told = data.get((None, "alt")) or "a picture that was handed in"
+                if source not in self.pictures:
+                    yield {"type": "Characters", "data": f"[no picture: {told}]"}
+                    continue
+                token["data"] = {(None, "src"): self.pictures[source], (None, "alt"): told}
+                token["data"][None, "style"] = "max-width: 100%"
+            elif name == "a" and isinstance(data, dict):
+                address = data.get((None, "href"), "")
+                token["data"] = {}
+                if outside(address):
+                    opened = {"href": address, "rel": "noopener noreferrer nofollow", "target": "_blank"}
+                    token["data"] = {(None, key): value for key, value in opened.items()}
+            yield token
+        if text:
+            yield {"type": "Characters", "data": REACHING.sub("", text)}
+
+
+def outside(address: str) -> bool:
+    """Whether a link leads to a named place in the network, and not to this machine or this very page."""
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    if parts.scheme not in ("http", "https"):
+        return parts.scheme == "mailto"
+    return re.fullmatch(r"[\w-]+(\.[\w-]+)*\.[^\W\d]{2,}\.?", host) is not None and "localhost" not in host
+
+
+def pictures_in(cell: Any) -> dict[str, str]:
+    """The attachments of a cell as addresses that hold the picture itself; what is no PNG or JPEG is left out."""
+    found = {}
+    attachments = cell.get("attachments") if hasattr(cell, "get") else None
+    for name, bundle in (attachments or {}).items():
+        for kind in ("image/png", "image/jpeg"):
+            encoded = bundle.get(kind)
+            if isinstance(encoded, str) and PICTURE.fullmatch(encoded):
+                found[unquote(name)] = f"data:{kind};base64,{encoded}"
+    return found
+
+
+def tamed(source: str, pictures: dict[str, str] | None = None) -> str:
+    """Markdown as HTML that can neither run nor drive anything: no name, class, style, form, or address of a picture."""
+    made = MarkdownWithMath(renderer=Renderer(escape=False, exclude_anchor_links=True)).render(source)
+    cleaner = Cleaner(
+        tags=TAGS,
+        attributes=ATTRIBUTES,
+        protocols={"http", "https", "mailto", "attachment"},
+        filters=[functools.partial(Tamed, pictures=pictures or {})],
+    )
+    return cleaner.clean(made)
+
+
+def name_of(cell: Any) -> str:
+    """nbgrader's name of a cell, "" for one of the student's own."""
+    about = (cell.get("metadata") or {}).get("nbgrader") or {} if hasattr(cell, "get") else {}
+    return about.get("grade_id") or ""
+
+
+@pass_context
+def harmless(context: Any, source: str) -> str:
+    """A Markdown cell as HTML: what a student writes is shown to whoever marks it."""
+    cell = context.get("cell") or {}
+    made = tamed(source, pictures_in(cell))
+    return made if name_of(cell) or not cell else f"{OWN}{made}</div>"
+
+
+@pass_context
+def code(context: Any, source: str, *args: Any, **kwargs: Any) -> str:
+    """A code cell as HTML; one of the student's own is called so."""
+    made = Highlight2HTML(pygments_lexer="ipython3")(source, *args, **kwargs)
+    return made if name_of(context.get("cell") or {}) else f"{OWN}{made}</div>"
+
+
+def with_rubrics(rubric: Callable[[str, str], str]) -> Callable[[Any, str], str]:
+    """`harmless` that shows each answer's rubric below it, in the formgrader and nowhere else.
+
+    rubric: of an assignment and a cell's name, as Markdown; "" where there is none.
+    """
+
+    @pass_context
+    def shown(context: Any, source: str) -> str:
+        made, resources = harmless(context, source), context.get("resources") or {}
+        name = name_of(context.get("cell") or {})
+        # Only the formgrader knows its submission by a number; a page for students has nbgrader's record instead.
+        if not name.endswith("-answer") or "submission_id" not in resources or "nbgrader" in resources:
+            return made
+        told = rubric(resources["assignment_id"], name)
+        return f"{made}{RUBRIC}{tamed(told)}</div>" if told else made
+
+    return shown
+
+
+@dataclass(frozen=True)
+class Request:
+    """A page to make: the notebook's JSON with scores and comments in it, and what the template asks for beside it."""
+
+    notebook: str
+    resources: dict[str, Any]
+
+
+def pages(requests: list[Request], workers: int) -> list[str | apart.Failed]:
+    """The HTML of each request in order, or why there is none; each is made in a process of its own with limits."""
+
+    def one(request: Request) -> str | apart.Failed:
+        try:
+            asked = json.dumps(asdict(request)).encode()
+            return apart.ask("rendering.page", asked, memory=MEMORY, seconds=SECONDS).decode("utf8")
+        except apart.Failed as failed:
+            return failed
+
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        return list(pool.map(one, requests))
+
+
+def page(asked: bytes) -> bytes:
+    """The HTML of a request's JSON, by nbgrader's template."""
+    request = json.loads(asked)
+    notebook = nbformat.from_dict(
+        request["notebook"] if isinstance(request["notebook"], dict) else json.loads(request["notebook"])
+    )
+    made, _ = exporter().from_notebook_node(notebook, resources=request["resources"])
+    return made.encode("utf8")
+
+
+@functools.cache
+def exporter() -> HTMLExporter:
+    """nbconvert with nbgrader's template of a feedback page, which lies beside its formgrader."""
+    found = importlib.util.find_spec("nbgrader")
+    assert found and found.origin, "nbgrader is a requirement of the homework"
+    folder = Path(found.origin).parent / "server_extensions" / "formgrader"
+    config = Config()
+    config.HTMLExporter.template_name = "feedback"
+    config.HTMLExporter.extra_template_basedirs = [str(folder / "templates")]
+    styles = folder / "static" / "node_modules" / "bootstrap" / "dist" / "css"
+    config.HTMLExporter.extra_template_paths = [str(styles)]
+    config.HTMLExporter.filters = {"markdown2html": harmless, "highlight_code": code}
+    config.Exporter.default_preprocessors = []
+    made = HTMLExporter(config=config)
+    made.register_preprocessor(CSSHTMLHeaderPreprocessor, enabled=True)
+    return made
+
+
+def prepare() -> None:
+    """In the server, once: templates and styles, which every page would otherwise load."""
+    resources = {"nbgrader": {"notebook": "", "score": 0.0, "max_score": 0.0, "late_penalty": 0.0}}
+    cells = [nbformat.v4.new_markdown_cell("$x$"), nbformat.v4.new_code_cell("1")]
+    page(json.dumps({"notebook": nbformat.v4.new_notebook(cells=cells), "resources": resources}).encode())
