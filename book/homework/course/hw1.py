@@ -144,7 +144,9 @@ def action_values(draw: Random) -> Code:
             ("a policy without doubt", 5, 3, 0.85),
         ):
             height = torch.randn(states, generator=generator, dtype=torch.float64)
-            height += 0.1 * torch.where(height < 0.0, -1.0, 1.0)  # none near 0
+            height += 0.1 * torch.where(height < 0.0, -1.0, 1.0)  # none near 0,
+            if name == "a larger world":
+                height[1] = 0.0  # and one there
             policy = simplex(generator, states, actions)
             if name == "a policy without doubt":
                 policy = torch.eye(actions, dtype=torch.float64)[policy.argmax(-1)]
@@ -373,6 +375,9 @@ def padded_loss(draw: Random) -> Code:
             returns = value[:, 0] + scale * (1.0 + torch.randn(number, generator=generator, dtype=torch.float64))
             real = torch.ones(number, dtype=torch.bool)
             real[torch.randperm(number, generator=generator)[:padding]] = False
+            if name == "large returns":  # one row beyond each limit
+                low, high = real.nonzero().flatten()[:2]
+                returns[low], returns[high] = value[low, 0] - 9.0 * scale, value[high, 0] + 9.0 * scale
             returns = torch.where(real, returns, -7.0)  # whatever lay there before
             made.append(
                 Case(name, {"logits": logits, "action": action, "returns": returns, "value": value, "real": real})

@@ -130,19 +130,14 @@ def advantages(draw: Random) -> Code:
             ("no discount", 12, 3, 0.15, 1.0, 0.9),
             ("no trace", 6, 2, 0.2, 0.9, 0.0),
             ("everything terminates or is cut", 6, 3, 0.9, 0.8, 1.0),
+            ("rows in which nothing happens", 9, 2, 0.0, 0.9, 0.7),
         ):
             given = rows(generator, steps, envs, ends)
-            made.append(
-                Case(
-                    name,
-                    given
-                    | {
-                        "cost": torch.randn(steps, envs, generator=generator, dtype=torch.float64),
-                        "gamma": gamma,
-                        "lam": lam,
-                    },
-                )
-            )
+            given["cost"] = torch.randn(steps, envs, generator=generator, dtype=torch.float64)
+            if "nothing" in name:  # TD errors of exactly 0
+                for each in ("reward", "value", "next_value", "cost"):
+                    given[each][2::3] = 0.0
+            made.append(Case(name, given | {"gamma": gamma, "lam": lam}))
         return made
 
     return Code(
@@ -291,6 +286,9 @@ def lambda_return(draw: Random) -> Code:
         for name, steps, envs, ends, gamma in (("one step", 1, 4, 0.3, 0.9), ("no episode ends", 7, 2, 0.0, 0.9), ("many short episodes", 20, 3, 0.3, 0.95), ("no discount", 9, 3, 0.2, 1.0)):  # fmt: skip
             given = rows(generator, steps, envs, ends)
             del given["value"]
+            if "short" in name:  # somebody is cut off below the floor
+                given["terminated"][3, 0], given["truncated"][3, 0] = False, True
+                given["next_value"][3, 0] = floor - 1.0
             made.append(Case(name, given | {"gamma": gamma}))
         return made
 

@@ -100,11 +100,10 @@ def warm_cg(draw: Random) -> Code:
         ("    fallen = []  # by how much each iteration lowered phi\n", "        fallen.append(0.5 * length * squared)\n") if rule == "progress" else ("", "")
     )  # fmt: skip
 
-    def trace(matrix, target, scale, start, damping, tolerance, iterations):
-        """What a minimizer over Krylov spaces finds, k, and how far every test was from its threshold."""
+    def path(matrix, target, scale, start, damping, iterations):
+        """M, w and what a minimizer over Krylov spaces finds after 0, 1, ... iterations."""
         M = matrix + torch.diag(damping * damped(scale))
         weight = metric(scale, damping)
-        phi = lambda x: float(x @ M @ x / 2 - target @ x)  # noqa: E731
         x0 = begin(M, target, start)
         r0, basis, xs = target - M @ x0, [], [x0]
         vector = r0 / weight
@@ -120,6 +119,12 @@ def warm_cg(draw: Random) -> Code:
             K = torch.stack(basis, 1)
             xs.append(x0 + K @ torch.linalg.solve(K.T @ M @ K, K.T @ r0))
             vector = (M @ basis[-1]) / weight
+        return M, weight, xs
+
+    def trace(matrix, target, scale, start, damping, tolerance, iterations):
+        """The answer, k, and how far every test was from its threshold."""
+        M, weight, xs = path(matrix, target, scale, start, damping, iterations)
+        phi = lambda x: float(x @ M @ x / 2 - target @ x)  # noqa: E731
         away = 1.0
         for k, x in enumerate(xs):
             r = target - M @ x
@@ -130,7 +135,7 @@ def warm_cg(draw: Random) -> Code:
             elif rule == "largest":
                 share = max(abs(e) for e in r.tolist()) / max(abs(e) for e in target.tolist())
             else:
-                share = 2.0 if k == 0 else (phi(xs[k - 1]) - phi(x)) / (phi(x0) - phi(x))
+                share = 2.0 if k == 0 else (phi(xs[k - 1]) - phi(x)) / (phi(xs[0]) - phi(x))
             away = min(away, abs(share / tolerance - 1.0))
             if share <= tolerance:
                 return x, k, away
@@ -140,18 +145,53 @@ def warm_cg(draw: Random) -> Code:
         x, _, _ = trace(matrix, target, scale, start, damping, tolerance, iterations)
         return x
 
+    def seen(matrix, target, scale, start, damping, tolerance, iterations):
+        """The tests like the right one, by name, that would give another answer."""
+        right, count, _ = trace(matrix, target, scale, start, damping, tolerance, iterations)
+        M, weight, xs = path(matrix, target, scale, start, damping, iterations)
+        values = [float(x @ M @ x / 2 - target @ x) for x in xs]
+        fallen = [before - after for before, after in zip(values, values[1:], strict=False)]
+        sizes = {
+            "weighted": lambda r: float(r @ (r / weight)),
+            "squares": lambda r: float(r @ r),
+            "2-norm": lambda r: float(r.norm()),
+            "1-norm": lambda r: float(r.abs().sum()),
+            "largest": lambda r: float(r.abs().max()),
+            "signed": lambda r: float(r.max()),
+            "scaled": lambda r: float((r / weight.sqrt()).abs().max()),
+        }
+        left = {name: [size(target - M @ x) for x in xs] for name, size in sizes.items()}
+        tests = {name: [x <= tolerance * size(target) for x in left[name]] for name, size in sizes.items()}
+        if rule == "progress":
+            tests = {"weighted": tests["weighted"]}
+            tests["first"] = [k > 0 and fallen[k - 1] <= tolerance * fallen[0] for k in range(len(xs))]
+            tests["before"] = [k > 1 and fallen[k - 1] <= tolerance * sum(fallen[: k - 1]) for k in range(len(xs))]
+            tests["value"] = [k > 0 and fallen[k - 1] <= tolerance * abs(values[k]) for k in range(len(xs))]
+        else:
+            tests["first"] = [x <= tolerance * left[rule][0] for x in left[rule]]
+            tests["absolute"] = [x <= tolerance for x in left[rule]]
+        stops = {name: next((k for k, stop in enumerate(test) if stop), iterations) for name, test in tests.items()}
+        return {name for name, k in stops.items() if name != rule and float((xs[k] - right).abs().max()) > 1e-3}
+
     def cases(generator: Generator) -> list[Case]:
-        made = []
+        made, told = [], set()
         for name, n, omega, tolerance, iterations in (
             ("one unknown", 1, 0.3, 1e-3, 1),
             ("stopped by the count", 9, 0.2, 1e-6, 3),
             ("stopped by the tolerance", 8, 0.1, 0.03, 8),
+            ("stopped by a smaller tolerance", 7, 0.1, 0.01, 7),
+            ("stopped by a larger tolerance", 6, 0.2, 0.3, 6),
             ("no damping", 6, 0.0, 1e-6, 4),
             ("much damping", 6, 3.0, 1e-6, 2),
             ("a start that points the wrong way", 7, 0.2, 1e-6, 3),
             ("a start that is nearly right", 7, 0.2, 1e-3, 5),
+            ("a start that is right enough", 6, 0.2, 0.05, 3),
+            ("a start too far in the right direction", 7, 0.2, 1e-6, 2),
+            ("nothing is asked", 4, 0.2, 0.05, 3),
         ):
-            while True:
+            best, most, tried = {}, -1, 0
+            while most < 0 or "stopped by" in name and "tolerance" in name and tried < 40:
+                tried += 1
                 basis, _ = torch.linalg.qr(normal(generator, n, n))
                 matrix = (
                     basis @ torch.diag(1.0 + 7.0 * torch.rand(n, generator=generator, dtype=torch.float64)) @ basis.T
@@ -165,14 +205,29 @@ def warm_cg(draw: Random) -> Code:
                     start = 0.3 * start - solution
                 elif "nearly" in name:
                     start = 0.1 * start + solution
+                elif "enough" in name:  # what x_0 makes of it is
+                    start = solution * (solution @ solution) / (solution @ begin(M, target, solution)) + 0.04 * start
+                elif "too far" in name:
+                    start = 0.8 * start + 1.2 * solution
+                elif "nothing" in name:
+                    target = torch.zeros(n).double()
+                    start = start if begin(M, target, start).abs().max() == 0.0 else torch.zeros(n).double()
                 given = {"matrix": matrix, "target": target, "scale": scale, "start": start, "damping": omega, "tolerance": tolerance, "iterations": iterations}  # fmt: skip
-                _, count, away = trace(**given)
-                early = "tolerance" not in name or 1 < count < 6
-                clear = abs(start @ M @ start / 2 - target @ start) > 0.05 and target.abs().max() > 0.5
+                x, count, away = trace(**given)
                 spread = n == 1 or (scale / scale.mean() - 1).abs().max() > 0.6 and (scale < 0.4 * scale.mean()).any()
-                if early and clear and spread and away > 0.03:
-                    break
-            made.append(Case(name, given))
+                value, image = float(start @ M @ start / 2 - target @ start), M @ start
+                clear = "nothing" in name or abs(value) > 0.05 and target.abs().max() > 0.5
+                if "stopped by" in name and "tolerance" in name:
+                    clear &= 1 < count < 6
+                elif "enough" in name and rule != "progress":  # one more iteration would be seen
+                    clear &= count == 0 and float((path(matrix, target, scale, start, omega, 1)[2][1] - x).abs().max()) > 1e-3
+                elif "too far" in name:  # better than nothing, but not by its residual or by its slope
+                    clear &= value < -0.05 and (target - image).norm() > 1.05 * target.norm() and start @ image > 1.05 * (target @ start)
+                if spread and clear and away > 0.03:
+                    new = len(seen(**given) - told) if "nothing" not in name else 0
+                    best, most = (given, new) if new > most else (best, most)
+            told |= seen(**best) if "nothing" not in name else set()
+            made.append(Case(name, best))
         return made
 
     return Code(
@@ -311,9 +366,12 @@ def penalized_surrogate(draw: Random) -> Code:
                 logits = old + apart * normal(generator, rows, actions)
                 action = torch.randint(0, actions, (rows,), generator=generator)
                 ratio = (logits.log_softmax(-1) - old.log_softmax(-1)).exp()[torch.arange(rows), action]
-                if (ratio - cap).abs().min() > 0.02 and ratio.max() < 20.0:
+                large = ratio.max() > cap or "large step" not in name
+                if (ratio - cap).abs().min() > 0.02 and ratio.max() < 20.0 and large:
                     break
             advantage = scale * (normal(generator, rows) + 0.5)
+            if "large step" in name:  # a ratio above the cap, and no gain
+                advantage[ratio.argmax()] = -1.5
             time = torch.randint(0, 5, (rows,), generator=generator).double()
             time[0] = 2.0
             made.append(
@@ -385,8 +443,8 @@ def trust_step(draw: Random) -> Code:
         (f"$f_j = 1 - j / {trials}$", f"1.0 - j / {trials}", lambda j: (trials - j) / trials),
     ])  # fmt: skip
 
-    def trace(theta, features, action, advantage, kl_bound, damping):
-        """The new parameters, the trial taken (-1: none), and for each trial KL / limit, gain / wanted, surrogate."""
+    def trace(theta, features, action, advantage, kl_bound, damping, tries=trials):
+        """The new parameters, the trial taken (-1: none), and for each trial KL / limit, gain / wanted, surrogate, other KL / limit."""
         count, n = len(action), len(theta)
         at = lambda point: [softmax([sum(f * p for f, p in zip(row, point, strict=True)) for row in state]) for state in features.tolist()]  # noqa: E731 # fmt: skip
         old = at(theta.tolist())
@@ -400,21 +458,16 @@ def trust_step(draw: Random) -> Code:
         expected = math.sqrt(2 * kl_bound * float(gradient @ direction))
         step, told = direction * expected / float(gradient @ direction), []
         begin = float(advantage.sum()) / count
-        for j in range(trials):
+        for j in range(tries):
             f = fraction_of(j)
             new = at((theta + f * step).tolist())
-            kl = (
-                sum(
-                    p * math.log(p / q)
-                    for one, two in zip(old, new, strict=True)
-                    for p, q in zip(one, two, strict=True)
-                )
-                / count
-            )
+            pairs = [pair for rows in zip(old, new, strict=True) for pair in zip(*rows, strict=True)]
+            kl, other = sum(p * math.log(p / q) for p, q in pairs) / count, sum(q * math.log(q / p) for p, q in pairs) / count
             reached = (
                 sum(float(advantage[t]) * new[t][int(action[t])] / old[t][int(action[t])] for t in range(count)) / count
             )
-            told.append((kl / (slack * kl_bound), (reached - begin) / (accept * f * expected), reached))
+            limit = slack * kl_bound
+            told.append((kl / limit, (reached - begin) / (accept * f * expected), reached, other / limit))
             if told[-1][0] <= 1.0 <= told[-1][1]:
                 return theta + f * step, j, told
         return theta, -1, told
@@ -428,11 +481,13 @@ def trust_step(draw: Random) -> Code:
             ("one row", 1, 3, 2, 1.0, 0.5, (0.01,), lambda taken, told: taken == 0),
             ("the full step", 12, 3, 3, 0.0, 0.5, (0.001,), lambda taken, told: taken == 0),
             ("a shorter step", 10, 3, 3, 0.0, 0.5, (0.5, 1.0, 2.0, 4.0), lambda taken, told: taken > 0),
-            ("raw advantages", 10, 3, 3, 4.0, 0.5, (0.5, 1.0, 2.0, 4.0, 8.0), lambda taken, told: taken > 0 and any(k <= 1 and g < 1 and r > 0 for k, g, r in told[:-1])),
-            ("the KL decides", 6, 3, 2, 0.0, 2.0, (0.05, 0.2, 0.5), lambda taken, told: taken > 0 and any(k > 1 and g > 1 for k, g, _ in told)),
+            ("raw advantages", 10, 3, 3, 4.0, 0.5, (0.5, 1.0, 2.0, 4.0, 8.0), lambda taken, told: taken > 0 and any(k <= 1 and g < 1 and r > 0 for k, g, r, _ in told[:-1])),
+            ("the KL decides", 6, 3, 2, 0.0, 2.0, (0.05, 0.2, 0.5), lambda taken, told: taken > 0 and any(k > 1 and g > 1 for k, g, *_ in told)),
             ("beyond the bound, within the slack", 6, 3, 2, 0.0, 1.0, (0.05, 0.2), lambda taken, told: taken == 0 and told[0][0] > 1 / slack),
             ("only the last trial passes", 8, 3, 2, 0.0, 0.5, (1.0, 4.0, 10.0), lambda taken, told: taken == trials - 1),
             ("no trial passes", 8, 2, 2, 0.0, 0.5, (10.0, 40.0, 100.0), lambda taken, told: taken < 0),
+            ("the direction of the KL decides", 6, 3, 2, 0.0, 2.0, (0.05, 0.2, 0.5), lambda taken, told: taken >= 0 and (told[-1][3] > 1.05 or any(g > 1.05 and o < 0.95 for _, g, _, o in told[:-1]))),
+            ("one trial more would pass", 8, 3, 2, 0.0, 0.5, (2.0, 4.0, 10.0, 20.0), lambda taken, told: taken < 0),
         ):  # fmt: skip
             for tried in range(4000):
                 given = {
@@ -444,7 +499,9 @@ def trust_step(draw: Random) -> Code:
                     "damping": 0.05,
                 }
                 new, taken, told = trace(**given)
-                clear = all(abs(k - 1) > 0.01 and abs(g - 1) > 0.01 for k, g, _ in told) and new.abs().max() < 50.0
+                clear = all(abs(k - 1) > 0.01 and abs(g - 1) > 0.01 for k, g, *_ in told) and new.abs().max() < 50.0
+                # A fraction of 0 would stand still, as the answer does where no trial passes.
+                clear &= "more" not in name or taken >= 0 or fraction_of(trials) == 0.0 or trace(**given, tries=trials + 1)[1] == trials
                 if clear and wanted(taken, told):
                     break
             else:

@@ -154,13 +154,13 @@ def surrogate(draw: Random) -> Code:
             eligible = torch.rand(steps, envs, generator=generator) < kept
             behavior_log_prob = -3.0 * torch.rand(steps, envs, generator=generator, dtype=torch.float64)
             log_ratio = moved * log_ratio.clamp(-2.5, 2.5)
+            eligible[0, 0] = True  # somebody counts
+            eligible[-1, -1] = True
             if name.startswith("wild"):
                 eligible[:, 1] = False  # an environment without any eligible step
                 log_ratio = torch.where(eligible, log_ratio, 25.0 * log_ratio)
             if name == "one row":
                 advantage[0, 0] = 0.0
-            eligible[0, 0] = True  # somebody counts
-            eligible[-1, -1] = True
             made.append(Case(name, given(log_ratio, advantage, eligible, clip_eps, behavior_log_prob)))
         return made
 
@@ -282,13 +282,21 @@ def drift(draw: Random) -> Code:
             ("far away", (8, 5, 8, 6), 0.9, 0.1),
             ("hardly moved", (5, 5, 4), 0.05, 0.3),
             ("advantages that are 0", (6, 3, 5), 0.5, 0.2),
+            ("between one end and another", (4, 4, 4, 4), 0.05, 0.2),
         ):
             drawn = padded(generator, sizes, moved)
             if "are 0" in name:
                 drawn["advantage"][:, ::2] = 0.0
+                drawn["advantage"][:, 1] = torch.tensor([-1.0, 0.0, 1.0])
                 drawn["advantage"][1] = 0.0
+                drawn["log_ratio"][:, :2], drawn["valid"][:, :2] = 0.6, True
+            if "between" in name:  # 0.2 outside in logarithms is not 0.2 outside in ratios, and 1 / 1.2 is not 0.8
+                drawn["log_ratio"] = drawn["log_ratio"].abs()
+                drawn["log_ratio"][:, 0] = torch.tensor([0.19, 0.19, -0.21, -0.21]).double()
+                drawn["advantage"][:, 0] = torch.tensor([1.0, -1.5, -0.5, 2.0]).double()
             if name == "far away":
                 drawn["log_ratio"][1] = 0.0  # nothing has moved
+                drawn["log_ratio"][2:] *= 0.3  # and the largest number lies far behind
             made.append(Case(name, given(drawn, clip_eps)))
         return made
 
@@ -376,16 +384,22 @@ def epoch(draw: Random) -> Code:
         made = []
         for name, sizes, moves, target_kl, stop in (
             ("nothing stops", (6, 6, 5), (0.3, 0.4, 0.5), 2.0, None),
-            ("the third minibatch is too far", (7, 7, 7, 7, 4), (0.1, 0.15, 0.9, 0.1, 0.1), 0.05, 2),
+            ("the third minibatch is too far", (7, 7, 7, 7, 4), (0.1, 0.15, 0.5, 0.1, 0.1), 0.05, 2),
             ("all sampled actions are likelier", (6, 6, 6), (0.05, 0.8, 0.1), 0.05, 1),
             ("a minibatch of one row", (5, 1, 5, 1), (0.4, 0.2, 0.4, 0.1), 1.0, None),
             ("the first one is too far", (5, 5), (1.2, 0.1), 0.03, 0),
             ("the last one is too far", (4, 8, 3), (0.2, 0.2, 1.5), 0.1, 2),
             ("all are less likely, and just not too far", (6, 6, 4), (0.6, 0.7, 0.6), None, None),
+            ("hardly any spread", (5, 4), (0.4, 0.3), 2.0, None),
         ):
             above = [0.0]
-            while min(map(abs, above)) < 1e-3 or next((k for k, x in enumerate(above) if x > 0), None) != stop:
+            while (
+                min(map(abs, above)) < 1e-3
+                or next((k for k, x in enumerate(above) if x > 0), None) != stop
+                or (name.startswith("the third") and above[2] > 0.8 * slack * target_kl)  # the mean of all is not too far
+            ):
                 given = padded(generator, sizes, 1.0)
+                given["advantage"] *= 1e-8 if "spread" in name else 1.0
                 given["log_ratio"] *= torch.tensor(moves).double()[:, None]
                 if name.startswith("all"):
                     given["log_ratio"] = given["log_ratio"].abs() + 0.02

@@ -153,11 +153,17 @@ def dual(draw: Random) -> Code:
         never = given(generator, 5, 4, 1.0, 0.8, 0.1)
         never["prior"][2] = 0.0
         never["prior"] /= never["prior"].sum(0)
+        above = given(generator, 5, 3, 1.0, 0.5, 0.1)
+        above["prior"][4] = 0.0
+        above["prior"] /= above["prior"].sum(0)
+        above["q_value"][4] += 2000.0
+        above["second"][4] += 2000.0
         return [
             *made,
             Case("values in the thousands", large),
             Case("a tie at the top", tied),
             Case("a candidate that the prior never takes", never),
+            Case("one that it never takes is thousands above the others", above),
         ]
 
     return Code(
@@ -408,6 +414,7 @@ def objective(draw: Random) -> Code:
             ("the policy has not moved", 6, 3, 2, 0.0, 1.0),
             ("the policy has moved far", 4, 5, 2, 1.0, 1.0),
             ("weights that sum to 2", 8, 3, 4, 0.2, 2.0),
+            ("the mean has moved, and elsewhere the std", 5, 3, 2, 0.0, 1.0),
         ):
             mean_old, std_old = (
                 randn(generator, states, dims),
@@ -422,6 +429,10 @@ def objective(draw: Random) -> Code:
                 "std": std_old * (0.5 * far * randn(generator, states, dims)).clamp(-0.7, 0.7).exp(),
                 "alpha": 0.5 + 2.0 * torch.rand(2, generator=generator).double(),
             }
+            if "elsewhere" in name:
+                given["mean"], given["std"] = mean_old.clone(), std_old.clone()
+                given["mean"][0, 0] += 0.8 * std_old[0, 0]
+                given["std"][1, 1] *= 1.5
             made.append(Case(name, given))
         return made
 

@@ -91,15 +91,28 @@ def coin(generator: Generator, chance: float, *shape: int) -> Tensor:
 
 
 def kept_by(
-    rows: list[tuple], kappa: float, group: Callable, count: Callable, beats: Callable, guard: Callable
+    rows: list[tuple],
+    kappa: float,
+    group: Callable,
+    count: Callable,
+    beats: Callable,
+    guard: Callable,
+    sizes: Callable = lambda eligible, everybody: (eligible, eligible),
 ) -> list[bool]:
-    """For each sample (group's arguments, advantage, eligible, age, place) whether it is kept, by how many go before it."""
+    """For each sample (group's arguments, advantage, eligible, age, place) whether it is kept, by how many go before it.
+
+    sizes: numbers of eligible samples and of all samples of a group -> what the count and what the guard take for n.
+    """
+    pools = defaultdict(list)
+    for at, a, e, g, i in rows:
+        pools[group(*at)].append((a, *beats(g, i), e))
     wanted = []
     for where, mine, able, age, place in rows:
-        rivals = [(a, *beats(g, i)) for at, a, e, g, i in rows if e and group(*at) == group(*where)]
+        rivals = [rival[:-1] for rival in pools[group(*where)] if rival[-1]]
         rank = sum(rival > (mine, *beats(age, place)) for rival in rivals)
-        n, top = len(rivals), max(rivals, default=(mine,))[0]
-        wanted.append(able and guard(rank, count(kappa * n), n, mine, top))
+        counted, guarded = sizes(len(rivals), len(pools[group(*where)]))
+        top = max(rivals, default=(mine,))[0]
+        wanted.append(able and guard(rank, count(kappa * counted), guarded, mine, top))
     return wanted
 
 
@@ -135,6 +148,41 @@ def telling(steps: int, envs: int, rule: dict[str, Callable], slips: list[tuple[
         if not blind:
             break
     return best
+
+
+def by_columns(rows: list[tuple]) -> list[tuple]:
+    """The samples with places counted down the columns: a slip."""
+    return [(at, *rest, at[1] * at[3] + at[0]) for at, *rest, _ in rows]
+
+
+def edge(generator: Generator, steps: int, envs: int, rule: dict, slips: list[dict], values: list[float]) -> dict:
+    """A batch full of ties, of those drawn the one on which the most of the slips give another mask; takes them off the list."""
+    best: dict = {}
+    unseen = slips
+    for _ in range(30):
+        pick = torch.randint(len(values), (steps, envs), generator=generator)
+        given = {
+            "advantage": torch.tensor(values).double()[pick],
+            "eligible": coin(generator, [0.1, 0.5, 0.8][int(torch.randint(3, (), generator=generator))], steps, envs),
+            "age": torch.randint(0, 3, (steps, envs), generator=generator),
+            "kappa": [0.25, 0.5, 0.59][int(torch.randint(3, (), generator=generator))],
+        }
+        rows = rows_of(given["advantage"], given["eligible"], given["age"])
+        right = kept_by(rows, given["kappa"], **rule)
+        blind = []
+        for slip in slips:
+            places = by_columns(rows) if slip is COLUMNS else rows
+            if kept_by(places, given["kappa"], **(rule | slip)) == right:
+                blind.append(slip)
+        if not best or len(blind) < len(unseen):
+            best, unseen = given, blind
+        if not unseen:
+            break
+    slips[:] = unseen
+    return best
+
+
+COLUMNS: dict[str, Callable] = {}  # the slip of `by_columns`: another place, the same rule
 
 
 def selection(draw: Random) -> Code:
@@ -183,8 +231,24 @@ def selection(draw: Random) -> Code:
         slips += [(2, {"beats": lambda age, place: beats(0, place)})]
     shape = (6, 5) if where in ("row", "column") else (5, 4)
 
+    # What the hidden cases must tell apart, too: exceptions at their edge, and another n.
+    edges: list[dict] = [slip for _, slip in slips] + [{"count": lambda x: max(1, round(x))}]
+    edges += [{"sizes": lambda eligible, everybody: (everybody, eligible)}]
+    if "fewer" in guard_text:
+        edges += [{"sizes": lambda eligible, everybody: (eligible, everybody)}]
+        edges += [{"guard": lambda rank, k, n, mine, top, of=of: rank < k or n < of} for of in (small - 1, small + 1)]
+    elif "above" in guard_text:
+        edges += [{"guard": lambda rank, k, n, mine, top: rank < (k if top >= 0 else 1)}]
+    else:
+        edges += [{"guard": lambda rank, k, n, mine, top: rank == 0 or (rank < k and mine >= -margin)}]
+        edges += [{"guard": lambda rank, k, n, mine, top: rank < k and (mine > -margin or mine == top)}]
+    edges += [COLUMNS] if where == "place" else []
+    edges += [{"group": lambda t, b, age, steps: 2 * t < steps - 1}] if "half" in group_text else []
+
     def cases(generator: Generator) -> list[Case]:
-        made = []
+        made, unseen = [], list(edges)
+        for name in ("ties and exceptions", "more ties and exceptions", "even more of them"):
+            made.append(Case(name, edge(generator, 7, 5, rule, unseen, [0.5, 0.0, 0.0, -margin, -margin, -1.5])))
         for name, steps, envs, chance, kappa in (
             ("one row, all advantages equal", 1, 9, 0.8, 0.5),
             ("one environment, all advantages equal", 12, 1, 0.8, 0.37),
@@ -194,6 +258,8 @@ def selection(draw: Random) -> Code:
             ("four samples", 2, 2, 1.0, 0.25),
             ("nine samples, all advantages equal", 3, 3, 1.0, 0.25),
             ("a poor batch", 7, 4, 0.8, 0.75),
+            ("a poor batch, all advantages equal", 6, 4, 0.9, 0.59),
+            ("a tiny share", 5, 4, 1.0, 0.03),
         ):
             values = tied(generator, steps, envs) if "ties" in name else spaced(generator, steps, envs)
             eligible = coin(generator, chance, steps, envs)
@@ -202,7 +268,7 @@ def selection(draw: Random) -> Code:
             if "poor" in name:
                 values = values - 1.0
             if "equal" in name:
-                values = torch.full_like(values, 0.63)
+                values = torch.full_like(values, -0.63 if "poor" in name else 0.63)
             age = torch.randint(0, 4, (steps, envs), generator=generator)
             if "four" in name:
                 age = torch.tensor([[1, 2], [2, 1]])
@@ -298,13 +364,21 @@ def loss(draw: Random) -> Code:
             ("ratios far from 1", 14, 0.6, 1.6, 0.9),
             ("a low temperature", 10, 0.5, 0.4, 0.04),
             ("advantages around -900, one of 0 that is not kept", 8, 0.6, 0.4, 0.8),
+            ("advantages around 900", 8, 0.6, 0.4, 0.8),
+            ("one is far above the others", 8, 0.6, 0.4, 0.02),
         ):
             advantage, kept = spaced(generator, count, step=0.15), coin(generator, chance, count)
             kept[-1] = True  # somebody is
-            if "900" in name:  # eighths are exact in float32, and so is the mean of four
-                advantage = -900.0 + 0.125 * torch.randperm(count, generator=generator).double()
+            if name == "on-policy":
+                advantage[-1] = 0.0
+            if "around" in name or "far above" in name:  # eighths are exact in float32, and so is the mean of four
+                level = -900.0 if "-900" in name else 900.0 if "900" in name else -5.0
+                advantage = level + 0.125 * torch.randperm(count, generator=generator).double()
                 kept = torch.arange(count) % 2 == 1
+            if "one of 0" in name:
                 advantage[0] = 0.0625
+            if "far above" in name:
+                advantage[1] = 15.0
             log_prob, noise = torch.randn(2, count, generator=generator, dtype=torch.float64)
             given = {"log_prob": log_prob - 1.0, "advantage": advantage, "kept": kept, "log_ratio": spread * noise}
             made.append(Case(name, given | {"eta": torch.tensor(eta).double(), "eps_eta": 0.1}))
@@ -380,12 +454,14 @@ def estep(draw: Random) -> Code:
         k = count(kappa * n) if count else min(n, int(kappa * n) + 1)
         places = [t for _, _, t in sorted(able, reverse=True)[:k]]
         values = [float(advantage[t]) for t in places]
+        log_sum = values[0] / eta  # the log of a sum of exponentials, one after the other
+        for x in values[1:]:
+            low, high = sorted((log_sum, x / eta))
+            log_sum = high + math.log1p(math.exp(low - high))
         psi = torch.zeros(len(advantage)).double()
         for t, mine in zip(places, values, strict=True):
-            psi[t] = (1 - mix) / math.fsum(math.exp((x - mine) / eta) for x in values) + mix / k
-        worst = min(values)  # the log of a mean of exponentials, from its other end
-        dual = worst + eta * (eps_eta + math.log(math.fsum(math.exp((x - worst) / eta) for x in values) / k))
-        return psi, torch.tensor(dual).double()
+            psi[t] = (1 - mix) * math.exp(mine / eta - log_sum) + mix / k
+        return psi, torch.tensor(eta * (eps_eta + log_sum - math.log(k))).double()
 
     def cases(generator: Generator) -> list[Case]:
         made = []
@@ -396,8 +472,11 @@ def estep(draw: Random) -> Code:
             ("all are kept", 7, 1.0, 1.1, 1.0),
             ("ties where the cut is", 12, 1.0, 0.5, 0.5),
             ("a restarting row of 0 among advantages of -900", 10, 1.0, 0.9, 0.5),
+            ("one is far above the others", 6, 1.0, 0.5, 1.0),
         ):
             advantage, eligible = spaced(generator, count_, step=0.15), coin(generator, chance, count_)
+            if "far above" in name:
+                advantage[3] = 2000.0
             eligible[-1] = True
             if "ties" in name:
                 places = torch.tensor([2.0, 1.5] + [1.0] * 8 + [0.5, -1.0]).double()

@@ -195,11 +195,15 @@ def run_report(draw: Random) -> Code:
             ("many seeds", 2, 27, 0.1, 100, 200),
             ("runs at the ceiling", 3, 12, 0.2, 440, 560),
             ("large negative returns", 3, 10, 0.25, -3000, -1000),
+            ("differences as large as the margin", 3, 6, 0.0, 0, 2),
         ):
-            # Halves: no difference is within 1e-4 of a margin, and equal runs are equal in float32 too.
+            # Halves: no difference is within 1e-4 of a margin, unless it is one, and equal runs are equal in float32 too.
             returns = torch.randint(2 * lowest, 2 * highest, (settings, seeds), generator=generator).double() / 2
+            if "margin" in name:
+                returns = 60.0 + margin * (2.0 * returns)
             returns = returns.clamp(max=500.0)
             failed = torch.rand(settings, seeds, generator=generator) < failing
+            failed[0, : seeds // 2 if name == "failed runs" else 0] = True  # more than any mean cuts off
             failed[:, int(torch.randint(seeds, (), generator=generator))] = False  # one seed ended everywhere
             made.append(Case(name, {"returns": returns.masked_fill(failed, math.nan)}))
         return made
@@ -283,6 +287,8 @@ def final_scores(draw: Random) -> Code:
             level = 100.0 * torch.rand(settings, seeds, 1, generator=generator, dtype=torch.float64)
             rise = torch.linspace(0.0, 80.0, evaluations, dtype=torch.float64)
             noise = 15.0 * torch.randn(settings, seeds, evaluations, generator=generator, dtype=torch.float64)
+            if name == "two seeds":
+                level = level - 200.0
             made.append(Case(name, {"evaluations": level + rise + noise, "window": window}))
         return made
 
