@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from . import assignment as drawn
 from . import seed_of
-from .inside import called, plain
+from .figures import called, plain
 from .marking import copied, hidden, told
 
 
