@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from minerva_lite.exercises.answers import plain
-
 from . import assignment as drawn
 from . import seed_of
-from .inside import called
+from .figures import called, plain
 from .marking import copied, hidden, told
 
 

@@ -1,9 +1,9 @@
 """Runs a student's cells and functions, and sends back numbers. Nothing in this process knows what is right.
 
-Started by `isolation.py`: a job comes in as JSON on standard input, frames of JSON go out by the descriptor that
-argv[1] names; argv[2] is where minerva_lite lies. The process that reads the job keeps out of the student's way: it
-forks one that runs the cells, which forks one for every question, so that what kills a process costs no more than its
-cell or its question.
+Started by `isolation.py`: a job comes as a line of JSON on standard input, and a question's cases when they are asked
+for; frames of JSON go out by the descriptor that argv[1] names; argv[2] is where minerva_lite lies. The process that
+reads the job runs nothing of the student's (`overseer.py`): it forks one that runs the cells, which forks one for every
+question, so that what kills a process costs no more than its cell or its question.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
-import signal
+import select
 import sys
-import time
 
 CAME_THROUGH = 17  # a process that ended as it should, and not by os._exit(0)
-PROCESSES = 60  # that a submission may have at a time
+TASKS = 48  # processes and threads that the kernel lets a submission have: the overseer ends it at fewer processes
 
 
 def send(channel: int, **frame) -> None:
@@ -26,20 +24,6 @@ def send(channel: int, **frame) -> None:
         data = data[os.write(channel, data) :]
 
 
-def limit(memory: int, seconds: int, file_bytes: int) -> None:
-    """Bounds that the kernel holds to, for this process and those it starts."""
-    with contextlib.suppress(OSError, ValueError):  # Linux alone tells, and holds to it
-        with open("/proc/self/statm") as file:
-            used = int(file.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NPROC, (256, 256))
-
-
-ALONE = False  # whether this process and those it starts are in a world of their own
 FORKED: set[int] = set()  # processes that may be killed from here
 REFUSED = {"os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.remove", "os.rename", "os.rmdir", "os.mkdir"}
 REFUSED |= {"os.chmod", "os.chown", "os.link", "os.symlink", "os.truncate", "shutil.rmtree"}
@@ -65,15 +49,6 @@ def guard(closed: list[str]) -> None:
     sys.addaudithook(hook)
 
 
-def tensor_of(value):
-    """What the parent wrote as {"dtype", "shape", "data"}, as a tensor; anything else as it is."""
-    import torch
-
-    if isinstance(value, dict) and "dtype" in value:
-        return torch.tensor(value["data"], dtype=getattr(torch, value["dtype"])).reshape(value["shape"])
-    return value
-
-
 class Silent:
     """A standard output that forgets."""
 
@@ -91,27 +66,12 @@ class Silent:
 
 def run_cells(channel: int, job: dict, skip: dict):
     """The loaded notebook: the cells, as the self-check runs them too."""
-    from minerva_lite.exercises.loading import load
-
     seconds = {"cell_seconds": job["cell_seconds"], "own_seconds": job["own_seconds"]}
-    return load(job["cells"], lambda **frame: send(channel, **frame), skip=skip, **seconds)
+    return loading.load(job["cells"], lambda **frame: send(channel, **frame), skip=skip, **seconds)
 
 
-def called(call, answer, inputs: dict, leaves: list[str]):
-    """What the function gives, and its gradients by the leaves; as the check of the example takes them."""
-    import torch
-
-    from minerva_lite.exercises.homework import with_gradients
-
-    names = {"answer": answer, "inputs": inputs, "torch": torch, **inputs}
-    return with_gradients(lambda: eval(call, names), [inputs[leaf] for leaf in leaves])
-
-
-def answer_question(channel: int, job: dict, loaded, question: dict) -> None:
+def answer_question(channel: int, job: dict, loaded, question: dict, cases: list[dict]) -> None:
     """Call one function on all its cases and send what came back."""
-    from minerva_lite.exercises.answers import plain
-    from minerva_lite.exercises.loading import at_most, said
-
     name = question["name"]
     loaded.as_after(f"{name}-code")
     answer = getattr(loaded.module, question["function"], None)
@@ -119,33 +79,14 @@ def answer_question(channel: int, job: dict, loaded, question: dict) -> None:
         send(channel, question=name, error=f"there is no function {question['function']}")
         return
     call = compile(question["call"], "<call>", "eval")
-
-    for case in question["cases"]:
+    for case in cases:
         try:
-            inputs = {key: tensor_of(value) for key, value in case["inputs"].items()}
-            with at_most(job["case_seconds"]):
-                got = plain(called(call, answer, inputs, question["leaves"]))
+            inputs = {key: figures.tensor_of(value) for key, value in case["inputs"].items()}
+            with loading.at_most(job["case_seconds"]):
+                got = figures.plain(figures.called(call, answer, inputs, question["leaves"]))
             send(channel, question=name, case=case["name"], parts=got)
         except BaseException as error:
-            send(channel, question=name, case=case["name"], error=said(error))
-
-
-def crowded() -> bool:
-    """Whether this world holds more processes than a submission may start. Without a world of its own: never."""
-    return ALONE and sum(name.isdigit() for name in os.listdir("/proc")) > PROCESSES
-
-
-def ended(pid: int, *, kill: bool) -> int | None:
-    """The exit code of a forked process, ended with all of its group if `kill` says so; None while it runs."""
-    if kill:
-        with contextlib.suppress(OSError):
-            os.killpg(pid, signal.SIGKILL)
-    done, status = os.waitpid(pid, 0 if kill else os.WNOHANG)
-    if not done:
-        return None
-    with contextlib.suppress(OSError):  # what it started and left behind
-        os.killpg(pid, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(status)
+            send(channel, question=name, case=case["name"], error=loading.said(error))
 
 
 def forked(task) -> int:
@@ -160,96 +101,75 @@ def forked(task) -> int:
     return pid
 
 
-def student(channel: int, job: dict, skip: dict) -> None:
+def all_of(descriptor: int) -> bytes:
+    with open(descriptor, "rb") as file:
+        return file.read()
+
+
+def student(channel: int, orders: dict[str, int], others: list[int], job: dict, skip: dict) -> None:
+    """The student's process: the cells, then for every question whose cases come by `orders` a process of its own."""
+    for descriptor in (*others, *job.pop("descriptors")):
+        os.close(descriptor)
+    os.nice(10)
+    alone = job["closed"] is None
+    # In a world of its own a file is nobody's harm; elsewhere not one byte is written, by whatever library.
+    kernel.limit(job["memory"], int(job["seconds"]) + 10, 1 << 24 if alone else 0, TASKS if alone else 256)
+    kernel.without_calls(bytes.fromhex(job["filter"]))
+    if not alone:
+        guard(job["closed"])
     loaded = run_cells(channel, job, skip)
     for question in job["questions"]:
-        pid = forked(lambda q=question: answer_question(channel, job, loaded, q))
-        deadline, why, code = time.monotonic() + job["question_seconds"], "", None
-        while code is None:
-            time.sleep(0.005)
-            if time.monotonic() > deadline:
-                why = "took longer than it may"
-            elif crowded():
-                why = "started more processes than it may"
-            code = ended(pid, kill=bool(why))
-        if not why and code != CAME_THROUGH:
-            why = "the process was ended by its own code or by a limit"
-        send(channel, question=question["name"], ended=why)
+        select.select([orders[question["name"]]], [], [])
+        pid = forked(lambda q=question: answer_question(channel, job, loaded, q, json.loads(all_of(orders[q["name"]]))))
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        os.close(orders[question["name"]])
+        send(channel, question=question["name"], ended=code)
 
 
-def supervise(channel: int, job: dict) -> None:
-    """Fork the student's process, and again without the cell that killed it, until one comes through."""
-    skip: dict[str, str] = {}
-    deadline = time.monotonic() + job["seconds"]
-    for _ in range(len(job["cells"]) + 1):
-        read, write = os.pipe()
-
-        def task(read=read, write=write):
-            os.close(read)
-            os.close(channel)
-            student(write, job, skip)
-
-        pid = forked(task)
-        os.close(write)
-        os.set_blocking(read, False)
-        at, why, code, pending, began = "", "", None, b"", time.monotonic()
-        while True:
-            data = b""
-            with contextlib.suppress(BlockingIOError):
-                data = os.read(read, 1 << 16)
-            pending += data
-            *lines, pending = pending.split(b"\n")
-            for line in filter(None, lines):
-                with contextlib.suppress(ValueError, AttributeError, TypeError, RecursionError):
-                    frame = dict(json.loads(line))
-                    if "begins" in frame:
-                        at, began = frame["begins"], time.monotonic()
-                os.write(channel, line + b"\n")
-            if code is not None and not data:  # it has ended, and all that it said was passed on
-                break
-            now = time.monotonic()
-            if code is None:
-                if now > deadline or at and now - began > 3 * job["cell_seconds"] or len(pending) > 1 << 24:
-                    why = "took longer than it may"
-                elif at and crowded():
-                    why = "started more processes than it may"
-                code = ended(pid, kill=bool(why))
-            if not data:
-                time.sleep(0.005)
-        os.close(read)
-        if code == CAME_THROUGH and not why:
-            return
-        why = why or "ended the whole process"
-        if not isinstance(at, str) or not at or at in skip or time.monotonic() > deadline:
-            send(channel, stopped=why)
-            return
-        skip[at] = why
-        send(channel, cell=at, error=why)
+def line_of(descriptor: int) -> tuple[bytes, bytes]:
+    """The first line that comes, and what came with it of the next."""
+    data = b""
+    while b"\n" not in data:
+        more = os.read(descriptor, 1 << 18)
+        if not more:
+            raise EOFError("the grader has gone")
+        data += more
+    line, _, rest = data.partition(b"\n")
+    return line, rest
 
 
 def main() -> None:
-    global ALONE
-    channel = int(sys.argv[1])
-    job = json.loads(sys.stdin.buffer.read())
-    ALONE = job["closed"] is None
+    channel, orders = int(sys.argv[1]), os.dup(0)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    global figures, kernel, loading
+    import kernel
+    import overseer
+
+    kernel.keyring_of_its_own()
+    line, rest = line_of(orders)
+    job = json.loads(line)
+    sys.path[0] = sys.argv[2]  # this very package, whichever the environment would find
+    import matplotlib.pyplot  # what the student's cells import is there before the bounds
+    import torch
+
+    from minerva_lite.exercises import loading
+
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import figures
+
+    del sys.path[0], matplotlib
     null = os.open("/dev/null", os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
+    os.close(null)
     sys.stdout = sys.stderr = Silent()
-    sys.path.insert(0, sys.argv[2])  # this very package, whichever the environment would find
-    import matplotlib.pyplot
-    import torch
-
-    import minerva_lite.exercises
-
-    del matplotlib, minerva_lite  # loaded for the student's cells, before the bounds
     torch.set_num_threads(job["threads"])
-    # In a world of its own a file is nobody's harm; elsewhere not one byte is written, by whatever library.
-    limit(job["memory"], job["cpu_seconds"], 1 << 24 if ALONE else 0)
-    if not ALONE:
-        guard(job["closed"])
+    if job["closed"] is None:
+        kernel.closed_to_others()
+    kernel.orphans_come_here()
+    job["descriptors"] = [channel, orders]
     send(channel, ready=True)
-    supervise(channel, job)
+    overseer.Overseer(job, orders, channel, student, forked, coming=rest).oversee()
 
 
 if __name__ == "__main__":

@@ -3,17 +3,16 @@
 By bubblewrap (Debian's `bubblewrap`) the child sees Python, its packages and `minerva_lite`, read-only, and nothing
 else: no homework sources, no gradebook, no other submission, no network, no process but its own. Where bubblewrap is
 missing or user namespaces are switched off nothing runs, unless `Limits.unsafe` says so: then limits and an audit hook
-remain, and every report says so.
+remain, and every report says so. Where the kernel can filter system calls (`seccomp.py`) it does, and is named as well.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import json
+import math
 import os
-import re
 import selectors
 import shutil
 import signal
@@ -32,24 +31,30 @@ import torch
 
 import minerva_lite
 
-INSIDE = Path(__file__).with_name("inside.py")
-HOMEWORK = INSIDE.parents[1]
+from . import seccomp
+
+HERE = Path(__file__).parent
+INSIDE = [HERE / name for name in ("inside.py", "overseer.py", "kernel.py", "figures.py")]
+HOMEWORK = HERE.parent
 PYTHON = os.path.abspath(sys.executable)  # not resolved: a virtual environment is known by its link
 ANSWER_BYTES = 1 << 24  # what a submission may send back in all
 BASE_MEMORY = 1 << 30  # bytes that Python, torch and the package take
 FRAMES = 20_000  # and in how many lines
-PROCESSES = 200  # that it may have at a time: the child itself ends a question or a cell at fewer
+PROCESSES = 40  # that a submission and its watch may be: the watch ends it at fewer
+CELL_ERRORS = 12  # of a student's own cells that are passed on
+SILENCE = 120.0  # seconds without a sign of life from the watch
+STARTING = 300.0  # seconds that loading Python and torch may take on a busy machine
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one submission may use."""
+    """What one submission may use. Seconds are the processor's, of everything that was started, unless it sleeps."""
 
-    cell_seconds: float = 10.0  # of the processor, and three times as many by the clock
-    own_seconds: float = 60.0  # of the processor, for all cells that the student added
-    case_seconds: float = 5.0  # of the processor
-    question_seconds: float = 30.0  # by the clock
-    seconds: float = 180.0  # by the clock, for everything
+    cell_seconds: float = 10.0
+    own_seconds: float = 60.0  # for all cells that the student added
+    case_seconds: float = 5.0
+    question_seconds: float = 30.0
+    seconds: float = 180.0  # for all cells together
     memory: int = 2 << 30  # bytes beyond what Python and torch take
     threads: int = 1
     unsafe: bool = False  # go on where the machine offers no namespace: that stops accidents, not a student who tries
@@ -60,7 +65,7 @@ class Limits:
 class Said:
     """What came back from a submission."""
 
-    by: str  # "bubblewrap" or "process"
+    by: str  # "bubblewrap + seccomp", "bubblewrap" or "process"
     cells: dict[str, str] = field(default_factory=dict)  # cell -> its error
     answers: dict[tuple[str, str], list[dict]] = field(default_factory=dict)  # (question, case) -> arrays
     errors: dict[tuple[str, str], str] = field(default_factory=dict)  # (question, case or "") -> why there is none
@@ -68,13 +73,65 @@ class Said:
     stopped: str = ""  # why the whole submission ended early
 
 
-@functools.cache
 def offered() -> str:
     """`bubblewrap` if it works on this machine, else `process`."""
+    return probed()[0]
+
+
+@functools.cache
+def probed() -> tuple[str, str]:
+    """`bubblewrap` and "", or `process` and why bubblewrap does not work here."""
     if not shutil.which("bwrap"):
-        return "process"
+        return "process", "there is no command bwrap"
     done = subprocess.run([*walls(), PYTHON, "-I", "-c", "print(1)"], capture_output=True, text=True)
-    return "bubblewrap" if done.stdout == "1\n" else "process"
+    if done.stdout == "1\n":
+        return "bubblewrap", ""
+    return "process", readable(done.stderr).strip() or f"bwrap ended with {done.returncode}"
+
+
+def protection() -> str:
+    """For the instructor: what keeps students' code apart on this machine, and what is missing and why."""
+    word, why = probed()
+    missing = [told for told in (why, seccomp.program()[1]) if told]
+    return named(word) + (f" ({'; '.join(missing)})" if missing else "")
+
+
+def named(by: str) -> str:
+    return "bubblewrap + seccomp" if by == "bubblewrap" and seccomp.program()[0] else by
+
+
+def workers_here(cgroups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
+    """How many submissions can be marked at a time: the processors that this process may use, at least 1."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min(usable, share_of(cgroups, root))))
+
+
+def share_of(cgroups: Path, root: Path) -> float:
+    """Processors that the control groups of this process grant it, by either version; infinity if no group bounds it.
+
+    cgroups: lines "number:controllers:path"; root: where the groups lie as folders.
+    """
+    shares = [math.inf]
+    lines = cgroups.read_text().splitlines() if cgroups.is_file() else []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        place = root / controllers if controllers else root
+        inner = Path(path.lstrip("/"))
+        for group in [place / inner, *(place / above for above in inner.parents)]:  # each of them bounds it
+            for folder in {group, root / "cpu" / group.relative_to(place)} if controllers else {group}:
+                with contextlib.suppress(OSError, ValueError):
+                    shares.append(granted(folder))
+    return min(shares)
+
+
+def granted(group: Path) -> float:
+    if (group / "cpu.max").is_file():
+        quota, period = (group / "cpu.max").read_text().split()
+    else:
+        quota, period = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+    return math.inf if quota.strip() in ("max", "-1") else int(quota) / int(period)
 
 
 def walls() -> list[str]:
@@ -96,7 +153,9 @@ def walls() -> list[str]:
     options += ["--size", str(1 << 26), "--tmpfs", "/tmp"]
     for place in sorted(shown):
         options += ["--ro-bind", str(place), str(place)]
-    options += ["--ro-bind", str(package), str(package), "--ro-bind", str(INSIDE), "/inside.py", "--chdir", "/tmp"]
+    options += ["--ro-bind", str(package), str(package), "--chdir", "/tmp"]
+    for file in INSIDE:
+        options += ["--ro-bind", str(file), f"/inside/{file.name}"]
     for cache in Path(matplotlib.get_cachedir()).glob("fontlist*.json"):  # else every child looks for fonts anew
         options += ["--ro-bind", str(cache), f"/tmp/{cache.name}"]
     options += ["--remount-ro", "/"]
@@ -129,58 +188,96 @@ def run(
     limits: Limits,
     by: str | None = None,
 ) -> Said:
-    """Run a submission's cells, then each question's function on its cases.
+    """Run a submission's cells, then each question's function on its cases, which are sent when its turn has come.
 
     cells: {"id", "source"} in order. questions: `Code`. cases: by the question's name. by: one of `offered`.
+    Raises RuntimeError: nothing keeps the code apart here, or its process did not start; with the reason.
     """
     by = by or offered()
     if by == "process" and not limits.unsafe:
         raise RuntimeError(
-            "bubblewrap: wanted, to run students' code apart from the answers, and not at hand or not allowed here; "
-            "install it (on Linux or WSL), or say --unsafe, which stops accidents but no student who tries"
+            "bubblewrap: wanted, to run students' code apart from the answers, and not at hand or not allowed here "
+            f"({probed()[1] or 'not asked for'}); install it (on Linux or WSL), or say --unsafe, which stops accidents "
+            "but no student who tries"
         )
+    talk = Talk(Said(named(by)), {q.name: q for q in questions}, {cell["id"] for cell in cells}, cases)
     job = asdict(limits) | {
         "cells": cells,
+        "own": [cell["id"] for cell in cells if talk.own(cell["id"])],
         "closed": [str(HOMEWORK), str(HOMEWORK.parents[1] / "tests"), *limits.closed] if by == "process" else None,
-        "cpu_seconds": int(limits.seconds) + 10,
+        "filter": seccomp.program()[0].hex(),
         "questions": [
-            {
-                "name": q.name,
-                "function": q.function,
-                "call": q.call,
-                "leaves": list(q.leaves),
-                "cases": [
-                    {"name": c.name, "inputs": {k: written(v) for k, v in c.inputs.items()}} for c in cases[q.name]
-                ],
-            }
-            for q in questions
+            {"name": q.name, "function": q.function, "call": q.call, "leaves": list(q.leaves)} for q in questions
         ],
     }
-    said = Said(by)
-    sent, why = spoken(json.dumps(job).encode(), by, limits)
-    for line in itertools.islice(re.finditer(rb"[^\n]+", sent), FRAMES):
-        with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            hear(said, json.loads(line[0]))
-    if not said.ready:
-        raise RuntimeError(f"the process for students' code did not start ({by}); no mark was given")
-    said.stopped = said.stopped or why
-    return said
+    talk.outgoing += json.dumps(job).encode() + b"\n"
+    why, words = converse(talk, by, limits)
+    if not talk.said.ready:
+        raise RuntimeError(
+            f"the process for students' code did not start ({by}); no mark was given: {words or 'it said nothing'}"
+        )
+    talk.said.stopped = talk.said.stopped or why
+    return talk.said
 
 
-def hear(said: Said, frame: dict[str, Any]) -> None:
-    """Note a frame. What is malformed raises and is dropped: the student's code may have written it."""
-    if "ready" in frame:
-        said.ready = True
-    elif "cell" in frame:
-        said.cells[str(frame["cell"])] = readable(frame["error"])
-    elif "stopped" in frame:
-        said.stopped = readable(frame["stopped"])
-    elif "parts" in frame:
-        said.answers[str(frame["question"]), str(frame["case"])] = list(frame["parts"])
-    elif "error" in frame:
-        said.errors[str(frame["question"]), str(frame.get("case", ""))] = readable(frame["error"])
-    elif frame.get("ended"):
-        said.errors[str(frame["question"]), ""] = readable(frame["ended"])
+@dataclass
+class Talk:
+    """What was said by a submission so far, what it may say now, and what it is yet to be told."""
+
+    said: Said
+    questions: dict[str, Any]
+    cells: set[str]
+    cases: dict[str, list[Any]]
+    asked: list[str] = field(default_factory=list)  # questions that have got their cases
+    outgoing: bytearray = field(default_factory=bytearray)
+    incoming: bytearray = field(default_factory=bytearray)
+    received: int = 0  # bytes
+    frames: int = 0
+
+    def own(self, cell: str) -> bool:
+        """Whether a cell is the student's own and not one of the assignment's."""
+        return cell != "setup" and not any(cell.startswith(f"{name}-") for name in self.questions)
+
+    def take(self, data: bytes) -> None:
+        self.received += len(data)
+        self.incoming += data
+        if b"\n" not in data:
+            return
+        *lines, rest = bytes(self.incoming).split(b"\n")
+        self.incoming = bytearray(rest)
+        for line in filter(None, lines):
+            self.frames += 1
+            if self.frames <= FRAMES:
+                with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                    self.hear(json.loads(line))
+
+    def hear(self, frame: dict[str, Any]) -> None:
+        """Note a frame. What is malformed raises and is dropped: the student's code may have written it."""
+        said = self.said
+        if "ready" in frame:
+            said.ready = True
+        elif "stopped" in frame:
+            said.stopped = readable(frame["stopped"])
+        elif "asks" in frame:
+            self.send_cases(frame["asks"])
+        elif "cell" in frame:  # once a question has its cases no cell says anything more: it might tell them
+            few = sum(map(self.own, said.cells)) < CELL_ERRORS
+            if not self.asked and frame["cell"] in self.cells and (few or not self.own(frame["cell"])):
+                said.cells[frame["cell"]] = readable(frame["error"])
+        elif not self.asked or frame["question"] != self.asked[-1]:
+            return
+        elif "parts" in frame:
+            said.answers[frame["question"], str(frame["case"])] = list(frame["parts"])
+        elif "error" in frame:
+            said.errors[frame["question"], str(frame.get("case", ""))] = readable(frame["error"])
+        elif frame.get("ended"):
+            said.errors[frame["question"], ""] = readable(frame["ended"])
+
+    def send_cases(self, name: str) -> None:
+        if name in self.questions and name not in self.asked:
+            self.asked.append(name)
+            cases = [{"name": c.name, "inputs": {k: written(v) for k, v in c.inputs.items()}} for c in self.cases[name]]
+            self.outgoing += json.dumps(cases).encode() + b"\n"
 
 
 def readable(text: Any) -> str:
@@ -201,47 +298,72 @@ def grown(child: psutil.Popen, memory: int) -> str:
     return "took more memory than it may" if total > memory else ""
 
 
-def spoken(job: bytes, by: str, limits: Limits) -> tuple[bytes, str]:
-    """What the child wrote, up to a bound, and why it was ended, "" if it ended by itself."""
+def converse(talk: Talk, by: str, limits: Limits) -> tuple[str, str]:
+    """Start the child and talk with it until it ends; why it was ended, "" if by itself, and what it complained of."""
     read, write = os.pipe()
-    package = Path(minerva_lite.__file__).resolve().parents[1]
-    inside = [PYTHON, "-I", "/inside.py" if by == "bubblewrap" else str(INSIDE), str(write), str(package)]
+    place = "/inside/inside.py" if by == "bubblewrap" else str(INSIDE[0])
+    inside = [PYTHON, "-I", "-B", place, str(write), str(Path(minerva_lite.__file__).resolve().parents[1])]
     child = psutil.Popen(
         [*walls(), *inside] if by == "bubblewrap" else inside,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,  # until it is ready
         pass_fds=[write],
         cwd="/",
         env=environment(matplotlib.get_configdir()),
         start_new_session=True,
     )
     os.close(write)
+    try:
+        why = listened(talk, child, read, limits)
+    finally:
+        os.close(read)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        with contextlib.suppress(OSError):
+            child.stdin.close()
+        os.set_blocking(child.stderr.fileno(), False)
+        words = (child.stderr.read(1 << 16) or b"").decode("utf8", "replace").strip()
+        child.stderr.close()
+    return why, readable(words[-500:])
+
+
+def listened(talk: Talk, child: psutil.Popen, read: int, limits: Limits) -> str:
+    """Listen to the child, tell it what it asks for, and watch its memory and that it lives; why it has to end."""
+    write = child.stdin.fileno()
     os.set_blocking(read, False)
-    # A margin for starting Python and torch; the child's own deadline comes first.
-    data, deadline, look, why = bytearray(), time.monotonic() + limits.seconds + 60.0, 0.0, ""
+    os.set_blocking(write, False)
+    began = heard = time.monotonic()
+    look = 0.0
     with selectors.DefaultSelector() as ready:
         ready.register(read, selectors.EVENT_READ)
-        with contextlib.suppress(BrokenPipeError):
-            child.stdin.write(job)
-            child.stdin.close()
-        while not why:
+        while True:
             now = time.monotonic()
             if now > look:
-                look, why = now + 0.5, grown(child, BASE_MEMORY + 2 * limits.memory)
-            if ready.select(timeout=0.25):
-                more = os.read(read, 1 << 16)
-                if not more:
-                    break
-                data += more
+                look = now + 0.5
+                if why := grown(child, BASE_MEMORY + 2 * limits.memory):
+                    return why
+            if talk.outgoing and write not in ready.get_map():
+                ready.register(write, selectors.EVENT_WRITE)
+            events = [key.fd for key, _ in ready.select(timeout=0.25)]
+            if write in events:
+                try:
+                    del talk.outgoing[: os.write(write, talk.outgoing)]
+                except BrokenPipeError:
+                    talk.outgoing.clear()
+                if not talk.outgoing:
+                    ready.unregister(write)
+            if read in events:
+                data = os.read(read, 1 << 16)
+                if not data:
+                    return ""
+                heard = now
+                talk.take(data)
             elif child.poll() is not None:
-                break
-            if len(data) > ANSWER_BYTES:
-                why = "sent back more than it may"
-            elif now > deadline:
-                why = "took longer than it may"
-    os.close(read)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
-    return bytes(data), why
+                return ""
+            if talk.received > ANSWER_BYTES:
+                return "sent back more than it may"
+            # The watch inside counts the processor's time and gives signs of life; this is for when it is held up.
+            if now - heard > (SILENCE if talk.said.ready else STARTING) or now - began > STARTING + 20 * limits.seconds:
+                return "took longer than it may"
