@@ -17,7 +17,7 @@ from typing import Any
 import nbformat
 
 from .answers import hw2
-from .trials import assignment, edited
+from .trials import assignment, edited, points_of, verdict
 
 NAME = "hw2_gae"
 MADE = assignment(NAME)
@@ -36,10 +36,12 @@ class Student:
     change: Callable[[Any], Any] | None = None  # what else is done to the notebook
     write: Callable[[Path, Any], None] | None = None  # in place of writing it to NAME.ipynb
     note: str = ""  # what the feedback must say
+    share: tuple[str, ...] = ()  # questions that are wrong in some cases: their points are those of this process
 
     @property
-    def points(self) -> int:
-        return sum(POINTS[question] for question in self.earns.split())
+    def points(self) -> float:
+        part = sum(points_of(MADE.question(q), verdict(MADE.question(q), self.answers[q])) for q in self.share)
+        return part + sum(POINTS[question] for question in self.earns.split())
 
 
 def attack(name: str, source: str, earns: str = "q3 q4", note: str = "") -> Student:
@@ -52,7 +54,8 @@ def solved(name: str, earns: str = "q2 q3 q4", **kwargs: Any) -> Student:
 
 def wrong(name: str, question: str, story: str) -> Student:
     earns = " ".join(sorted(set(POINTS) - {question}))
-    return Student(name, earns, SOLUTION | {question: edited(SOLUTION[question], hw2.WRONG[question][story])})
+    answers = SOLUTION | {question: edited(SOLUTION[question], hw2.WRONG[question][story])}
+    return Student(name, earns, answers, share=(question,))
 
 
 WRONG_Q2 = edited(SOLUTION["q2"], hw2.WRONG["q2"]["the cost is added"])
@@ -135,7 +138,7 @@ def class_of(term: Path, elsewhere: Path, port: int) -> list[Student]:
     everybody = [
         *quick,
         wrong("wrong_q4", "q4", "the fault as it was given"),
-        Student("mixed", "q3", {"q2": WRONG_Q2, "q3": hw2.RIGHT["q3"]["loops"]}),
+        Student("mixed", "q3", {"q2": WRONG_Q2, "q3": hw2.RIGHT["q3"]["loops"]}, share=("q2",)),
         Student("other_style", "q2 q3 q4", {q: next(iter(hw2.RIGHT[q].values())) for q in POINTS}, shuffled_types),
         attack("endless_cell", SOLUTION["q2"] + "\nwhile True:\n    try:\n        import time; time.sleep(9)\n    except BaseException:\n        pass", note="longer than it may"),
         attack("swallows_alarms", DEF + "    import time\n    while True:\n        try:\n            time.sleep(1)\n        except BaseException:\n            pass", note="longer than it may"),
@@ -143,7 +146,7 @@ def class_of(term: Path, elsewhere: Path, port: int) -> list[Student]:
         attack("exits_inside", DEF + "    import os\n    os._exit(0)", note="ended by its own code"),
         attack("forks", "import os\n" + DEF + "    while True:\n        os.fork()", note="more processes than it may"),
         Student("no_checks", "q2 q3 q4", dict(SOLUTION), without_checks),
-        Student("own_checks", "q3 q4", SOLUTION | {"q2": WRONG_Q2}, edited_checks),
+        Student("own_checks", "q3 q4", SOLUTION | {"q2": WRONG_Q2}, edited_checks, share=("q2",)),
         attack("patches", f"""
 import builtins, numpy, sys
 import minerva_lite.exercises.answers, minerva_lite.formulas.returns

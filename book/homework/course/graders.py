@@ -15,6 +15,7 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Unicode
 
 from . import assignment, seed_of
+from .feedback import UNWRITTEN
 from .isolation import Limits
 from .marking import Mark, marked_once
 
@@ -24,6 +25,7 @@ TAGS = {*bleach.ALLOWED_TAGS, "p", "br", "hr", "div", "span", "h1", "h2", "h3", 
 TAGS |= {"thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "del", "sub", "sup"}
 HIDDEN = re.compile(r"\n*### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS", re.S)
 LOST = "This notebook was made anew: answers on paper could not be told apart, and are for a person to find."
+CASES = "homework_cases"  # how many hidden cases there are and which failed, in the metadata of a check
 NOTE = "homework_note"  # what was wrong with a file, in the notebook's metadata
 
 
@@ -131,17 +133,23 @@ class MarkApart(NbGraderPreprocessor):
                     ]
             if name.endswith("-marked"):
                 cell["source"] = HIDDEN.sub("", text(cell))
-                cell["outputs"] = [shown(marks[name.removesuffix("-marked")], said.by, note)]
+                found = marks[name.removesuffix("-marked")]
+                cell["outputs"] = shown(found, said.by, note)
+                cell.metadata[CASES] = {"all": found.cases, "failed": list(found.failed)}  # for reports
         return nb, resources
 
 
-def shown(mark: Mark, by: str, note: str) -> Any:
-    """A mark as the output from which nbgrader reads the points: an error is none, anything else is all."""
-    points = f"{mark.points} of {mark.of} points."
-    told = " ".join(filter(None, [points, note, mark.reason, f"(Run apart by: {by}.)"]))
+def shown(mark: Mark, by: str, note: str) -> list[Any]:
+    """A mark as the outputs from which nbgrader reads the points: an error is none, a number is so many, else all."""
+    points = f"{mark.points:g} of {mark.of} points."
+    why = "" if note and mark.reason == UNWRITTEN else mark.reason
+    told = " ".join(filter(None, [points, note, why, f"(Run apart by: {by}.)"]))
+    if not mark.points:
+        return [nbformat.v4.new_output("error", ename="Marked", evalue=told, traceback=[told])]
+    outputs = [nbformat.v4.new_output("stream", name="stdout", text=told + "\n")]
     if not mark.full:
-        return nbformat.v4.new_output("error", ename="Marked", evalue=told, traceback=[told])
-    return nbformat.v4.new_output("stream", name="stdout", text=told + "\n")
+        outputs.append(nbformat.v4.new_output("execute_result", data={"text/plain": f"{mark.points:g}"}))
+    return outputs
 
 
 class LatePolicy(LateSubmissionPlugin):
