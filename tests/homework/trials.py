@@ -64,10 +64,9 @@ def worthless(question: Code, seed: str) -> list[dict[str, str]]:
         parts = {case: tuple(torch.full_like(part, number) for part in wanted) for case, wanted in right.items()}
         return {case: differs(plain(answer), right[case]) for case, answer in parts.items()}
 
-    inputs = [f"def {question.function}(*given): return given[{place}]" for place in range(len(cases[0].inputs))]
-    return [always(0.0), always(1.0)] + [
-        verdict(question, source, seed) for source in inputs + [question.faulty] * bool(question.fault)
-    ]
+    sources = [f"def {question.function}(*given): return given[{place}]" for place in range(len(cases[0].inputs))]
+    sources += [question.faulty] if question.fault else []
+    return [always(0.0), always(1.0), *(verdict(question, source, seed) for source in sources)]
 
 
 def points_of(question: Code, got: dict[str, str], seed: str = EXAMPLE_SEED) -> float:
@@ -75,7 +74,8 @@ def points_of(question: Code, got: dict[str, str], seed: str = EXAMPLE_SEED) -> 
     wrong = [case for case, why in got.items() if why]
     if not wrong or question.judge:
         return 0.0 if wrong else question.points
-    counted = [case for case in got if all(idle[case] for idle in worthless(question, seed))]
+    idle = worthless(question, seed)
+    counted = [case for case in got if all(each[case] for each in idle)]
     right = sum(not got[case] for case in counted) - sum(case not in counted for case in wrong)
     return max(0.0, math.floor(2 * question.points * Fraction(right, len(counted) or 1)) / 2)
 

@@ -68,13 +68,19 @@ def source(term: Annotated[Path, tyro.conf.Positional]) -> None:
         terms.tables(term, seed_of(term))
 
 
-def report(term: Annotated[Path, tyro.conf.Positional]) -> None:
+def report(
+    term: Annotated[Path, tyro.conf.Positional],
+    provisional: bool = False,
+    reveal: tuple[str, ...] = (),
+) -> None:
     """Write feedback pages and tables anew, after people gave their marks.
 
     Args:
         term: The folder that `release` made.
+        provisional: Also canvas_provisional.csv and moodle_provisional.csv, whose totals lack what is not yet marked.
+        reveal: NAME=TIME, from when on pages show the inputs of a failing case, such as hw2_gae=2027-02-15T08:00+01:00.
     """
-    reports.write_reports(term)
+    print(reports.write_reports(term, provisional=provisional, reveal=reveal))
 
 
 if __name__ == "__main__":
