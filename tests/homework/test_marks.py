@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import csv
 import datetime
 import io
 import json
 import shutil
+import zipfile
 from pathlib import Path
 
 import nbformat
@@ -18,7 +20,7 @@ from nbgrader.utils import determine_grade
 from .hostile import NAME, POINTS, SOLUTION, Student, hand_in, wrong
 from .trials import SEEDS, answers_of, assignment, edited, points_of, verdict, worthless
 
-from course import NAMES, classroom, feedback, handout, marking, pages, reports, statistics  # isort: skip - see trials
+from course import NAMES, classroom, feedback, handout, marking, pages, reports, similar, statistics, zips  # isort: skip - see trials
 from course import term as terms  # isort: skip
 from course.graders import shown  # isort: skip
 from course.inside import called, plain  # isort: skip
@@ -326,3 +328,123 @@ def test_the_report_names_nobody_in_public(term):
     with contextlib.redirect_stdout(heard):
         print(reports.write_reports(term))
     assert "4 submissions" in heard.getvalue() and not [s.name for s in CLASS if s.name in heard.getvalue()]
+
+
+@pytest.mark.parametrize(("path", "name"), [
+    ("Ada King_12345_assignsubmission_file/hw2_gae.ipynb", "Ada King_12345_assignsubmission_file/hw2_gae.html"),
+    ("Ada King_12345_assignsubmission_file_/a/b.ipynb", "Ada King_12345_assignsubmission_file_/hw2_gae.html"),
+    ("top/Ada_12345_assignsubmission_file_hw2.ipynb", "Ada_12345_assignsubmission_file_hw2_gae.html"),
+    ("kingada_77_1234_hw2_gae-1.ipynb", "kingada_77_1234_hw2_gae-1.html"),
+    ("submissions/kingada_LATE_77_1234_hw2.zip", "kingada_LATE_77_1234_hw2.html"),
+    ("ada/hw2_gae.ipynb", None), ("", None),
+    # Names that point at somebody else, as Moodle and Canvas read them, or out of the zip.
+    ("king_77_1234_x_78_assignsubmission_file_.ipynb", "king_77_1234_x_78_assignsubmission_file_.html"),
+    ("Eve_77_assignsubmission_file__99_assignsubmission_file/a.ipynb", None), ("a_1_assignsubmission/../x", None),
+])  # fmt: skip
+def test_a_page_goes_back_by_the_name_it_came_with(path, name):
+    assert zips.wanted_back(path, "hw2_gae.html") == name
+
+
+def test_zips_hold_the_pages_by_student_or_by_original_name(term):
+    found = reports.marks_of(term)
+
+    def inside() -> list[str]:
+        with zipfile.ZipFile(term / "zips" / f"{NAME}.zip") as archive:
+            assert all(archive.read(name).startswith(b"<!DOCTYPE html>") for name in archive.namelist())
+            return archive.namelist()
+
+    assert zips.feedback_zips(term, found) == [f"zips/{NAME}.zip: 4 pages"]
+    assert inside() == [f"{name}/{NAME}.html" for name in ("idle", "partly", "right", "untouched")]
+    names = term.parent / "names.csv"
+    with pytest.raises(ValueError, match=r"names: wanted the names.csv that unpacking an export leaves"):
+        zips.feedback_zips(term, found, [f"{NAME}={names}"])
+    names.write_text(f"student,path\nright,Ada_1_assignsubmission_file/{NAME}.ipynb\npartly,b_7_8_x.ipynb\n")
+    (line,) = zips.feedback_zips(term, found, [f"{NAME}={names}"])
+    assert inside() == ["b_7_8_x.html", f"Ada_1_assignsubmission_file/{NAME}.html"]
+    assert line.startswith(f"zips/{NAME}.zip: 2 pages; 2 left out") and "Ada" not in line
+    names.write_text("who,where\n")
+    with pytest.raises(ValueError, match="wanted the columns student and path; got who, where"):
+        zips.feedback_zips(term, found, [f"{NAME}={names}"])
+
+
+class Renamed(ast.NodeTransformer):
+    """Other names and other numbers, and lines in another order where they do not depend on each other."""
+
+    def __init__(self, tree: ast.AST) -> None:
+        bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+        self.names = {name: f"my_{number}" for number, name in enumerate(sorted(bound))}
+
+    def visit_Name(self, node):
+        return ast.Name(self.names.get(node.id, node.id), node.ctx)
+
+    def visit_arg(self, node):
+        return ast.arg(self.names[node.arg])
+
+    def visit_Constant(self, node):
+        return ast.Constant(node.value + 1) if type(node.value) is float else node
+
+    def visit_FunctionDef(self, node):
+        self.generic_visit(node)
+        for place in range(len(node.body) - 1):
+            one, two = node.body[place : place + 2]
+            both = isinstance(one, ast.Assign) and isinstance(two, ast.Assign)
+            if both and not stored(one) & read(two) and not stored(two) & read(one):
+                node.body[place : place + 2] = two, one
+        return node
+
+
+def read(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def stored(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def disguised(source: str) -> str:
+    tree = ast.parse(source)
+    return "# My own work.\n" + ast.unparse(ast.fix_missing_locations(Renamed(tree).visit(tree)))
+
+
+@pytest.mark.parametrize("name", [NAME, *(pytest.param(n, marks=pytest.mark.slow) for n in NAMES if n != NAME)])
+def test_copies_are_found_under_other_names_and_independent_answers_are_not(name):
+    for question in (q for q in assignment(name).coded if not q.judge):
+        given = similar.given_with(question)["code"]
+        right = answers_of(name).RIGHT[question.name]
+        assert similar.alike(right, given, "code") == []
+        for story, source in right.items():
+            copy = disguised(source)
+            assert copy != source
+            found = similar.alike(right | {f"copy of {story}": copy}, given, "code")
+            assert [{*pair[:2]} for pair in found] == [{story, f"copy of {story}"}], (question.name, story)
+            assert found[0][2:] == ("the same but for names, numbers and order", 1.0)
+
+
+def test_what_everybody_was_given_is_no_copy():
+    """The reference, the code as given, an empty cell, and a bug that is repaired in the one obvious way."""
+    for question in MADE.coded:
+        given = similar.given_with(question)["code"]
+        for source in (question.solution, question.header + "\n    raise NotImplementedError()"):
+            assert similar.alike({"one": source, "two": source}, given, "code") == []
+        if question.fault:
+            assert similar.alike({"one": question.faulty, "two": question.faulty}, given, "code") == []
+
+
+def test_alike_answers_are_listed_in_the_term_and_not_in_public(term):
+    source = answers_of(NAME).RIGHT["q2"]["numpy"]
+    text = """Let the critic be off by k; each error then has the bias gamma k less k, for it bootstraps from a value
+    that is off as well, and the sum of a geometric series gives what is asked. The score has mean zero, so a constant
+    does not matter to the expected gradient, as long as no episode ends before the horizon."""
+    people = [
+        Student("zq-one", "", SOLUTION | {"q2": source}, answering(text)),
+        Student("zq-two", "", SOLUTION | {"q2": disguised(source)}, answering("First of all. " + text)),
+        Student("zq-three", "", SOLUTION | {"q2": answers_of(NAME).RIGHT["q2"]["float32"]}, answering(text[::-1])),
+    ]
+    hand_in(people, term / "release", term.parent / "three")
+    classroom.grade(term.parent / "three", term, limits=Limits(unsafe=True))
+    told = similar.write_similar(term, reports.marks_of(term), "example")
+    with (term / "similar.csv").open() as file:
+        rows = [(row["question"], row["part"], row["student"], row["other"]) for row in csv.DictReader(file)]
+    assert rows == [(q, part, "zq-one", "zq-two") for q, part in (("q1", "text"), ("q2", "code"), ("q5", "text"))]
+    assert "## zq-one and zq-two" in (term / "similar.md").read_text() and "zq" not in told and "3 pairs" in told
