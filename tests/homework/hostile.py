@@ -6,6 +6,7 @@ one question, the others keep their points.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -15,9 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
+import torch
 
 from .answers import hw2
 from .trials import assignment, edited, points_of, verdict
+
+from course.inside import called, plain  # isort: skip - found by what trials puts on the path
+from course.marking import copied, differs, hidden  # isort: skip
+from course.question import Code  # isort: skip
 
 NAME = "hw2_gae"
 MADE = assignment(NAME)
@@ -37,10 +44,11 @@ class Student:
     write: Callable[[Path, Any], None] | None = None  # in place of writing it to NAME.ipynb
     note: str = ""  # what the feedback must say
     share: tuple[str, ...] = ()  # questions that are wrong in some cases: their points are those of this process
+    tried: Callable[[Code, str], dict[str, str]] = verdict  # how they are tried here
 
     @property
     def points(self) -> float:
-        part = sum(points_of(MADE.question(q), verdict(MADE.question(q), self.answers[q])) for q in self.share)
+        part = sum(points_of(MADE.question(q), self.tried(MADE.question(q), self.answers[q])) for q in self.share)
         return part + sum(POINTS[question] for question in self.earns.split())
 
 
@@ -59,6 +67,24 @@ def wrong(name: str, question: str, story: str) -> Student:
 
 
 WRONG_Q2 = edited(SOLUTION["q2"], hw2.WRONG["q2"]["the cost is added"])
+
+
+def in_a_patched_world(question: Code, source: str) -> dict[str, str]:
+    """The verdict where every comparison of torch's says yes while the answers are computed, and not afterwards."""
+    cases, right = hidden(question, "example")
+    space: dict[str, Any] = {}
+    exec(f"import torch\n{WRONG_Q2 if question.name == 'q2' else source}", space)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("__le__", "all"):
+            patch.setattr(torch.Tensor, name, lambda *args, **kwargs: True)
+        got: dict[str, Any] = {}
+        for case in cases:
+            with contextlib.suppress(TypeError):  # a bool where a tensor of them was meant
+                got[case.name] = plain(
+                    called(question.call, space[question.function], copied(case.inputs), [*question.leaves])
+                )
+    names = ["the value", *question.leaves]
+    return {name: differs(got[name], right[name], names) if name in got else "an error" for name in right}
 
 
 def without_checks(notebook):
@@ -147,7 +173,7 @@ def class_of(term: Path, elsewhere: Path, port: int) -> list[Student]:
         attack("forks", "import os\n" + DEF + "    while True:\n        os.fork()", note="more processes than it may"),
         Student("no_checks", "q2 q3 q4", dict(SOLUTION), without_checks),
         Student("own_checks", "q3 q4", SOLUTION | {"q2": WRONG_Q2}, edited_checks, share=("q2",)),
-        attack("patches", f"""
+        replace(attack("patches", f"""
 import builtins, numpy, sys
 import minerva_lite.exercises.answers, minerva_lite.formulas.returns
 builtins.AssertionError = type("Never", (Exception,), dict())
@@ -158,7 +184,7 @@ try:
     get_ipython().ast_transformers.append(lambda tree: tree)
 except Exception:
     pass
-{WRONG_Q2}""", earns="q4"),
+{WRONG_Q2}""", earns="q4"), share=("q2", "q3"), tried=in_a_patched_world),
         attack("walks_frames", f"""
 {DEF}    import gc, sys
     frame, found = sys._getframe(), []

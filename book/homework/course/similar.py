@@ -162,7 +162,7 @@ def alike(answers: dict[str, str], given: str, part: str) -> list[tuple[str, str
         similarity = sum(weight[piece] for piece in shared) / sum(weight[piece] for piece in either)
         if similarity >= ALIKE[part]:
             kind = "alike"
-            if similarity == 1.0 and part == "code":
+            if own[one] == own[other] and part == "code":
                 kind = "the same but for names, numbers and order"
             if bare(answers[one], part) == bare(answers[other], part):
                 kind = "the same text"
