@@ -6,8 +6,8 @@ import ast
 import contextlib
 import csv
 import datetime
-import io
 import json
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -21,6 +21,7 @@ from .hostile import NAME, POINTS, SOLUTION, Student, hand_in, wrong
 from .trials import SEEDS, answers_of, assignment, edited, points_of, verdict, worthless
 
 from course import NAMES, classroom, feedback, handout, marking, pages, reports, similar, statistics, zips  # isort: skip - see trials
+from course import __main__ as command  # isort: skip
 from course import term as terms  # isort: skip
 from course.graders import shown  # isort: skip
 from course.inside import called, plain  # isort: skip
@@ -323,11 +324,13 @@ def test_statistics_by_hand():
     assert "5 submissions" in lines and "1 still with parts" in lines and "zq" not in lines
 
 
-def test_the_report_names_nobody_in_public(term):
-    heard = io.StringIO()
-    with contextlib.redirect_stdout(heard):
-        print(reports.write_reports(term))
-    assert "4 submissions" in heard.getvalue() and not [s.name for s in CLASS if s.name in heard.getvalue()]
+def test_the_report_names_nobody_in_public(term, capsys):
+    """With everything that it can be asked for."""
+    command.report(term, provisional=True, reveal=(REVEAL,), zips=True, similar=True)
+    said = "".join(capsys.readouterr())
+    assert "4 submissions, " in said and f"zips/{NAME}.zip: 4 pages" in said and "none alike" in said
+    assert not [student.name for student in CLASS if re.search(rf"\b{student.name}\b", said)]
+    assert (term / "similar.csv").exists() and (term / "moodle_provisional.csv").exists()
 
 
 @pytest.mark.parametrize(("path", "name"), [
