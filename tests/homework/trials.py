@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import importlib
+import math
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ sys.path.insert(0, str(ROOT / "book" / "homework"))
 
 from course import NAMES, assignment  # noqa: E402
 from course.here import answered  # noqa: E402
+from course.inside import plain  # noqa: E402
+from course.marking import differs, hidden  # noqa: E402
 from course.question import EXAMPLE_SEED, Code  # noqa: E402
 
 SEEDS = [EXAMPLE_SEED, *(f"term {n}" for n in range(1, 20))]
@@ -50,6 +54,30 @@ def verdict(question: Code, source: str, seed: str = EXAMPLE_SEED, *, threads: i
     finally:
         torch.set_default_dtype(before[0])
         torch.set_num_threads(before[1])
+
+
+def worthless(question: Code, seed: str) -> list[dict[str, str]]:
+    """The verdicts on what takes no work: a constant in the right shape, an input as it came, the fault as given."""
+    cases, right = hidden(question, seed)
+
+    def always(number: float) -> dict[str, str]:
+        parts = {case: tuple(torch.full_like(part, number) for part in wanted) for case, wanted in right.items()}
+        return {case: differs(plain(answer), right[case]) for case, answer in parts.items()}
+
+    sources = [f"def {question.function}(*given): return given[{place}]" for place in range(len(cases[0].inputs))]
+    sources += [question.faulty] if question.fault else []
+    return [always(0.0), always(1.0), *(verdict(question, source, seed) for source in sources)]
+
+
+def points_of(question: Code, got: dict[str, str], seed: str = EXAMPLE_SEED) -> float:
+    """What a verdict is worth: all, or its share of the cases that nothing worthless passes, less what it broke."""
+    wrong = [case for case, why in got.items() if why]
+    if not wrong or question.judge:
+        return 0.0 if wrong else question.points
+    idle = worthless(question, seed)
+    counted = [case for case in got if all(each[case] for each in idle)]
+    right = sum(not got[case] for case in counted) - sum(case not in counted for case in wrong)
+    return max(0.0, math.floor(2 * question.points * Fraction(right, len(counted) or 1)) / 2)
 
 
 def is_right(question: Code, source: str, seed: str = EXAMPLE_SEED, **kwargs: Any) -> bool:

@@ -12,6 +12,8 @@ import tyro
 from . import NAMES, classroom, handout, reports, seed_of
 from . import term as terms
 from .isolation import Limits
+from .similar import write_similar
+from .zips import feedback_zips
 
 
 def release(
@@ -68,13 +70,30 @@ def source(term: Annotated[Path, tyro.conf.Positional]) -> None:
         terms.tables(term, seed_of(term))
 
 
-def report(term: Annotated[Path, tyro.conf.Positional]) -> None:
+def report(
+    term: Annotated[Path, tyro.conf.Positional],
+    provisional: bool = False,
+    reveal: tuple[str, ...] = (),
+    zips: bool = False,
+    names: tuple[str, ...] = (),
+    similar: bool = False,
+) -> None:
     """Write feedback pages and tables anew, after people gave their marks.
 
     Args:
         term: The folder that `release` made.
+        provisional: Also canvas_provisional.csv and moodle_provisional.csv, whose totals lack what is not yet marked.
+        reveal: NAME=TIME, from when on pages show the inputs of a failing case, such as hw2_gae=2027-02-15T08:00+01:00.
+        zips: Also a zip of each assignment's feedback pages, in zips/.
+        names: NAME=FILE, the names.csv that unpacking an export left, so that a zip is named as Moodle or Canvas wants.
+        similar: Also similar.csv and similar.md, the answers that are alike.
     """
-    reports.write_reports(term)
+    print(reports.write_reports(term, provisional=provisional, reveal=reveal))
+    found = reports.marks_of(term) if zips or similar else []
+    for line in feedback_zips(term, found, names) if zips else ():
+        print(line)
+    if similar:
+        print(write_similar(term, found, seed_of(term)))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from .graders import NOTE, note_of, to_run
 from .intake import choose, taken
 from .isolation import Limits, offered
 from .marking import marked_once
-from .reports import write_reports
+from .reports import marks_of, write_reports
 from .term import ONE, done, known, opened, released
 
 STUDENT = re.compile(r"[\w.@-]+")  # what a student's folder may be called
@@ -102,11 +102,14 @@ def grade(
         )
     report = Report(len(come_in), offered(), sum(all(m.full for m in found.values()) for found, _ in marks))
     api = opened(term)
+    marks_of(term, api)  # what people marked so far, before it is graded again
     for each in come_in:
         what = f"{each.assignment} of {each.student}"
         if not done(term, api.autograde(each.assignment, each.student, force=True, create=True), f"mark {what}"):
             report.failed += 1
         # In public without the reason, in which a student's own words may stand.
         report.notes += [re.sub(r" \(.*\)", "", each.note, flags=re.S)] if each.note else []
-    write_reports(term, api)
+    missing = write_reports(term, api).failed
+    report.failed += missing
+    report.notes += ["A feedback page could not be made."] * missing
     return report

@@ -16,6 +16,7 @@ from traitlets import Bool, Float, Unicode
 from minerva_lite.exercises.submission import released, sort_out
 
 from . import assignment, reading, seed_of
+from .feedback import UNWRITTEN
 from .isolation import Limits
 from .marking import Mark, marked_once
 from .rendering import code, harmless, with_rubrics
@@ -28,6 +29,7 @@ HANDED_IN = "The picture that was handed in (not drawn by the grader):\n"
 HIDDEN = re.compile(r"\n*### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS", re.S)
 LOST = "This notebook was made anew: answers on paper could not be told apart, and are for a person to find."
 ELSEWHERE = "*This answer's cell was left as it was handed out."
+CASES = "homework_cases"  # how many hidden cases there are and which failed, in the metadata of a check
 NOTE = "homework_note"  # what was wrong with a file, in the notebook's metadata
 
 
@@ -195,7 +197,9 @@ class MarkApart(NbGraderPreprocessor):
                 cell["outputs"] = [*printed(f"When this cell ran: {why}\n" if why else ""), *captioned(cell)]
             if name.endswith("-marked"):
                 cell["source"] = HIDDEN.sub("", text(cell))
-                cell["outputs"] = [shown(marks[name.removesuffix("-marked")], said.by, note)]
+                found = marks[name.removesuffix("-marked")]
+                cell["outputs"] = shown(found, said.by, note)
+                cell.metadata[CASES] = {"all": found.cases, "failed": list(found.failed)}  # for reports
         return nb, resources
 
 
@@ -209,13 +213,17 @@ def captioned(cell: Any) -> list[Any]:
     return [*printed(HANDED_IN), *pictures] if pictures else []
 
 
-def shown(mark: Mark, by: str, note: str) -> Any:
-    """A mark as the output from which nbgrader reads the points: an error is none, anything else is all."""
-    points = f"{mark.points} of {mark.of} points."
-    told = " ".join(filter(None, [points, note, mark.reason, f"(Run apart by: {by}.)"]))
+def shown(mark: Mark, by: str, note: str) -> list[Any]:
+    """A mark as the outputs from which nbgrader reads the points: an error is none, a number is so many, else all."""
+    points = f"{mark.points:g} of {mark.of} points."
+    why = "" if note and mark.reason == UNWRITTEN else mark.reason
+    told = " ".join(filter(None, [points, note, why, f"(Run apart by: {by}.)"]))
+    if not mark.points:
+        return [nbformat.v4.new_output("error", ename="Marked", evalue=told, traceback=[told])]
+    outputs = [nbformat.v4.new_output("stream", name="stdout", text=told + "\n")]
     if not mark.full:
-        return nbformat.v4.new_output("error", ename="Marked", evalue=told, traceback=[told])
-    return nbformat.v4.new_output("stream", name="stdout", text=told + "\n")
+        outputs.append(nbformat.v4.new_output("execute_result", data={"text/plain": f"{mark.points:g}"}))
+    return outputs
 
 
 class LatePolicy(LateSubmissionPlugin):

@@ -220,9 +220,16 @@ def warm_cg(draw: Random) -> Code:
                 if "stopped by" in name and "tolerance" in name:
                     clear &= 1 < count < 6
                 elif "enough" in name and rule != "progress":  # one more iteration would be seen
-                    clear &= count == 0 and float((path(matrix, target, scale, start, omega, 1)[2][1] - x).abs().max()) > 1e-3
+                    clear &= (
+                        count == 0
+                        and float((path(matrix, target, scale, start, omega, 1)[2][1] - x).abs().max()) > 1e-3
+                    )
                 elif "too far" in name:  # better than nothing, but not by its residual or by its slope
-                    clear &= value < -0.05 and (target - image).norm() > 1.05 * target.norm() and start @ image > 1.05 * (target @ start)
+                    clear &= (
+                        value < -0.05
+                        and (target - image).norm() > 1.05 * target.norm()
+                        and start @ image > 1.05 * (target @ start)
+                    )
                 if spread and clear and away > 0.03:
                     new = len(seen(**given) - told) if "nothing" not in name else 0
                     best, most = (given, new) if new > most else (best, most)
@@ -462,7 +469,10 @@ def trust_step(draw: Random) -> Code:
             f = fraction_of(j)
             new = at((theta + f * step).tolist())
             pairs = [pair for rows in zip(old, new, strict=True) for pair in zip(*rows, strict=True)]
-            kl, other = sum(p * math.log(p / q) for p, q in pairs) / count, sum(q * math.log(q / p) for p, q in pairs) / count
+            kl, other = (
+                sum(p * math.log(p / q) for p, q in pairs) / count,
+                sum(q * math.log(q / p) for p, q in pairs) / count,
+            )
             reached = (
                 sum(float(advantage[t]) * new[t][int(action[t])] / old[t][int(action[t])] for t in range(count)) / count
             )
@@ -501,7 +511,12 @@ def trust_step(draw: Random) -> Code:
                 new, taken, told = trace(**given)
                 clear = all(abs(k - 1) > 0.01 and abs(g - 1) > 0.01 for k, g, *_ in told) and new.abs().max() < 50.0
                 # A fraction of 0 would stand still, as the answer does where no trial passes.
-                clear &= "more" not in name or taken >= 0 or fraction_of(trials) == 0.0 or trace(**given, tries=trials + 1)[1] == trials
+                clear &= (
+                    "more" not in name
+                    or taken >= 0
+                    or fraction_of(trials) == 0.0
+                    or trace(**given, tries=trials + 1)[1] == trials
+                )
                 if clear and wanted(taken, told):
                     break
             else:

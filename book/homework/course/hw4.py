@@ -396,7 +396,9 @@ def epoch(draw: Random) -> Code:
             while (
                 min(map(abs, above)) < 1e-3
                 or next((k for k, x in enumerate(above) if x > 0), None) != stop
-                or (name.startswith("the third") and above[2] > 0.8 * slack * target_kl)  # the mean of all is not too far
+                or (
+                    name.startswith("the third") and above[2] > 0.8 * slack * target_kl
+                )  # the mean of all is not too far
             ):
                 given = padded(generator, sizes, 1.0)
                 given["advantage"] *= 1e-8 if "spread" in name else 1.0

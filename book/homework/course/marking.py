@@ -5,18 +5,25 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from minerva_lite.exercises.answers import CLOSE, agree  # noqa: F401 - known by this name too
+from minerva_lite.exercises.answers import CLOSE
 
+from .feedback import differs, reason
+from .figures import called, plain
 from .isolation import Limits, Said, run
 from .question import Assignment, Case, Code
 
+__all__ = ["CLOSE", "Mark", "counting", "differs", "earned", "hidden", "mark", "mark_cells", "marked_once"]
+
 JUDGED = 10_000  # numbers of a table that a judge looks at
+ALONE = threading.RLock()  # what is trusted runs one at a time: torch's default type is the whole process's
 
 
 @dataclass(frozen=True)
@@ -24,9 +31,11 @@ class Mark:
     """What a question earned, and why: for the student to read."""
 
     question: str
-    points: int
+    points: float
     of: int
     reason: str
+    cases: int = 0  # hidden ones
+    failed: tuple[str, ...] = ()  # their names, in order
 
     @property
     def full(self) -> bool:
@@ -41,10 +50,62 @@ def number_of(text: str) -> int:
 @functools.lru_cache(maxsize=64)
 def hidden(question: Code, secret: str) -> tuple[list[Case], dict[str, list[Tensor]]]:
     """The hidden cases that a secret draws, and their right answers (none for a question with a judge)."""
-    cases = question.cases(Generator().manual_seed(number_of(f"{secret}/{question.name}/{question.function}")))
+    with ALONE:
+        cases = question.cases(Generator().manual_seed(number_of(f"{secret}/{question.name}/{question.function}")))
+        if question.judge:
+            return cases, {case.name: [] for case in cases}
+        return cases, {case.name: parts_of(question.oracle(**copied(case.inputs))) for case in cases}
+
+
+@functools.lru_cache(maxsize=64)
+def counting(question: Code, secret: str) -> frozenset[str]:
+    """The hidden cases that earn a share of the points: those that every worthless answer fails.
+
+    Worthless is what takes no work: the constants 0 and 1 in the right shape, any of the inputs as it came, and for a
+    bug to find the function as it was handed out. None for a question with a judge, which is all or nothing.
+    """
+    cases, right = hidden(question, secret)
     if question.judge:
-        return cases, {case.name: [] for case in cases}
-    return cases, {case.name: parts_of(question.oracle(**copied(case.inputs))) for case in cases}
+        return frozenset()
+    with ALONE:
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)  # as the notebook's first cell does
+        try:
+            return frozenset(case.name for case in cases if not passed_idly(question, case, right[case.name]))
+        finally:
+            torch.set_default_dtype(before)
+
+
+def passed_idly(question: Code, case: Case, right: list[Tensor]) -> bool:
+    """Whether a worthless answer is right on this case."""
+    constants = ([torch.full_like(part, number) for part in right] for number in (0.0, 1.0))
+    if any(not differs(plain(tuple(parts)), right) for parts in constants):
+        return True
+    idle: list[Callable] = [lambda *inputs, place=place: inputs[place] for place in range(len(case.inputs))]
+    if question.fault:
+        space: dict[str, Any] = {}
+        exec(f"import math\nimport torch\n{question.setup}\n{question.faulty}", space)
+        idle.append(space[question.function])
+    for answer in idle:
+        try:
+            got = plain(called(question.call, answer, copied(case.inputs), [*question.leaves]))
+        except Exception:  # an input that is no answer, such as a flag; the fault falls over
+            continue
+        if not differs(got, right):
+            return True
+    return False
+
+
+def earned(points: int, counted: frozenset[str], wrong: set[str]) -> float:
+    """The points of an answer with these cases wrong: its share of the cases that count, rounded down to half points.
+
+    A wrong case that does not count takes one of the right ones away: what no work passes was broken. So full points
+    are for what is right everywhere.
+    """
+    if not wrong:
+        return points
+    right = len(counted - wrong) - len(wrong - counted)
+    return max(0, 2 * points * right // len(counted)) / 2 if counted else 0.0
 
 
 def copied(inputs: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +128,7 @@ def mark_cells(
     """Marks of an assignment's coded questions, by name, for a submission's code cells."""
     drawn = {question.name: hidden(question, secret) for question in assignment.coded}
     said = run(cells, assignment.coded, {name: cases for name, (cases, _) in drawn.items()}, limits=limits, by=by)
-    marks = {q.name: mark(q, *drawn[q.name], said) for q in assignment.coded}
+    marks = {q.name: mark(q, *drawn[q.name], said, counting(q, secret)) for q in assignment.coded}
     said.answers.clear()  # they may be large, and a class is remembered
     return marks, said
 
@@ -85,26 +146,33 @@ def marked_once(
     return MARKED[key]
 
 
-def mark(question: Code, cases: list[Case], right: dict[str, list[Tensor]], said: Said) -> Mark:
-    """Full points if every case's answer is right, else none, and the first thing that is wrong."""
-    reason = ""
-    for case in cases:
-        got = said.answers.get((question.name, case.name))
-        if got is None:
-            why = said.errors.get((question.name, case.name)) or said.errors.get((question.name, "")) or said.stopped
-            reason = f"{case.name}: {why or 'no answer came back'}"
-        else:
-            try:
-                reason = told(question, case, got, right[case.name])
-            except Exception:  # whatever was sent back
-                reason = "what came back is no answer"
-            reason = reason and f"{case.name}: {reason}"
-        if reason:
-            break
-    if not reason:
-        return Mark(question.name, question.points, question.points, f"Every hidden case agrees ({len(cases)}).")
+def mark(
+    question: Code, cases: list[Case], right: dict[str, list[Tensor]], said: Said, counted: frozenset[str]
+) -> Mark:
+    """Full points if every case's answer is right, else a share by the cases that count; and what is wrong."""
+    wrong = {}
+    with ALONE:
+        for case in cases:
+            if why := refused(question, case, right[case.name], said):
+                wrong[case.name] = why
+    names = [case.name for case in cases]
+    points = earned(question.points, counted, set(wrong))
+    why = reason(names, wrong, counted)
     broken = "; ".join(f"cell {cell}: {why}" for cell, why in said.cells.items() if cell == f"{question.name}-code")
-    return Mark(question.name, 0, question.points, reason + (f" ({broken})" if broken and broken not in reason else ""))
+    why += f" ({broken})" if wrong and broken and broken not in why else ""
+    return Mark(question.name, points, question.points, why, len(cases), tuple(wrong))
+
+
+def refused(question: Code, case: Case, right: list[Tensor], said: Said) -> str:
+    """Why a case earns nothing, "" if its answer is right."""
+    got = said.answers.get((question.name, case.name))
+    if got is None:
+        why = said.errors.get((question.name, case.name)) or said.errors.get((question.name, "")) or said.stopped
+        return why or "no answer came back"
+    try:
+        return told(question, case, got, right)
+    except Exception:  # whatever was sent back
+        return "what came back is no answer"
 
 
 def told(question: Code, case: Case, got: list[Any], right: list[Tensor]) -> str:
@@ -118,45 +186,3 @@ def told(question: Code, case: Case, got: list[Any], right: list[Tensor]) -> str
     except (TypeError, ValueError, KeyError, RuntimeError):
         return "wanted numbers"
     return question.judge(copied(case.inputs), arrays)
-
-
-def differs(got: list[Any], right: list[Tensor], names: list[str] | None = None) -> str:
-    """Why an answer is wrong: which entry, which axis, by how much; the right number is not told. "" if it is right.
-
-    names: what the arrays are, if they have names.
-    """
-    names = names if names and len(names) == len(right) > 1 else [f"array {place}" for place in range(len(right))]
-    if len(got) != len(right):
-        return f"wanted {len(right)} arrays; got {len(got)}"
-    for place, (part, wanted) in enumerate(zip(got, right, strict=True)):
-        which = f"{names[place]}: " if len(right) > 1 else ""
-        # What came back may be anything: it is compared before it is converted.
-        if part["shape"] != list(wanted.shape):
-            return f"{which}wanted shape {tuple(wanted.shape)}; got {str(part['shape'])[:60]}"
-        if len(part["data"]) != wanted.numel():
-            return f"{which}wanted {wanted.numel()} numbers; got {len(part['data'])}"
-        try:
-            array = torch.tensor([float(x) for x in part["data"]], dtype=torch.float64).reshape(wanted.shape)
-        except (TypeError, ValueError, OverflowError):
-            return f"{which}wanted numbers"
-        wrong = ~agree(array, wanted)
-        if wrong.any():
-            first = tuple(int(i) for i in wrong.nonzero()[0])
-            off = float((array - wanted).abs()[wrong].nan_to_num(nan=torch.inf).max())
-            count = f"{int(wrong.sum())} of {wrong.numel()} entries are wrong"
-            return f"{which}{count}, {where(wrong, first)}; off by up to {off:.3g}"
-    return ""
-
-
-def where(wrong: Tensor, first: tuple[int, ...]) -> str:
-    """The pattern of wrong entries in words."""
-    if wrong.ndim == 0:
-        return "the only one"
-    told = f"the first at {list(first) if len(first) > 1 else first[0]}"
-    if wrong.ndim == 2:
-        rows, columns = wrong.any(1), wrong.any(0)
-        if rows.sum() == 1 and wrong.shape[0] > 1:
-            told += f", all in row {int(rows.nonzero()[0])}"
-        elif columns.sum() == 1 and wrong.shape[1] > 1:
-            told += f", all in column {int(columns.nonzero()[0])}"
-    return told

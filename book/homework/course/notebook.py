@@ -16,8 +16,10 @@ SCHEMA = 3  # of nbgrader's cell metadata
 HOW = """**How this works.** Write your code and your answers in the cells that say so; add cells wherever you like.
 Below each function a check compares it with one small example and says what differs. Its grade comes from hidden
 cases of the same kind: a function gets its points if all of them agree (to about five digits), in any style, loops or
-not. For that your cells run in a fresh process, from the top and without network or files, with {seconds:.0f} seconds
-for a case; checks and experiments are left out. Answers on paper and experiments are marked by a person.
+not; otherwise a share of them, by how many agree of the cases that neither an empty answer nor the code as you were
+given it gets right. For that your cells run in a fresh process, from the top and without network or files, with
+{seconds:.0f} seconds for a case; checks and experiments are left out. Answers on paper and experiments are marked by a
+person.
 Before you hand in: restart the kernel, run all, and `python -m minerva_lite.exercises {name}.ipynb`."""
 
 

@@ -2,65 +2,138 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
+import datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nbgrader.apps import NbGraderAPI
 
-from .term import done, gradebook, opened
+from . import seed_of
+from .marks import Work, order_of, works
+from .pages import reveal_times, write_pages
+from .statistics import statistics_of, summary
+from .term import gradebook, known, opened
 
 
-def row_of(assignment: Any, submission: Any) -> dict[str, Any]:
+@dataclass
+class Reported:
+    """What was written; no student is named."""
+
+    works: int = 0
+    pages: int = 0
+    failed: int = 0  # pages that could not be made; see the log
+    lines: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [f"{self.works} submissions, {self.pages} feedback pages new or changed", *self.lines]
+        return "\n".join([*lines, f"{self.failed} pages could not be made, see grading.log"] if self.failed else lines)
+
+
+def marks_of(term: Path, api: NbGraderAPI | None = None) -> list[Work]:
+    """The gradebook's marks as they are now, late policy applied."""
+    api = api or opened(term)
+    policy = api.config.AssignLatePenalties.plugin_class(config=api.config)
+    with gradebook(api) as book:
+        return works(term, book, policy)
+
+
+def write_reports(
+    term: Path,
+    api: NbGraderAPI | None = None,
+    *,
+    provisional: bool = False,
+    reveal: Sequence[str] = (),
+    now: datetime.datetime | None = None,
+) -> Reported:
+    """Write pages that changed, and all tables, from the gradebook as it stands, marks that people gave included.
+
+    provisional: also tables to import whose totals lack what people have not marked. reveal: NAME=TIME, from when on an
+    assignment's failing cases are shown. now: the time, with a zone.
+    """
+    times = reveal_times(term, reveal)
+    known(times)
+    now = now or datetime.datetime.now(datetime.UTC)
+    found = marks_of(term, api)
+    if not found:
+        return Reported()
+    revealed = {name for name, when in times.items() if when <= now}
+    report = Reported(len(found), *write_pages(term, found, seed_of(term), revealed))
+    write(term / "grades.csv", [row_of(work) for work in found])
+    write(term / "questions_marks.csv", question_rows(found))
+    write(term / "statistics.csv", statistics_of(found))
+    importable(term, "", found, final=True)
+    if provisional:
+        importable(term, "_provisional", found, final=False)
+    else:
+        for name in ("canvas_provisional.csv", "moodle_provisional.csv"):
+            (term / name).unlink(missing_ok=True)
+    report.lines = summary(found)
+    return report
+
+
+def row_of(work: Work) -> dict[str, Any]:
     """A submission's line of grades.csv."""
-    grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
-    penalty = submission.late_submission_penalty or 0.0
     return {
-        "student": submission.student.id,
-        "assignment": assignment.name,
-        "score": round(max(0.0, submission.score - penalty), 2),
-        "max_score": assignment.max_score,
-        "automatic": round(sum(grade.auto_score or 0.0 for grade in grades), 2),
-        "late_penalty": round(penalty, 2),
-        "to_mark_by_hand": sum(grade.needs_manual_grade for grade in grades),
-        "handed_in": submission.timestamp.isoformat(" ", "seconds") if submission.timestamp else "",
+        "student": work.student,
+        "assignment": work.assignment,
+        "score": round(work.score, 2),
+        "max_score": work.of,
+        "automatic": round(sum(each.automatic or 0.0 for each in work.given), 2),
+        "late_penalty": round(work.penalty, 2),
+        "to_mark_by_hand": sum(each.queued for each in work.given),
+        "handed_in": work.handed_in.isoformat(" ", "seconds") if work.handed_in else "",
+        "final": "no" if work.awaited else "yes",
+        "not_yet_marked": " ".join(work.awaited),
     }
 
 
-def write_reports(term: Path, api: NbGraderAPI | None = None) -> None:
-    """Feedback pages and tables from the gradebook as it stands, marks that people gave included."""
-    api = api or opened(term)
+def question_rows(found: Iterable[Work]) -> list[dict[str, Any]]:
+    """A line for each submission: what each question earned, by machine and by people; late work is not deducted."""
     rows = []
-    policy = api.config.AssignLatePenalties.plugin_class(config=api.config)
-    with gradebook(api) as book:
-        for each in book.assignments:
-            for submission in each.submissions:
-                for part in submission.notebooks:  # of the score as it is now, marks that people gave included
-                    late = submission.total_seconds_late
-                    lost = policy.late_submission_penalty(submission.student.id, part.score, late) if late > 0 else 0.0
-                    part.late_submission_penalty = lost or None
-                rows.append(row_of(each, submission))
-        book.db.commit()
-    rows.sort(key=lambda row: (row["assignment"], row["student"]))
-    for row in rows:
-        done(term, api.generate_feedback(row["assignment"], row["student"], force=True), f"feedback {row['student']}")
-    if not rows:
-        return
-    with (term / "grades.csv").open("w", newline="") as file:
+    found = list(found)
+    names = sorted({each.question for work in found for each in work.given}, key=order_of)
+    for work in found:
+        row: dict[str, Any] = {"student": work.student, "assignment": work.assignment}
+        given = {each.question: each for each in work.given}
+        for name in names:
+            one = given.get(name)
+            parts = ("", "", "") if one is None else ("" if one.unmarked else one.points, one.automatic, one.manual)
+            for suffix, number in zip(("", "_automatic", "_manual"), parts, strict=True):
+                row[name + suffix] = "" if number is None else number
+        rows.append(row)
+    return rows
+
+
+def write(place: Path, rows: list[dict[str, Any]]) -> None:
+    with place.open("w", newline="") as file:
         table = csv.DictWriter(file, list(rows[0]))
         table.writeheader()
         table.writerows(rows)
-    # One row a student, one column an assignment, as Canvas imports them; Moodle has no use for its second row.
-    names = sorted({row["assignment"] for row in rows})
-    with contextlib.ExitStack() as stack:
-        table = csv.writer(stack.enter_context((term / "canvas.csv").open("w", newline="")))
-        table.writerow(["Student", "ID", "SIS Login ID", "Section", *names])
-        possible = {row["assignment"]: row["max_score"] for row in rows}
-        table.writerow(["Points Possible", "", "", "", *(possible[name] for name in names)])
-        moodle = csv.writer(stack.enter_context((term / "moodle.csv").open("w", newline="")))
+
+
+def importable(term: Path, suffix: str, found: Iterable[Work], *, final: bool) -> None:
+    """One row a student, one column an assignment, as Canvas imports them; Moodle has no use for its second row.
+
+    final: a total is empty while a person still has to mark a part of it.
+    """
+    found = list(found)
+    possible = {work.assignment: work.of for work in found}
+    totals: dict[str, dict[str, Any]] = {}
+    for work in found:
+        empty = final and work.awaited
+        totals.setdefault(work.student, {})[work.assignment] = "" if empty else round(work.score, 2)
+    names = sorted(possible)
+    with (
+        (term / f"canvas{suffix}.csv").open("w", newline="") as one,
+        (term / f"moodle{suffix}.csv").open("w", newline="") as two,
+    ):
+        canvas, moodle = csv.writer(one), csv.writer(two)
+        canvas.writerow(["Student", "ID", "SIS Login ID", "Section", *names])
+        canvas.writerow(["Points Possible", "", "", "", *(possible[name] for name in names)])
         moodle.writerow(["Username", *names])
-        for student in sorted({row["student"] for row in rows}):
-            score = {r["assignment"]: r["score"] for r in rows if r["student"] == student}
-            table.writerow(["", "", student, "", *(score.get(n, "") for n in names)])
-            moodle.writerow([student, *(score.get(n, "") for n in names)])
+        for student, scores in sorted(totals.items()):
+            canvas.writerow(["", "", student, "", *(scores.get(name, "") for name in names)])
+            moodle.writerow([student, *(scores.get(name, "") for name in names)])

@@ -1,0 +1,170 @@
+"""Feedback pages: one for each submission, written only where it would read otherwise than the one that is there."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from . import assignment as drawn
+from .graders import about
+from .marking import hidden
+from .marks import Work, failing
+from .notebook import literal
+from .question import Code
+from .rendering import Request, pages
+from .term import done
+
+STATE = "pages.json"  # in the term: of which content each page was made
+TEMPLATE = f"1, nbgrader {version('nbgrader')}, nbconvert {version('nbconvert')}"  # new pages for all if it changes
+SHOWN_NUMBERS, SHOWN_TEXT = 250, 2500  # of a case's inputs, at most
+TOGETHER = 64  # pages that are held in memory at a time
+
+
+def write_pages(
+    term: Path, found: Iterable[Work], seed: str, revealed: set[str], workers: int | None = None
+) -> tuple[int, int]:
+    """Write what is new or changed; how many pages were written, and how many failed, whose old page is kept.
+
+    revealed: assignments whose failing cases may be shown. Each work also learns its failing cases here.
+    """
+    place = term / STATE
+    state: dict[str, list[Any]] = json.loads(place.read_text()) if place.exists() else {}
+    written, failed, wanted = 0, 0, []
+
+    def make() -> None:
+        nonlocal written, failed
+        ready = pages([request for _, request, _ in wanted], workers or len(os.sched_getaffinity(0)))
+        for (work, _, key), page in zip(wanted, ready, strict=True):
+            if isinstance(page, str):
+                state[f"{work.student}/{work.assignment}"] = [key, *write_page(term, work, page)]
+                written += 1
+            else:
+                failed += 1
+                done(term, {"success": False, "error": str(page)}, f"feedback {work.assignment} of {work.student}")
+        place.write_text(json.dumps(state))
+        wanted.clear()
+
+    for work in found:
+        try:
+            request = request_of(term, work, seed, work.assignment in revealed)
+        except (OSError, ValueError, KeyError) as error:
+            failed += 1
+            done(term, {"success": False, "error": repr(error)}, f"feedback {work.assignment} of {work.student}")
+            continue
+        text = json.dumps([TEMPLATE, request.notebook, request.resources, work.points, work.awaited])
+        key = hashlib.sha256(text.encode()).hexdigest()
+        if state.get(f"{work.student}/{work.assignment}") != [key, *stamp_of(page_of(term, work))]:
+            wanted.append((work, request, key))
+        if len(wanted) == TOGETHER:
+            make()
+    if wanted:
+        make()
+    return written, failed
+
+
+def page_of(term: Path, work: Work) -> Path:
+    return term / "feedback" / work.student / work.assignment / f"{work.notebook}.html"
+
+
+def stamp_of(page: Path) -> list[int]:
+    """What tells that a page is still the one that was written here, and not nbgrader's own."""
+    if not page.exists():
+        return []
+    about_it = page.stat()
+    return [about_it.st_size, about_it.st_mtime_ns]
+
+
+def request_of(term: Path, work: Work, seed: str, revealed: bool) -> Request:
+    """The graded notebook with scores and comments, as nbgrader's GetGrades puts them; a mark to come is no number."""
+    notebook = json.loads(work.file(term).read_text())
+    failed = failing(notebook)
+    marks = {each.cell: each for each in work.given}
+    for each in work.given:
+        each.failed = failed.get(each.question, [])
+    for cell in notebook["cells"]:
+        record = about(cell)
+        name = record.get("grade_id", "")
+        if record.get("solution"):
+            record["comment"] = work.comments.get(name)
+        if name in marks:
+            record["score"] = float("nan") if marks[name].unmarked else marks[name].points
+            record["points"] = marks[name].of
+            if revealed and marks[name].failed:
+                text = reproduced(drawn(work.assignment, seed).question(marks[name].question), seed, marks[name].failed)
+                cell["outputs"].append({"output_type": "stream", "name": "stdout", "text": text})
+    about_it = {"student": work.student, "assignment": work.assignment, "notebook": work.notebook}
+    about_it |= {"score": float("nan") if work.awaited else work.score, "max_score": work.of}
+    about_it |= {"late_penalty": work.penalty}
+    resources = {"unique_key": work.notebook, "output_files_dir": f"{work.notebook}_files", "nbgrader": about_it}
+    return Request(json.dumps(notebook), resources)
+
+
+def write_page(term: Path, work: Work, page: str) -> list[int]:
+    """Put a page and what nbgrader's exchange wants beside it into the feedback folder; its stamp."""
+    awaited = ", ".join(each.removeprefix("q") for each in work.awaited)
+    sofar = f"(so far {work.score:g} of {work.of:g} points; not yet marked: {awaited})"
+    page = re.sub(r"\(Score: nan / [\d.]+\)", sofar, page, count=1) if awaited else page  # the heading comes first
+    page = re.sub(r"Score: nan / ([\d.]+)", r"Not yet marked, of \1", page)
+    place = page_of(term, work)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    for name in ("timestamp.txt", "submission_secret.txt"):
+        if (beside := work.file(term).with_name(name)).is_file():
+            shutil.copy(beside, place.parent)
+            (place.parent / name).chmod(0o644)
+    new = place.with_suffix(".new")
+    new.write_text(page, "utf8")
+    os.replace(new, place)
+    return stamp_of(place)
+
+
+def reproduced(question: Code, seed: str, failed: list[str]) -> str:
+    """The inputs of the first failing case that is small enough, as Python that a student can run."""
+    cases = [] if question.judge else [case for case in hidden(question, seed)[0] if case.name in failed]
+    for case in cases:
+        numbers = sum(getattr(value, "numel", lambda: 1)() for value in case.inputs.values())
+        lines = [f"{name} = {literal(shortened(value))}" for name, value in case.inputs.items()]
+        call = question.call.replace("*inputs.values()", ", ".join(case.inputs))
+        lines.append(call.replace("answer(", f"{question.function}("))
+        if numbers <= SHOWN_NUMBERS and len(text := "\n".join(lines)) <= SHOWN_TEXT:
+            return f'\nThe hidden case "{case.name}", to try it (its numbers are rounded):\n\n{text}\n'
+    return ""
+
+
+def shortened(value: Any) -> Any:
+    """Numbers to five significant digits."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if getattr(value, "dtype", None) is not None and value.is_floating_point():
+        flat = [float(f"{number:.5g}") for number in value.reshape(-1).tolist()]
+        return value.new_tensor(flat).reshape(value.shape)
+    return value
+
+
+def reveal_times(term: Path, more: Iterable[str] = ()) -> dict[str, datetime.datetime]:
+    """By assignment, from when on failing cases are shown: the term's `reveal.csv`, to which NAME=TIME are added.
+
+    Raises ValueError: a time without a zone, or none.
+    """
+    place = term / "reveal.csv"
+    lines = place.read_text().split() if place.exists() else []
+    found = {}
+    for line in [*(line.replace(",", "=", 1) for line in lines if not line.startswith("assignment,")), *more]:
+        name, _, when = line.partition("=")
+        try:
+            found[name] = datetime.datetime.fromisoformat(when)
+            if found[name].tzinfo is None:
+                raise ValueError
+        except ValueError:
+            raise ValueError(f"reveal: wanted NAME=TIME such as hw2_gae=2027-02-15T08:00+01:00; got {line!r}") from None
+    if more:
+        rows = "".join(f"{name},{when.isoformat()}\n" for name, when in sorted(found.items()))
+        place.write_text("assignment,time\n" + rows)
+    return found
