@@ -116,7 +116,7 @@ def contents(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> by
 def members_of(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
     """Files, without what systems leave behind."""
     files = [m for m in archive.infolist() if not m.is_dir()]
-    return [m for m in files if not any(p.startswith((".", "__MACOSX")) for p in m.filename.split("/"))]
+    return [m for m in files if not any(re.match(r"\.[^./\\]|__MACOSX", part) for part in m.filename.split("/"))]
 
 
 def as_moodle(path: PurePosixPath) -> tuple[str, str, str, PurePosixPath] | None:
