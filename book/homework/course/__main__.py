@@ -108,6 +108,7 @@ def report(term: Annotated[Path, tyro.conf.Positional]) -> None:
     Args:
         term: The folder that `release` made.
     """
+    classroom.allow(term)  # the roster may have changed
     reports.write_reports(term)
 
 

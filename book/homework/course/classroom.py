@@ -17,9 +17,10 @@ from pathlib import Path
 
 import nbformat
 import nbgrader.api
+from nbgrader.apps import NbGraderAPI
 
 from . import assignment, seed_of
-from .graders import NOTE, note_of, to_run, write_note
+from .graders import NOTE, note_of, to_run
 from .intake import choose, taken
 from .isolation import Limits, offered
 from .marking import marked_once
@@ -112,8 +113,8 @@ def grade(
     report.submissions, report.full = len(handed), sum(each.full for each in handed)
     report.notes = [each.kind for each in handed if each.kind]
     report.told = about_class(term, names, people, folders, odd, handed)
+    allow(term, api)
     with gradebook(api) as book:
-        grant(book, people)
         for each in handed:  # nbgrader keeps the time of an earlier submission where there is none now
             if not each.timed and (found := book.find_submission(each.assignment, each.student)).timestamp:
                 found.timestamp = None
@@ -121,6 +122,15 @@ def grade(
     tell("writing pages and tables")
     write_reports(term, api)
     return report
+
+
+def allow(term: Path, api: NbGraderAPI | None = None) -> None:
+    """Give everybody the time that the roster says, if there is one. Raises ValueError: the roster cannot be read."""
+    people = read_roster(term)
+    if people:
+        with gradebook(api or opened(term)) as book:
+            without_due(book, people)
+            grant(book, people)
 
 
 def terms_assignments(term: Path) -> list[str]:
@@ -200,7 +210,11 @@ def one(room: Class, name: str, folder: Folder) -> Handed | None:
     kept = term / "submitted" / student / name
     if not found.found and kept.exists():
         return None
-    write_note(note_of(term, name, student), found.note, found.unread)
+    note = note_of(term, name, student)
+    note.unlink(missing_ok=True)
+    if found.note:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(found.note)
     made = copy.deepcopy(found.notebook)
     made.metadata.pop(NOTE, None)
     shutil.rmtree(kept, ignore_errors=True)

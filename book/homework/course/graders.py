@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,20 +92,7 @@ def to_run(notebook: nbformat.NotebookNode) -> list[dict[str, str]]:
 
 def note_of(term: Path, assignment: str, student: str) -> Path:
     """Where stands what was wrong with a file: not beside the file, where a student could write it."""
-    return term / "notes" / assignment / f"{student}.json"
-
-
-def write_note(file: Path, note: str, unread: bool) -> None:
-    """unread: nothing of the student's was taken, so that marks have no other reason than the note."""
-    file.unlink(missing_ok=True)
-    if note:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps({"note": note, "unread": unread}))
-
-
-def read_note(file: Path) -> tuple[str, bool]:
-    found = json.loads(file.read_text()) if file.exists() else {"note": "", "unread": False}
-    return found["note"], found["unread"]
+    return term / "notes" / assignment / f"{student}.txt"
 
 
 class Rebuild(NbGraderPreprocessor):
@@ -132,8 +117,7 @@ class MarkApart(NbGraderPreprocessor):
         drawn = assignment(resources["nbgrader"]["assignment"], seed)
         marks, said = marked_once(drawn, to_run(nb), seed, Limits(closed=(self.course,), unsafe=self.unsafe))
         noted = note_of(Path(self.course), resources["nbgrader"]["assignment"], resources["nbgrader"]["student"])
-        note, unread = read_note(noted)
-        note = note or nb.metadata.get(NOTE, "")
+        note = noted.read_text() if noted.exists() else nb.metadata.get(NOTE, "")
         nb.metadata.pop(NOTE, None)
         for place, cell in enumerate(nb.cells):
             name = about(cell).get("grade_id", "")
@@ -147,9 +131,7 @@ class MarkApart(NbGraderPreprocessor):
                     ]
             if name.endswith("-marked"):
                 cell["source"] = HIDDEN.sub("", text(cell))
-                mark = marks[name.removesuffix("-marked")]
-                mark = replace(mark, reason="") if unread else mark  # what the released cells do tells nobody anything
-                cell["outputs"] = [shown(mark, said.by, note)]
+                cell["outputs"] = [shown(marks[name.removesuffix("-marked")], said.by, note)]
         return nb, resources
 
 

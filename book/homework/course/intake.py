@@ -23,7 +23,8 @@ from .uploads import Refused, archive_of, contents, members_of, path_of
 
 LARGEST = 20 << 20  # bytes of a notebook
 WRITTEN = 2 << 20  # and of what a student wrote in it
-ARCHIVE = 64 << 20  # bytes of all that is taken from a student's archives
+MEMBER = 64 << 20  # bytes of a notebook in an archive
+ARCHIVE = 128 << 20  # and of all that is taken from a student's archives
 FILES = 2000  # of a student's folder that are looked at
 DEEPEST = 8  # folders within one another
 NAMED = 5  # files that a note names
@@ -45,7 +46,6 @@ class Intake:
     note: str = ""  # what was wrong with it, for the student
     kind: str = ""  # the same without a word of the student's, to be counted in public
     found: bool = False  # whether there is a file
-    unread: bool = False  # whether nothing of the student's could be taken
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def from_archive(file: Path, place: PurePosixPath, scratch: Path, first: int) ->
                     if not NOTEBOOK.fullmatch(path.name):
                         continue
                     target = scratch / f"{first + len(found)}.ipynb"
-                    target.write_bytes(contents(archive, member, max(0, min(LARGEST, left))))
+                    target.write_bytes(contents(archive, member, max(0, min(MEMBER, left))))
                     found.append(Found(target, place / path))
                 except Refused:
                     continue
@@ -200,16 +200,18 @@ def taken(
     folder: Path, name: str, base: nbformat.NotebookNode, *, student: str | None = None, alone: bool = False
 ) -> Intake:
     """A student's submission as far as it can be read, put into the released notebook."""
-    found = Intake(student or folder.name, name, base, unread=True)
+    found = Intake(student or folder.name, name, base)
     try:
         with choosing(folder, name, alone=alone) as choice:
             found.note, found.kind, found.found = choice.note, choice.kind, choice.file is not None
             if choice.file is None:
                 return found
-            made = read(choice.file, base)
-        found.notebook, found.unread = made, False
-        lost = made.metadata.get(NOTE, "")
-        found.note, found.kind = found.note or lost, found.kind or lost
+            made = rebuilt(base, read(choice.file))
+        nbformat.validate(made)
+        found.notebook = made
+        said = made.metadata.get(NOTE, "")
+        found.note = " ".join(filter(None, [found.note, said]))
+        found.kind = " ".join(filter(None, [found.kind, re.sub(r" \(.*\)", "", said, flags=re.S)]))
     except Exception as error:  # whatever stands in the file
         why = " ".join(str(error).split())[:160] or type(error).__name__
         found.kind = "The file could not be read as a notebook."
@@ -217,14 +219,13 @@ def taken(
     return found
 
 
-def read(file: Path, base: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """A student's notebook, put into the released one. Raises any error: whatever stands in the file."""
+def read(file: Path) -> nbformat.NotebookNode:
+    """A student's notebook. Raises any error: whatever stands in the file."""
     if file.stat().st_size > LARGEST:
         raise ValueError(f"it is larger than {LARGEST >> 20} MB")
     with ONE_AT_A_TIME, warnings.catch_warnings(action="ignore"):  # of doubled cell numbers, which are made anew
-        made = rebuilt(base, strip(nbformat.reads(file.read_text("utf-8-sig"), as_version=4)))
-        nbformat.validate(made)
-    if len(nbformat.writes(made).encode("utf8")) > WRITTEN:
+        made = strip(nbformat.reads(file.read_text("utf-8-sig"), as_version=4))
+    if sum(len(str(cell.get("source", "")).encode("utf8")) for cell in made.cells) > WRITTEN:
         raise ValueError(f"without its outputs it is larger than {WRITTEN >> 20} MB")
     return made
 

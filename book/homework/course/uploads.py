@@ -23,6 +23,7 @@ FILES = 500  # and in how many files
 TOTAL = 8 << 30  # bytes of a class, unpacked
 DEEPEST = 16  # folders within one another
 LEFT_OUT = "left_out.txt"
+NAMES = "names.csv"  # from which feedback gets the names under which a platform takes it back
 
 MOODLE_FOLDER = re.compile(r"(?P<name>.*)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)_?", re.S)
 MOODLE_FILE = re.compile(r"_(\d+)_assignsubmission_([a-z]+)_")
@@ -238,12 +239,20 @@ def write(
         moments[each.number].append(each.member.date_time)
     came = {whose[number]: max(times) for number, times in moments.items() if times}
     made.students, made.files = len(came), sum(map(len, moments.values()))
-    if trust_times:
-        with (out / "times.csv").open("w", newline="") as file:
-            table_ = csv.writer(file)
-            table_.writerow(["student", "assignment", "time"])
-            for student, when in sorted(came.items()):  # without a zone: taken for this machine's
-                table_.writerow([student, "", datetime.datetime(*when).astimezone().isoformat()])
+    # A student's notebook first: its name is the one that counts.
+    uploads = sorted(uploads, key=lambda each: (each.place.suffix != ".ipynb", each.place))
+    rows = [[whose[each.number], each.member.filename] for each in uploads if whose[each.number] in came]
+    write_table(out / NAMES, ["student", "path"], rows)
+    if trust_times:  # these have no zone, and are taken for this machine's
+        rows = [[who, "", datetime.datetime(*when).astimezone().isoformat()] for who, when in sorted(came.items())]
+        write_table(out / "times.csv", ["student", "assignment", "time"], rows)
+
+
+def write_table(file: Path, columns: list[str], rows: list[list[str]]) -> None:
+    with file.open("w", newline="", encoding="utf8", errors="backslashreplace") as lines:
+        table_ = csv.writer(lines)
+        table_.writerow(columns)
+        table_.writerows(rows)
 
 
 def whose(uploads: list[Upload], platform: str, people: list[Person], worksheet: Path | None) -> dict[str, str]:
