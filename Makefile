@@ -2,6 +2,7 @@
 # make lab     open JupyterLab                                 make test-full  every check
 # make chapter N=05   execute one chapter in place, render     make formulas   formulas against code, alone
 # make homework-release         a term's homework             make homework-grade SUBMISSIONS=…   mark what came in
+# make homework-unpack EXPORT=… SUBMISSIONS=…   folders from what Moodle or Canvas exports
 # make bench   seconds to solve, steps a second, beside peers    make bench-gpu  steps a second on a GPU, if there is one
 # make test-package   the quick checks of the package alone      make clean   forget everything built
 PYTHON ?= python3

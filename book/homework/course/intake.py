@@ -90,7 +90,7 @@ def files_of(folder: Path) -> list[PurePosixPath]:
     for place, folders, files in os.walk(folder):
         here = Path(place)
         depth = len(here.relative_to(folder).parts)
-        folders[:] = sorted(f for f in folders if not hidden(f) and not (here / f).is_symlink()) * (depth < DEEPEST)
+        folders[:] = sorted(f for f in folders if not hidden(f)) * (depth < DEEPEST)  # links are not followed
         for name in sorted(files):
             if not hidden(name) and not (here / name).is_symlink() and (here / name).is_file():
                 found.append(PurePosixPath((here / name).relative_to(folder)))
