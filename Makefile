@@ -98,13 +98,13 @@ homework-release: setup
 homework-unpack: setup
 	$(if $(EXPORT),,$(error Say which archive: make homework-unpack EXPORT=hw2.zip SUBMISSIONS=folder))
 	$(if $(SUBMISSIONS),,$(error Say where to: make homework-unpack EXPORT=hw2.zip SUBMISSIONS=folder))
-	$(COURSE) unpack "$(EXPORT)" $(SUBMISSIONS) $(if $(wildcard $(CLASS)/roster.csv),--term $(CLASS)) \
+	$(COURSE) unpack "$(EXPORT)" "$(SUBMISSIONS)" $(if $(wildcard $(CLASS)/roster.csv),--term $(CLASS)) \
 		$(if $(FROM),--from $(FROM)) $(if $(WORKSHEET),--worksheet "$(WORKSHEET)") \
 		$(if $(TRUST_EXPORT_TIMES),--trust-export-times)
 
 homework-grade: setup
 	$(if $(SUBMISSIONS),,$(error Say where they are: make homework-grade SUBMISSIONS=folder))
-	$(COURSE) grade $(SUBMISSIONS) $(CLASS) $(if $(ASSIGNMENTS),--assignments $(ASSIGNMENTS)) \
+	$(COURSE) grade "$(SUBMISSIONS)" $(CLASS) $(if $(ASSIGNMENTS),--assignments $(ASSIGNMENTS)) \
 		$(if $(WORKERS),--workers $(WORKERS)) $(if $(UNSAFE),--unsafe)
 
 homework-report: setup

@@ -57,11 +57,11 @@ def grade(
         workers: How many submissions run at a time; one for every processor unless given.
         unsafe: Mark even where the machine offers no namespace to keep students' code apart from the answers.
     """
-    if os.geteuid() == 0:
-        print("This runs as root: an ordinary account would keep students' code further from the machine.")
     if workers is not None and workers < 1:
         raise ValueError(f"workers: wanted at least 1; got {workers}")
     print(f"Students' code is run apart by: {offered()}.", flush=True)
+    if os.geteuid() == 0:
+        print("This runs as root: an ordinary account would keep students' code further from the machine.", flush=True)
     limits = Limits(unsafe=unsafe)
     print(classroom.grade(submissions, term, names=assignments or None, workers=workers, limits=limits))
     print(f"Feedback pages and grades.csv are in {term}.")

@@ -25,7 +25,7 @@ from .intake import choose, taken
 from .isolation import Limits, offered
 from .marking import marked_once
 from .reports import write_reports
-from .roster import Folder, folders_of, grant, read_roster, read_times, without_due
+from .roster import Folder, Person, folders_of, grant, read_roster, read_times, without_due
 from .term import ONE, done, gradebook, known, opened, released
 
 PATIENCE = 10.0  # seconds between two words on how far it is
@@ -94,11 +94,12 @@ def grade(
     there = terms_assignments(term)
     people = read_roster(term)
     folders, odd = folders_of(submissions, people)
-    times = read_times(term, submissions)
+    times = read_times(people, term, submissions)
     names = asked(known(names) if names else None, there, folders)
     api = opened(term)
     with gradebook(api) as book:
         without_due(book, people)
+        due = {each.name for each in book.assignments if each.duedate}
     room = Class(
         term,
         seed_of(term),
@@ -112,7 +113,7 @@ def grade(
         handed = mark_all(room, api, folders, workers or processors(), report, tell)
     report.submissions, report.full = len(handed), sum(each.full for each in handed)
     report.notes = [each.kind for each in handed if each.kind]
-    report.told = about_class(term, names, people, folders, odd, handed)
+    report.told = about_class(room, due, people, folders, odd, handed)
     allow(term, api)
     with gradebook(api) as book:
         for each in handed:  # nbgrader keeps the time of an earlier submission where there is none now
@@ -178,7 +179,7 @@ def one_engine() -> Iterator[None]:
 
 
 def mark_all(
-    room: Class, api, folders: list[Folder], workers: int, report: Report, tell: Callable[[str], None]
+    room: Class, api: NbGraderAPI, folders: list[Folder], workers: int, report: Report, tell: Callable[[str], None]
 ) -> list[Handed]:
     """Submissions are read and run by a pool, each in processes of its own; nbgrader has each as soon as it is done."""
     handed: list[Handed] = []
@@ -228,13 +229,14 @@ def one(room: Class, name: str, folder: Folder) -> Handed | None:
 
 
 def about_class(
-    term: Path, names: list[str], people: list, folders: list[Folder], odd: list[str], handed: list[Handed]
+    room: Class, due: set[str], people: list[Person], folders: list[Folder], odd: list[str], handed: list[Handed]
 ) -> list[str]:
     """What the instructor has to know of the class, without a name; the names go to the term's log."""
+    term, names = room.term, list(room.bases)
     lines, log = [], list(odd)
     if odd:
         lines.append(f"{len(odd)} folders have names that are kept otherwise or were left out; see grading.log")
-    untimed = sum(not each.timed for each in handed)
+    untimed = sum(not each.timed for each in handed if each.assignment in due)
     if untimed:
         lines.append(f"{untimed} without a time in times.csv: nothing is deducted for lateness")
     stamps = sum((each.path / inner / "timestamp.txt").exists() for each in folders for inner in (".", *names))

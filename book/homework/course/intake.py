@@ -19,12 +19,15 @@ import nbformat
 from . import NAMES
 from .graders import NOTE, rebuilt
 from .isolation import readable
-from .uploads import Refused, archive_of, contents, members_of, path_of
+from .uploads import Refused, archive_of, contents, path_of
 
 LARGEST = 20 << 20  # bytes of a notebook
 WRITTEN = 2 << 20  # and of what a student wrote in it
 MEMBER = 64 << 20  # bytes of a notebook in an archive
 ARCHIVE = 128 << 20  # and of all that is taken from a student's archives
+ARCHIVES = 5  # of a student that are opened
+DIRECTORY = 1 << 20  # bytes of an archive's list of contents
+NOTEBOOKS = 100  # of a student that are looked at
 FILES = 2000  # of a student's folder that are looked at
 DEEPEST = 8  # folders within one another
 NAMED = 5  # files that a note names
@@ -103,11 +106,10 @@ def files_of(folder: Path) -> list[PurePosixPath]:
 def opened(folder: Path) -> Iterator[tuple[list[Found], list[PurePosixPath]]]:
     """A student's notebooks, archives opened as well, and all files for telling what was there."""
     places = files_of(folder)
-    found = [Found(folder / place, place) for place in places if NOTEBOOK.fullmatch(place.name)]
+    found = [Found(folder / place, place) for place in places if NOTEBOOK.fullmatch(place.name)][:NOTEBOOKS]
     with tempfile.TemporaryDirectory(prefix="homework-") as scratch:
-        for place in places:
-            if place.suffix.lower() == ".zip":
-                found += from_archive(folder / place, place, Path(scratch), len(found))
+        for place in [place for place in places if place.suffix.lower() == ".zip"][:ARCHIVES]:
+            found += from_archive(folder / place, place, Path(scratch), len(found))
         yield found, places
 
 
@@ -115,13 +117,15 @@ def from_archive(file: Path, place: PurePosixPath, scratch: Path, first: int) ->
     """The notebooks of a student's archive, written under numbers: no name in it is one on this machine."""
     found: list[Found] = []
     try:
-        with archive_of(file) as archive:
-            for member in members_of(archive)[:FILES]:
+        with archive_of(file, DIRECTORY) as archive:
+            for member in archive.infolist():
                 try:
                     path = path_of(member)
-                    left = ARCHIVE - sum(each.stat().st_size for each in scratch.iterdir())
-                    if not NOTEBOOK.fullmatch(path.name):
+                    if not NOTEBOOK.fullmatch(path.name) or any(map(hidden, path.parts)) or member.is_dir():
                         continue
+                    if first + len(found) >= NOTEBOOKS:
+                        break
+                    left = ARCHIVE - sum(each.stat().st_size for each in scratch.iterdir())
                     target = scratch / f"{first + len(found)}.ipynb"
                     target.write_bytes(contents(archive, member, max(0, min(MEMBER, left))))
                     found.append(Found(target, place / path))

@@ -103,7 +103,7 @@ def moment_of(text: str, where: str, *, spans: bool = False) -> datetime.datetim
     return moment.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
-def read_times(*folders: Path) -> dict[tuple[str, str], datetime.datetime]:
+def read_times(people: list[Person], *folders: Path) -> dict[tuple[str, str], datetime.datetime]:
     """(student, assignment) -> when it was handed in, from each folder's times.csv; a later folder's word counts.
 
     A row without an assignment is for all of them: its key has "" in that place.
@@ -117,7 +117,7 @@ def read_times(*folders: Path) -> dict[tuple[str, str], datetime.datetime]:
         for line, row in enumerate(table(file, ("student", "time")), 2):
             if row.get("assignment") and row["assignment"] not in NAMES:
                 raise ValueError(f"times.csv, line {line}: wanted one of {', '.join(NAMES)}; got another assignment")
-            key = filed_as(row["student"]), row.get("assignment", "")
+            key = student_of(row["student"], people), row.get("assignment", "")
             found[key] = moment_of(row["time"], f"times.csv, line {line}")
     return found
 

@@ -16,12 +16,14 @@ from pathlib import Path, PurePosixPath
 from .roster import Person, filed_as, same, table
 
 MEMBERS = 20_000  # files of a class's export
-DIRECTORY = 16 << 20  # bytes of an archive's list of contents
+DIRECTORY = 16 << 20  # bytes of its list of contents
 MEMBER = 64 << 20  # bytes of one file, unpacked
 STUDENT = 256 << 20  # bytes of one student's, unpacked
 FILES = 500  # and in how many files
 TOTAL = 8 << 30  # bytes of a class, unpacked
 DEEPEST = 16  # folders within one another
+# By systems; what else is hidden may be a student's: a display name may begin with a dot.
+LEFT_BEHIND = re.compile(r"^__MACOSX/|(^|/)(\._[^/]*|\.DS_Store|Thumbs\.db)$")
 LEFT_OUT = "left_out.txt"
 NAMES = "names.csv"  # from which feedback gets the names under which a platform takes it back
 
@@ -63,8 +65,8 @@ class Unpacked:
 
 
 @contextlib.contextmanager
-def archive_of(file: Path) -> Iterator[zipfile.ZipFile]:
-    """An archive whose list of contents is of a size that can be read. Raises Refused: it is none, or too large."""
+def archive_of(file: Path, longest: int) -> Iterator[zipfile.ZipFile]:
+    """An archive whose list of contents has at most `longest` bytes. Raises Refused: it is none, or not whole."""
     with file.open("rb") as raw:
         raw.seek(max(0, file.stat().st_size - (1 << 16) - 42))
         tail = raw.read()
@@ -74,7 +76,7 @@ def archive_of(file: Path) -> Iterator[zipfile.ZipFile]:
     # The 64-bit form is for more than 65,535 files or 4 GB; its own fields stand before the end's.
     wide = tail.rfind(b"PK\6\6", 0, end) if tail[max(0, end - 20) : end][:4] == b"PK\6\7" else -1
     size = int.from_bytes(tail[wide + 40 : wide + 48] if wide >= 0 else tail[end + 12 : end + 16], "little")
-    if size > DIRECTORY:
+    if size > longest:
         raise Refused("its list of contents is too long")
     try:
         with zipfile.ZipFile(file) as archive:
@@ -112,12 +114,6 @@ def contents(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> by
     if len(found) > most:
         raise Refused(f"it is larger than {most >> 20} MB")
     return found
-
-
-def members_of(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    """Files, without what systems leave behind."""
-    files = [m for m in archive.infolist() if not m.is_dir()]
-    return [m for m in files if not any(re.match(r"\.[^./\\]|__MACOSX", part) for part in m.filename.split("/"))]
 
 
 def as_moodle(path: PurePosixPath) -> tuple[str, str, str, PurePosixPath] | None:
@@ -181,8 +177,8 @@ def unpack(
     if out.is_symlink() or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
         raise ValueError(f"{out}: wanted a folder that is new or empty, as old files would be mixed with new ones")
     numbers = {each.canvas for each in people if each.canvas}
-    with archive_of(export) as archive:
-        members = members_of(archive)
+    with archive_of(export, DIRECTORY) as archive:
+        members = [m for m in archive.infolist() if not m.is_dir() and not LEFT_BEHIND.search(m.filename)]
         if len(members) > MEMBERS:
             raise ValueError(f"export: wanted at most {MEMBERS} files; got {len(members)}")
         if not members:
