@@ -2,6 +2,7 @@
 # make lab     open JupyterLab                                 make test-full  every check
 # make chapter N=05   execute one chapter in place, render     make formulas   formulas against code, alone
 # make homework-release         a term's homework             make homework-grade SUBMISSIONS=…   mark what came in
+# make homework-unpack EXPORT=… SUBMISSIONS=…   folders from what Moodle or Canvas exports
 # make bench   seconds to solve, steps a second, beside peers    make bench-gpu  steps a second on a GPU, if there is one
 # make test-package   the quick checks of the package alone      make clean   forget everything built
 PYTHON ?= python3
@@ -13,7 +14,7 @@ CHAPTERS := $(sort $(wildcard book/[0-9]*.ipynb) $(wildcard book/[a-z]_*.ipynb) 
 QUICK := not slow and not gpu
 
 .PHONY: setup book chapter lab test test-package test-full pages measure links front bench bench-gpu formulas clean
-.PHONY: homework-release homework-grade homework-report homework-source
+.PHONY: homework-release homework-unpack homework-grade homework-report homework-source
 
 setup: $(READY) .assets/node_modules/.package-lock.json
 
@@ -94,9 +95,17 @@ homework-release: setup
 	$(COURSE) release $(CLASS) $(if $(SEED),--seed "$(SEED)") $(if $(ASSIGNMENTS),--assignments $(ASSIGNMENTS)) \
 		$(if $(DUE),--due $(DUE)) $(if $(PACKAGE),--package "$(PACKAGE)")
 
+homework-unpack: setup
+	$(if $(EXPORT),,$(error Say which archive: make homework-unpack EXPORT=hw2.zip SUBMISSIONS=folder))
+	$(if $(SUBMISSIONS),,$(error Say where to: make homework-unpack EXPORT=hw2.zip SUBMISSIONS=folder))
+	$(COURSE) unpack "$(EXPORT)" "$(SUBMISSIONS)" $(if $(wildcard $(CLASS)/roster.csv),--term $(CLASS)) \
+		$(if $(FROM),--from $(FROM)) $(if $(WORKSHEET),--worksheet "$(WORKSHEET)") \
+		$(if $(TRUST_EXPORT_TIMES),--trust-export-times)
+
 homework-grade: setup
 	$(if $(SUBMISSIONS),,$(error Say where they are: make homework-grade SUBMISSIONS=folder))
-	$(COURSE) grade $(SUBMISSIONS) $(CLASS) $(if $(ASSIGNMENTS),--assignments $(ASSIGNMENTS)) $(if $(UNSAFE),--unsafe)
+	$(COURSE) grade "$(SUBMISSIONS)" $(CLASS) $(if $(ASSIGNMENTS),--assignments $(ASSIGNMENTS)) \
+		$(if $(WORKERS),--workers $(WORKERS)) $(if $(UNSAFE),--unsafe)
 
 homework-report: setup
 	$(COURSE) report $(CLASS)

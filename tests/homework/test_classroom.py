@@ -120,8 +120,8 @@ def term(tmp_path_factory):
         "too_late": "2027-02-10T10:00:00+00:00",
     }
     hand_in([solved(name) for name in times], folder / "term" / "release", folder / "submissions")
-    for name, when in times.items():
-        (folder / "submissions" / name / "timestamp.txt").write_text(when)
+    rows = "".join(f"{name},{NAME},{when}\n" for name, when in times.items())
+    (folder / "submissions" / "times.csv").write_text("student,assignment,time\n" + rows)
     classroom.grade(folder / "submissions", folder / "term", limits=SHORT)
     return folder
 
@@ -260,11 +260,8 @@ def test_bad_input_is_told_in_one_line(tmp_path, term):
     for folder, why in ((tmp_path / "none", "folder for every student"), (tmp_path, "folder for every student")):
         with pytest.raises(ValueError, match=why):
             classroom.grade(folder, term / "term")
-    (tmp_path / "odd + name").mkdir()
-    with pytest.raises(ValueError, match="1 have other names"):
-        classroom.grade(tmp_path, term / "term")
     with pytest.raises(ValueError, match="handed in; got none"):
-        (tmp_path / "odd + name").rename(tmp_path / "student")
+        (tmp_path / "student").mkdir()
         classroom.grade(tmp_path, term / "term")
     with pytest.raises(ValueError, match=r"released ones that somebody handed in; got \['hw3_trpo'\]"):
         classroom.grade(term / "submissions", term / "term", names=["hw3_trpo"])
@@ -395,21 +392,6 @@ def test_what_students_write_is_shown_without_its_scripts(tmp_path):
     assert "$a^2$" in page and "<td>1</td>" in page and "The rest was cut" in page and "CHECKED BY HAND" not in page
 
 
-@pytest.mark.parametrize(("when", "told"), [
-    ("0001-01-01T00:00:00+23:59", "no time"), ("9999-12-31T23:59:59-23:59", "no time"), ("soon", "no time"),
-    ("1999-01-01T00:00:00+00:00", "no time"), ("2027-02-01T12:00:00+01:00", ""), ("2027-02-01 11:00:00.000000 UTC", ""),
-])  # fmt: skip
-def test_a_timestamp_is_a_time_of_this_century_or_told(when, told, tmp_path, term):
-    hand_in([solved("one")], term / "term" / "release", tmp_path)
-    base = nbformat.read(term / "term" / "release" / NAME / f"{NAME}.ipynb", as_version=4)
-    (tmp_path / "one" / "timestamp.txt").write_text(when)
-    (tmp_path / "one" / NAME).mkdir()
-    (tmp_path / "one" / NAME / "timestamp.txt").write_text("2020-01-01T00:00:00+00:00")  # the outer one counts
-    found = intake.taken(tmp_path / "one", NAME, base)
-    assert (told in found.note) if told else found.note == ""
-    assert found.handed_in is not None and (told or found.handed_in.isoformat() == "2027-02-01T11:00:00")
-
-
 def test_the_file_that_is_meant_is_found(tmp_path):
     """Beside what systems leave behind, and in a handout that was given back whole."""
 
@@ -417,9 +399,9 @@ def test_the_file_that_is_meant_is_found(tmp_path):
         shutil.rmtree(tmp_path / "s", ignore_errors=True)
         for file in files:
             (tmp_path / "s" / file).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / "s" / file).write_text("{}")
-        found, note = intake.choose(tmp_path / "s", NAME)
-        return str(found.relative_to(tmp_path / "s")) if found else note
+            (tmp_path / "s" / file).write_text(file)  # no two are the same
+        found = intake.choose(tmp_path / "s", NAME)
+        return str(found.file.relative_to(tmp_path / "s")) if found.file else found.note
 
     nb = f"{NAME}.ipynb"
     assert choose(f"colab/{nb}", f"{NAME}/{nb}") == f"{NAME}/{nb}"
@@ -430,7 +412,9 @@ def test_the_file_that_is_meant_is_found(tmp_path):
         == "Homework 2.ipynb"
     )
     assert choose("hw2 mine.ipynb", "homework_2.ipynb").startswith("2 files might be meant")
-    assert choose("hw21.ipynb", "hw3_trpo.ipynb") == intake.NOTHING == choose(f"__MACOSX/{nb}", "notes.txt")
+    assert choose("hw21.ipynb", "hw3_trpo.ipynb").endswith(f"wanted {nb}; found: hw21.ipynb, hw3_trpo.ipynb.")
+    assert choose(f"__MACOSX/{nb}", "notes.txt").endswith(f"wanted {nb}; found: notes.txt.")
+    assert choose(f"__MACOSX/{nb}") == intake.NOTHING
 
 
 def test_too_much_is_told_and_the_rest_of_the_class_is_marked(tmp_path, term):
@@ -458,7 +442,7 @@ def test_a_link_is_not_followed(tmp_path):
     secret.write_text("{}")
     (tmp_path / "class" / "student").mkdir(parents=True)
     (tmp_path / "class" / "student" / f"{NAME}.ipynb").symlink_to(secret)
-    assert intake.choose(tmp_path / "class" / "student", NAME) == (None, "Nothing was handed in.")
+    assert intake.choose(tmp_path / "class" / "student", NAME).file is None
 
 
 @pytest.mark.slow

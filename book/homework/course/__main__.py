@@ -1,17 +1,18 @@
-"""`python -m course release`, `grade`, `report`: homework from a term's folder. The Makefile calls them."""
+"""`python -m course release`, `unpack`, `grade`, `report`: homework from a term's folder. The Makefile calls them."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
-from . import NAMES, classroom, handout, reports, seed_of
+from . import NAMES, classroom, handout, reports, seed_of, uploads
 from . import term as terms
-from .isolation import Limits
+from .isolation import Limits, offered
+from .roster import read_roster
 from .similar import write_similar
 from .zips import feedback_zips
 
@@ -32,31 +33,64 @@ def release(
         due: NAME=TIME for each that is due, such as hw2_gae=2027-02-01T23:59+01:00.
         package: What the Colab version installs, as pip takes it.
     """
+    wanted = "DUE: wanted NAME=TIME for each assignment, such as hw2_gae=2027-02-01T23:59+01:00"
+    if odd := [each for each in due if "=" not in each]:
+        raise ValueError(f"{wanted}; got {' '.join(odd)}")
     when = dict(each.split("=", 1) for each in due)
     folder = handout.release(term, seed=seed, names=assignments, due=when, package=package)
     print(f"Hand out what is in {folder}; keep the rest of {term} to yourself.")
-    if not package and "@" not in handout.package_of_this():
-        print("The Colab version needs an address of the package to install: release again and name one.")
+    if told := handout.about_colab(package):
+        print(told)
 
 
 def grade(
     submissions: Annotated[Path, tyro.conf.Positional],
     term: Annotated[Path, tyro.conf.Positional],
     assignments: tuple[str, ...] = (),
+    workers: int | None = None,
     unsafe: bool = False,
 ) -> None:
     """Mark what came in: feedback pages and tables in the term's folder.
 
     Args:
-        submissions: A folder per student, in it NAME.ipynb or NAME/NAME.ipynb, and timestamp.txt if there is one.
+        submissions: A folder per student, in it NAME.ipynb or NAME/NAME.ipynb; beside these folders times.csv.
         term: The folder that `release` made.
         assignments: Which; all that were handed in unless given.
+        workers: How many submissions run at a time; one for every processor unless given.
         unsafe: Mark even where the machine offers no namespace to keep students' code apart from the answers.
     """
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers: wanted at least 1; got {workers}")
+    print(f"Students' code is run apart by: {offered()}.", flush=True)
     if os.geteuid() == 0:
-        print("This runs as root: an ordinary account would keep students' code further from the machine.")
-    print(classroom.grade(submissions, term, names=assignments or None, limits=Limits(unsafe=unsafe)))
+        print("This runs as root: an ordinary account would keep students' code further from the machine.", flush=True)
+    limits = Limits(unsafe=unsafe)
+    print(classroom.grade(submissions, term, names=assignments or None, workers=workers, limits=limits))
     print(f"Feedback pages and grades.csv are in {term}.")
+
+
+def unpack(
+    export: Annotated[Path, tyro.conf.Positional],
+    out: Annotated[Path, tyro.conf.Positional],
+    term: Path | None = None,
+    platform: Annotated[Literal["moodle", "canvas"] | None, tyro.conf.arg(name="from")] = None,
+    worksheet: Path | None = None,
+    trust_export_times: bool = False,
+) -> None:
+    """Make a folder for every student from the archive in which Moodle or Canvas exports what came in.
+
+    Args:
+        export: The archive.
+        out: The folder to make, for `grade`.
+        term: The folder that `release` made; if it has a roster.csv, students' folders are named by it.
+        platform: Whose export it is, if the names in it do not say.
+        worksheet: Moodle's grading worksheet, which says whose the numbers in its exports are.
+        trust_export_times: Take the times in the archive as those of handing in, if your platform writes these.
+    """
+    people = read_roster(term) if term else []
+    print(uploads.unpack(
+        export, out, platform=platform, people=people, worksheet=worksheet, trust_times=trust_export_times
+    ))  # fmt: skip
 
 
 def source(term: Annotated[Path, tyro.conf.Positional]) -> None:
@@ -88,6 +122,7 @@ def report(
         names: NAME=FILE, the names.csv that unpacking an export left, so that a zip is named as Moodle or Canvas wants.
         similar: Also similar.csv and similar.md, the answers that are alike.
     """
+    classroom.allow(term)  # the roster may have changed
     print(reports.write_reports(term, provisional=provisional, reveal=reveal))
     found = reports.marks_of(term) if zips or similar else []
     for line in feedback_zips(term, found, names) if zips else ():
@@ -98,8 +133,7 @@ def report(
 
 if __name__ == "__main__":
     try:
-        tyro.extras.subcommand_cli_from_dict(
-            {"release": release, "grade": grade, "report": report, "source": source}, prog="python -m course"
-        )
+        commands = {"release": release, "unpack": unpack, "grade": grade, "report": report, "source": source}
+        tyro.extras.subcommand_cli_from_dict(commands, prog="python -m course")
     except (ValueError, RuntimeError, OSError) as error:
         sys.exit(str(error))

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-import os
-import re
+import functools
 import shutil
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 import nbformat
+import nbgrader.api
+from nbgrader.apps import NbGraderAPI
 
 from . import assignment, seed_of
 from .graders import NOTE, note_of, to_run
 from .intake import choose, taken
-from .isolation import Limits, offered
+from .isolation import Limits, offered, workers_here
 from .marking import marked_once
 from .reports import marks_of, write_reports
-from .term import ONE, done, known, opened, released
+from .roster import Folder, Person, folders_of, grant, read_roster, read_times, without_due
+from .term import ONE, done, gradebook, known, opened, released
 
-STUDENT = re.compile(r"[\w.@-]+")  # what a student's folder may be called
+PATIENCE = 10.0  # seconds between two words on how far it is
 
 
 @dataclass
@@ -33,13 +39,37 @@ class Report:
     full: int = 0  # with every marked function right
     notes: list[str] = field(default_factory=list)
     failed: int = 0  # that nbgrader could not grade; see the log
+    told: list[str] = field(default_factory=list)  # about the class as a whole
 
     def __str__(self) -> str:
         lines = [
             f"{self.submissions} submissions marked, {self.full} with every function right; run apart by: {self.by}"
         ]
         lines += [f"{self.notes.count(note)} × {note}" for note in sorted(set(self.notes))]
-        return "\n".join([*lines, f"{self.failed} could not be graded" if self.failed else "no failure"])
+        return "\n".join([*lines, *self.told, f"{self.failed} could not be graded" if self.failed else "no failure"])
+
+
+@dataclass(frozen=True)
+class Handed:
+    """What is kept of one submission while the class is marked; its notebook lies in the term's folder."""
+
+    student: str
+    assignment: str
+    kind: str  # what was wrong with the file, as it is told in public
+    timed: bool
+    full: bool
+
+
+@dataclass(frozen=True)
+class Class:
+    """What marking a submission needs to know of the class."""
+
+    term: Path
+    seed: str
+    limits: Limits
+    bases: dict[str, nbformat.NotebookNode]  # the released notebooks
+    times: dict[tuple[str, str], datetime]
+    alone: bool  # whether only one assignment is asked for
 
 
 def grade(
@@ -49,67 +79,175 @@ def grade(
     names: Iterable[str] | None = None,
     workers: int | None = None,
     limits: Limits = ONE,
+    tell: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
 ) -> Report:
     """Collect, mark, and report: `feedback/`, `grades.csv`, `canvas.csv` in the term's folder.
 
-    submissions: a folder per student, in it NAME.ipynb or NAME/NAME.ipynb, and timestamp.txt if there is one.
-    names: assignments; every released one that somebody handed in unless given. Grading again gives the same marks and
-    leaves the marks that people gave.
-    Raises ValueError: no folder, no student, a student's folder with a name that nbgrader cannot hold.
+    submissions: a folder per student, in it NAME.ipynb or NAME/NAME.ipynb, and beside these folders times.csv if there
+    is one. names: assignments; every released one that somebody handed in unless given. workers: how many submissions
+    run at a time, one for every processor unless given. tell: takes lines on how far it is.
+    Grading again gives the same marks and leaves the marks that people gave.
+    Raises ValueError: no term, no folder, no student, a roster or times that cannot be read.
     """
-    students = sorted(submissions.iterdir()) if submissions.is_dir() else []
-    students = [f for f in students if f.is_dir() and not f.is_symlink() and not f.name.startswith((".", "__MACOSX"))]
-    if not students:
-        raise ValueError(f"submissions: wanted a folder with a folder for every student; got {submissions}")
-    odd = sum(not STUDENT.fullmatch(folder.name) for folder in students)
-    if odd:
-        raise ValueError(f"submissions: wanted folders named by letters, digits and . @ _ -; {odd} have other names")
+    submissions, term = submissions.resolve(), term.resolve()  # nbgrader changes the current folder as it works
+    there = terms_assignments(term)
+    people = read_roster(term)
+    folders, odd = folders_of(submissions, people)
+    times = read_times(people, term, submissions)
+    names = asked(known(names) if names else None, there, folders)
+    api = opened(term)
+    marks_of(term, api)  # what people marked so far, before it is graded again
+    with gradebook(api) as book:
+        without_due(book, people)
+        due = {each.name for each in book.assignments if each.duedate}
+    room = Class(
+        term,
+        seed_of(term),
+        replace(limits, closed=(str(term), str(submissions))),
+        {name: nbformat.read(term / "release" / name / f"{name}.ipynb", as_version=4) for name in names},
+        times,
+        len(names) == 1,
+    )
+    report = Report(by=offered())
+    with one_engine():
+        handed = mark_all(room, api, folders, workers or workers_here(), report, tell)
+    report.submissions, report.full = len(handed), sum(each.full for each in handed)
+    report.notes = [each.kind for each in handed if each.kind]
+    report.told = about_class(room, due, people, folders, odd, handed)
+    allow(term, api)
+    with gradebook(api) as book:
+        for each in handed:  # nbgrader keeps the time of an earlier submission where there is none now
+            if not each.timed and (found := book.find_submission(each.assignment, each.student)).timestamp:
+                found.timestamp = None
+        book.db.commit()
+    tell("writing pages and tables")
+    missing = write_reports(term, api).failed
+    report.failed += missing
+    report.notes += ["A feedback page could not be made."] * missing
+    return report
+
+
+def allow(term: Path, api: NbGraderAPI | None = None) -> None:
+    """Give everybody the time that the roster says, if there is one. Raises ValueError: the roster cannot be read."""
+    people = read_roster(term)
+    if people:
+        with gradebook(api or opened(term)) as book:
+            without_due(book, people)
+            grant(book, people)
+
+
+def terms_assignments(term: Path) -> list[str]:
+    """What was released in a term. Raises ValueError: there is no such term, or nothing was released."""
+    if not (term / "seed.txt").exists():
+        why = "in which there is no seed.txt" if term.is_dir() else "which does not exist"
+        raise ValueError(f"CLASS: wanted the folder of a term, which release makes; got {term}, {why}")
     there = released(term)
-    names = known(names) if names else [n for n in there if any(choose(folder, n)[0] for folder in students)]
+    if not there:
+        raise ValueError(f"CLASS: wanted a term in which something was released; got {term}")
+    return there
+
+
+def asked(names: list[str] | None, there: list[str], folders: list[Folder]) -> list[str]:
+    """The assignments to mark. Raises ValueError: one was not released, or nobody handed any in."""
+    if names is None:
+        names = [n for n in there if any(choose(each.path, n).file for each in folders)]
+        if not names and len(there) == 1:  # whatever the files' names are, they can be meant for nothing else
+            names = [n for n in there if any(choose(each.path, n, alone=True).file for each in folders)]
     unreleased = set(names) - set(there)
     if unreleased or not names:
         raise ValueError(
             f"assignments: wanted released ones that somebody handed in; got {sorted(unreleased) or 'none'}"
         )
-    seed = seed_of(term)
-    bases = {name: nbformat.read(term / "release" / name / f"{name}.ipynb", as_version=4) for name in names}
-    come_in = [taken(folder, name, bases[name]) for name in names for folder in students]
-    # Who handed something in before and nothing now keeps what was there.
-    come_in = [e for e in come_in if e.found or not (term / "submitted" / e.student / e.assignment).exists()]
-    limits = replace(limits, closed=(str(term.resolve()), str(submissions.resolve())))
-    ready = []
-    for each in come_in:
-        made = copy.deepcopy(each.notebook)
-        made.metadata.pop(NOTE, None)
-        note = note_of(term, each.assignment, each.student)
-        note.unlink(missing_ok=True)
-        if each.note:
-            note.parent.mkdir(parents=True, exist_ok=True)
-            note.write_text(each.note)
-        folder = term / "submitted" / each.student / each.assignment
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        nbformat.write(made, folder / f"{each.assignment}.ipynb")
-        if each.handed_in:
-            (folder / "timestamp.txt").write_text(f"{each.handed_in:%Y-%m-%d %H:%M:%S.%f} UTC")
-        ready.append(to_run(made))
-    with ThreadPoolExecutor(workers or os.cpu_count()) as pool:  # each waits for a process of its own
-        marks = list(
-            pool.map(
-                lambda pair: marked_once(assignment(pair[0].assignment, seed), pair[1], seed, limits),
-                zip(come_in, ready, strict=True),
-            )
-        )
-    report = Report(len(come_in), offered(), sum(all(m.full for m in found.values()) for found, _ in marks))
-    api = opened(term)
-    marks_of(term, api)  # what people marked so far, before it is graded again
-    for each in come_in:
-        what = f"{each.assignment} of {each.student}"
-        if not done(term, api.autograde(each.assignment, each.student, force=True, create=True), f"mark {what}"):
-            report.failed += 1
-        # In public without the reason, in which a student's own words may stand.
-        report.notes += [re.sub(r" \(.*\)", "", each.note, flags=re.S)] if each.note else []
-    missing = write_reports(term, api).failed
-    report.failed += missing
-    report.notes += ["A feedback page could not be made."] * missing
-    return report
+    return names
+
+
+@contextlib.contextmanager
+def one_engine() -> Iterator[None]:
+    """nbgrader opens its gradebook six times a submission, each time with an engine that compiles every query anew."""
+    made = nbgrader.api.create_engine
+    nbgrader.api.create_engine = functools.cache(made)
+    try:
+        yield
+    finally:
+        nbgrader.api.create_engine = made
+
+
+def mark_all(
+    room: Class, api: NbGraderAPI, folders: list[Folder], workers: int, report: Report, tell: Callable[[str], None]
+) -> list[Handed]:
+    """Submissions are read and run by a pool, each in processes of its own; nbgrader has each as soon as it is done."""
+    handed: list[Handed] = []
+    for name in room.bases:  # drawn once, before several want them at a time
+        assignment(name, room.seed)
+    pool = ThreadPoolExecutor(workers)
+    try:
+        futures: list[Future] = [pool.submit(one, room, name, each) for name in room.bases for each in folders]
+        told = time.monotonic()
+        for place, future in enumerate(as_completed(futures), 1):
+            each = future.result()
+            if each is not None:
+                what = f"{each.assignment} of {each.student}"
+                marked = api.autograde(each.assignment, each.student, force=True, create=True)
+                report.failed += not done(room.term, marked, f"mark {what}")
+                handed.append(each)
+            if time.monotonic() - told > PATIENCE:
+                told = time.monotonic()
+                tell(f"{place} of {len(futures)} submissions marked")
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return handed
+
+
+def one(room: Class, name: str, folder: Folder) -> Handed | None:
+    """Read a submission, keep it in the term's folder, run it; None if nothing came in and something is there."""
+    term, student = room.term, folder.student
+    found = taken(folder.path, name, room.bases[name], student=student, alone=room.alone)
+    kept = term / "submitted" / student / name
+    if not found.found and kept.exists():
+        return None
+    note = note_of(term, name, student)
+    note.unlink(missing_ok=True)
+    if found.note:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(found.note)
+    made = copy.deepcopy(found.notebook)
+    made.metadata.pop(NOTE, None)
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    nbformat.write(made, kept / f"{name}.ipynb")
+    when = room.times.get((student, name), room.times.get((student, "")))
+    if when:
+        (kept / "timestamp.txt").write_text(f"{when:%Y-%m-%d %H:%M:%S.%f} UTC")
+    marks, _ = marked_once(assignment(name, room.seed), to_run(made), room.seed, room.limits)
+    return Handed(student, name, found.kind, when is not None, all(mark.full for mark in marks.values()))
+
+
+def about_class(
+    room: Class, due: set[str], people: list[Person], folders: list[Folder], odd: list[str], handed: list[Handed]
+) -> list[str]:
+    """What the instructor has to know of the class, without a name; the names go to the term's log."""
+    term, names = room.term, list(room.bases)
+    lines, log = [], list(odd)
+    if odd:
+        lines.append(f"{len(odd)} folders have names that are kept otherwise or were left out; see grading.log")
+    untimed = sum(not each.timed for each in handed if each.assignment in due)
+    if untimed:
+        lines.append(f"{untimed} without a time in times.csv: nothing is deducted for lateness")
+    stamps = sum((each.path / inner / "timestamp.txt").exists() for each in folders for inner in (".", *names))
+    if stamps:
+        lines.append(f"{stamps} × timestamp.txt in a student's folder: not used, as it may be the student's own")
+    if people:
+        enrolled = {each.student for each in people}
+        strangers = sorted(each.student for each in folders if each.student not in enrolled)
+        if strangers:
+            lines.append(f"{len(strangers)} folders are of nobody in roster.csv; see grading.log")
+            log += [f"{student!r} is not in roster.csv" for student in strangers]
+        for name in names:
+            missing = sorted(s for s in enrolled if not (term / "submitted" / s / name).exists())
+            if missing:
+                lines.append(f"{name}: {len(missing)} of roster.csv handed in nothing; see grading.log")
+                log += [f"{name}: {student} handed in nothing" for student in missing]
+    if log:
+        with (term / "grading.log").open("a") as file:
+            file.write("".join(f"== {line}\n".encode("utf8", "backslashreplace").decode() for line in log))
+    return lines

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import datetime
 import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 from collections.abc import Iterable
-from importlib.metadata import version
 from pathlib import Path
 
 import nbformat
 
 from . import NAMES
+from .roster import moment_of
 from .term import ROOT, done, gradebook, known, new_term, opened, released, requirements
 
 
@@ -28,27 +28,31 @@ def release(
 ) -> Path:
     """Make the term's folder if there is none, release its assignments; the folder to hand out.
 
-    due: by assignment, ISO times with a zone. package: what the Colab version installs, as pip takes it.
-    Raises RuntimeError: nbgrader refused an assignment. ValueError: another seed than the term's, an unknown name.
+    due: by assignment, ISO times with a zone. package: what the Colab version installs, as pip takes it; without it
+    this repository's public address, and where there is none no version for Colab is made.
+    Raises RuntimeError: nbgrader refused an assignment. ValueError: another seed than the term's, an unknown name, a
+    due time that is none or has no zone.
     """
     names = known(names)
+    times = {known([name])[0]: moment_of(when, f"DUE, {name}") for name, when in (due or {}).items()}
     new_term(term, seed, names)
     api = opened(term)
     for name in names:
         if not done(term, api.generate_assignment(name, force=True), f"release {name}"):
             raise RuntimeError(f"{name}: nbgrader could not release it; see {term / 'grading.log'}")
     with gradebook(api) as book:
-        for name, when in (due or {}).items():
-            moment = datetime.datetime.fromisoformat(when).astimezone(datetime.UTC)
-            book.update_or_create_assignment(known([name])[0], duedate=moment.replace(tzinfo=None))
+        for name, moment in times.items():
+            book.update_or_create_assignment(name, duedate=moment)
     handout = term / "handout"
     shutil.rmtree(handout, ignore_errors=True)
-    (handout / "colab").mkdir(parents=True)
+    package = package or package_of_this()
     for name in released(term):
         shutil.copytree(term / "release" / name, handout / name)
-        on_colab = nbformat.read(handout / name / f"{name}.ipynb", as_version=4)
-        on_colab.cells.insert(0, colab_cell(package or package_of_this()))
-        nbformat.write(on_colab, handout / "colab" / f"{name}.ipynb")
+        if package:
+            (handout / "colab").mkdir(exist_ok=True)
+            on_colab = nbformat.read(handout / name / f"{name}.ipynb", as_version=4)
+            on_colab.cells.insert(0, colab_cell(package))
+            nbformat.write(on_colab, handout / "colab" / f"{name}.ipynb")
     text = requirements()
     if wheel:
         build_wheel(handout)
@@ -67,16 +71,35 @@ def build_wheel(folder: Path) -> None:
         subprocess.run([*command, name], check=True, capture_output=True)
 
 
+def git(*words: str) -> str:
+    """What git says of this repository, "" where it fails."""
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+
+
 def package_of_this() -> str:
-    """This very version of the package, as pip takes it: the repository's address and commit if it has one."""
+    """This very version of the package, as pip takes it: the repository's address and commit, "" if it has none.
 
-    def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    Never its bare name: whoever owns that name on an index would run code on every student's machine.
+    """
+    address = urllib.parse.urlsplit(git("config", "--get", "remote.origin.url"))
+    commit = git("rev-parse", "HEAD")
+    if address.scheme != "https" or not address.hostname or "@" in address.netloc or not commit:
+        return ""  # a name or a token before an @ is somebody's own
+    return f"minerva_lite @ git+{address.geturl()}@{commit}"
 
-    address = git("config", "--get", "remote.origin.url")
-    if address.startswith("https://"):
-        return f"minerva_lite @ git+{address}@{git('rev-parse', 'HEAD')}"
-    return f"minerva_lite=={version('minerva_lite')}"
+
+def about_colab(package: str | None) -> str:
+    """What an instructor has to know of the version for Colab, "" if nothing."""
+    if package:
+        return ""
+    if not package_of_this():
+        return (
+            "No version for Colab was made: this repository has no public https address, from which students could "
+            'install the package. Say where its wheel lies: PACKAGE="minerva_lite @ https://…/minerva_lite-….whl"'
+        )
+    if not git("branch", "-r", "--contains", "HEAD"):
+        return "The version for Colab installs this commit, which is on no remote branch known here: push it first."
+    return ""
 
 
 def colab_cell(package: str) -> nbformat.NotebookNode:

@@ -1,11 +1,16 @@
-"""What comes in: the file that is meant, read as far as it can be, and when it was handed in."""
+"""What comes in: the file that is meant, read as far as it can be, and what was wrong with it."""
 
 from __future__ import annotations
 
 import datetime
+import filecmp
+import os
 import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import nbformat
 
@@ -13,8 +18,20 @@ from . import NAMES
 from .graders import NOTE, rebuilt
 from .isolation import readable
 from .reading import read
+from .uploads import Refused, archive_of, contents, path_of
 
+MEMBER = 64 << 20  # bytes of a notebook in an archive
+ARCHIVE = 128 << 20  # and of all that is taken from a student's archives
+ARCHIVES = 5  # of a student that are opened
+DIRECTORY = 1 << 20  # bytes of an archive's list of contents
+NOTEBOOKS = 100  # of a student that are looked at
+FILES = 2000  # of a student's folder that are looked at
+DEEPEST = 8  # folders within one another
+NAMED = 5  # files that a note names
 NOTHING = "Nothing was handed in."
+NOTEBOOK = re.compile(r"(?P<stem>.+?)\.ipynb(\.txt|\.json)?", re.I | re.S)
+# "hw2-1" by Canvas, "hw2 (1)" by browsers: the highest number is the newest. Jupyter's "-Copy1" is one laid aside.
+NUMBERED = re.compile(r"(?P<base>.+?)(?: ?\((?P<browser>\d{1,3})\)|-(?P<canvas>\d{1,3}))", re.S)
 
 
 @dataclass
@@ -26,67 +43,177 @@ class Intake:
     notebook: nbformat.NotebookNode  # the released one with the answers in it that could be read
     handed_in: datetime.datetime | None = None
     note: str = ""  # what was wrong with it, for the student
+    kind: str = ""  # the same without a word of the student's, to be counted in public
     found: bool = False  # whether there is a file
 
 
-def files_of(folder: Path) -> list[Path]:
-    """Notebooks in a student's folder; links, hidden files, and what lies deeper than two levels are not looked at."""
-    found = [*folder.glob("*.ipynb"), *folder.glob("*/*.ipynb")]
-    seen = [f for f in found if not any(p.startswith((".", "__MACOSX")) for p in f.relative_to(folder).parts)]
-    return sorted(f for f in seen if not f.is_symlink() and not f.parent.is_symlink() and f.is_file())
+@dataclass(frozen=True)
+class Found:
+    """A file of a student's: where it can be read, and where it lay, by the folders and archives around it."""
+
+    path: Path
+    place: PurePosixPath
+
+    @property
+    def stem(self) -> str:
+        whole = NOTEBOOK.fullmatch(self.place.name)
+        return whole["stem"] if whole else ""
+
+    @property
+    def base(self) -> str:
+        numbered = NUMBERED.fullmatch(self.stem)
+        return numbered["base"] if numbered else self.stem
+
+    @property
+    def number(self) -> int:
+        numbered = NUMBERED.fullmatch(self.stem)
+        return int(numbered["browser"] or numbered["canvas"]) if numbered else 0
 
 
-def choose(folder: Path, name: str) -> tuple[Path | None, str]:
-    """The file for an assignment, and what to tell of it."""
-    files = files_of(folder)
-    for exact in (folder / f"{name}.ipynb", folder / name / f"{name}.ipynb"):
-        if exact in files:
-            return exact, ""
+@dataclass(frozen=True)
+class Choice:
+    """The file for an assignment, and what to tell of it: to the student, and in public."""
+
+    file: Path | None
+    note: str = ""
+    kind: str = ""
+
+
+def hidden(name: str) -> bool:
+    return name.startswith((".", "__MACOSX"))
+
+
+def files_of(folder: Path) -> list[PurePosixPath]:
+    """Files in a student's folder, from it; no links, nothing hidden, nothing below `DEEPEST` folders."""
+    found: list[PurePosixPath] = []
+    for place, folders, files in os.walk(folder):
+        here = Path(place)
+        depth = len(here.relative_to(folder).parts)
+        folders[:] = sorted(f for f in folders if not hidden(f)) * (depth < DEEPEST)  # links are not followed
+        for name in sorted(files):
+            if not hidden(name) and not (here / name).is_symlink() and (here / name).is_file():
+                found.append(PurePosixPath((here / name).relative_to(folder)))
+        if len(found) > FILES:
+            break
+    return found[:FILES]
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[tuple[list[Found], list[PurePosixPath]]]:
+    """A student's notebooks, archives opened as well, and all files for telling what was there."""
+    places = files_of(folder)
+    found = [Found(folder / place, place) for place in places if NOTEBOOK.fullmatch(place.name)][:NOTEBOOKS]
+    with tempfile.TemporaryDirectory(prefix="homework-") as scratch:
+        for place in [place for place in places if place.suffix.lower() == ".zip"][:ARCHIVES]:
+            found += from_archive(folder / place, place, Path(scratch), len(found))
+        yield found, places
+
+
+def from_archive(file: Path, place: PurePosixPath, scratch: Path, first: int) -> list[Found]:
+    """The notebooks of a student's archive, written under numbers: no name in it is one on this machine."""
+    found: list[Found] = []
+    try:
+        with archive_of(file, DIRECTORY) as archive:
+            for member in archive.infolist():
+                try:
+                    path = path_of(member)
+                    if not NOTEBOOK.fullmatch(path.name) or any(map(hidden, path.parts)) or member.is_dir():
+                        continue
+                    if first + len(found) >= NOTEBOOKS:
+                        break
+                    left = ARCHIVE - sum(each.stat().st_size for each in scratch.iterdir())
+                    target = scratch / f"{first + len(found)}.ipynb"
+                    target.write_bytes(contents(archive, member, max(0, min(MEMBER, left))))
+                    found.append(Found(target, place / path))
+                except Refused:
+                    continue
+    except (Refused, OSError):
+        pass
+    return found
+
+
+def likely(found: list[Found], name: str, alone: bool) -> list[Found]:
+    """The notebooks that may be meant, of the best kind that there is."""
     number = name.split("_")[0].removeprefix("hw")
     short = re.compile(rf"(hw|homework)[ _-]*{number}(?!\d)", re.I)
-    like = [
-        f for f in files if f.parent.name == name or f.stem == name or (short.search(f.stem) and f.stem not in NAMES)
+    exact = [each for each in found if each.base == name]
+    kinds = [
+        [each for each in exact if len(each.place.parts) == 1],
+        [each for each in exact if each.place.parent == PurePosixPath(name)],
+        [
+            each
+            for each in found
+            if each in exact or each.place.parent.name == name or (short.search(each.stem) and each.base not in NAMES)
+        ],
     ]
-    if len(like) == 1:
-        why = "lie where it was expected" if like[0].stem == name else f"have the name {name}.ipynb"
-        return like[0], f"It did not {why}, but there was no doubt."
-    return None, f"{len(like)} files might be meant, and none lies where it was expected." if like else NOTHING
+    if alone and len(found) == 1 and not re.search(r"(hw|homework)[ _-]*\d", found[0].stem, re.I):
+        kinds.append(found)  # "assignment.ipynb", where only this assignment is asked for
+    return next((kind for kind in kinds if kind), [])
 
 
-def stamped(folder: Path, name: str) -> datetime.datetime | None:
-    """The time in a student's timestamp.txt: beside the folder's files, else where nbgrader puts it.
+def chosen(found: list[Found], places: list[PurePosixPath], name: str, *, alone: bool = False) -> Choice | Found:
+    """The one that is meant, or why there is none."""
+    like = likely(found, name, alone)
+    newest = max((each.number for each in like), default=0)
+    if len({(each.place.parent, each.base) for each in like}) == 1:
+        like = [each for each in like if each.number == newest]
+    if like and all(filecmp.cmp(like[0].path, each.path, shallow=False) for each in like[1:]):
+        return like[0]
+    if like:
+        kind = "Several files might be meant, and none lies where it was expected."
+        return Choice(None, f"{len(like)} files might be meant, and none lies where it was expected: "
+                            f"{listed([each.place for each in like])}.", kind)  # fmt: skip
+    if not places:
+        return Choice(None, NOTHING, NOTHING)
+    kind = f"No file for it was found: wanted {name}.ipynb"
+    return Choice(None, f"{kind}; found: {listed(places)}.", f"{kind}; found other files.")
 
-    Raises ValueError: it is no time of this century.
-    """
-    for stamp in (folder / "timestamp.txt", folder / name / "timestamp.txt"):
-        if stamp.is_file() and not stamp.is_symlink():
-            with stamp.open("rb") as file:
-                moment = datetime.datetime.fromisoformat(file.read(64).decode("utf8").replace(" UTC", "+00:00").strip())
-            if not 2000 < moment.year < 2100:
-                raise ValueError(f"{moment.year} is no year of this century")
-            return moment.astimezone(datetime.UTC).replace(tzinfo=None)
-    return None
+
+def listed(places: list[PurePosixPath]) -> str:
+    """Some files' names for a page."""
+    names = [readable(str(place).encode("utf8", "replace").decode())[:60] for place in places[:NAMED]]
+    return ", ".join(names) + (f" and {len(places) - NAMED} more" if len(places) > NAMED else "")
 
 
-def taken(folder: Path, name: str, base: nbformat.NotebookNode) -> Intake:
+@contextmanager
+def choosing(folder: Path, name: str, *, alone: bool = False) -> Iterator[Choice]:
+    """The file for an assignment, as long as it can be read. alone: take the only one there is, whatever its name."""
+    with opened(folder) as (found, places):
+        one = chosen(found, places, name, alone=alone)
+        if isinstance(one, Choice):
+            yield one
+        elif one.place in (PurePosixPath(f"{name}.ipynb"), PurePosixPath(name, f"{name}.ipynb")):
+            yield Choice(one.path)
+        else:
+            why = "lie where it was expected" if one.stem == name else f"have the name {name}.ipynb"
+            kind = f"It did not {why}, but there was no doubt."
+            yield Choice(one.path, kind, kind)
+
+
+def choose(folder: Path, name: str, *, alone: bool = False) -> Choice:
+    """`choosing`, for whether there is one and what is told of it."""
+    with choosing(folder, name, alone=alone) as choice:
+        return choice
+
+
+def taken(
+    folder: Path, name: str, base: nbformat.NotebookNode, *, student: str | None = None, alone: bool = False
+) -> Intake:
     """A student's submission as far as it can be read, put into the released notebook."""
-    found = Intake(folder.name, name, base)
+    found = Intake(student or folder.name, name, base)
     try:
-        file, found.note = choose(folder, name)
-        found.found = file is not None
-        try:
-            found.handed_in = stamped(folder, name)
-        except ValueError:
-            found.note = f"{found.note} Its timestamp.txt is no time.".strip()
-        if file is None:
-            return found
-        if found.handed_in is None:
-            moment = datetime.datetime.fromtimestamp(file.stat().st_mtime, datetime.UTC)
-            found.handed_in = moment.replace(tzinfo=None)
-        made = rebuilt(base, read(file))
+        with choosing(folder, name, alone=alone) as choice:
+            found.note, found.kind, found.found = choice.note, choice.kind, choice.file is not None
+            if choice.file is None:
+                return found
+            made = rebuilt(base, read(choice.file))
+        nbformat.validate(made)
         found.notebook = made
-        found.note = " ".join(filter(None, [found.note, made.metadata.get(NOTE, "")]))
+        said = made.metadata.get(NOTE, "")
+        found.note = " ".join(filter(None, [found.note, said]))
+        found.kind = " ".join(filter(None, [found.kind, re.sub(r" \(.*\)", "", said, flags=re.S)]))
     except Exception as error:  # whatever stands in the file
         why = " ".join(str(error).split())[:160] or type(error).__name__
-        found.note = f"The file could not be read as a notebook ({readable(why)})."
+        found.kind = "The file could not be read as a notebook."
+        found.note = f"{found.kind[:-1]} ({readable(why)})."
     return found
