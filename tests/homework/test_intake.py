@@ -567,9 +567,8 @@ def test_without_an_address_no_notebook_for_colab_is_handed_out(released, term, 
     assert (term / "handout" / NAME / FILE).exists() and not (term / "handout" / "colab").exists()
 
 
-def test_workers_are_as_many_as_this_process_may_use(monkeypatch):
-    monkeypatch.setattr(
-        classroom, "Path", lambda name: SimpleNamespace(exists=lambda: True, read_text=lambda: "200000 100000\n")
-    )
+def test_workers_are_as_many_as_this_process_may_use(monkeypatch, tmp_path):
+    (tmp_path / "groups").write_text("0::/\n")
+    (tmp_path / "cpu.max").write_text("200000 100000\n")
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(24)))
-    assert classroom.processors() == 2
+    assert isolation.workers_here(tmp_path / "groups", tmp_path) == 2

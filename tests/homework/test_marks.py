@@ -20,11 +20,11 @@ from nbgrader.utils import determine_grade
 from .hostile import NAME, POINTS, SOLUTION, Student, hand_in, wrong
 from .trials import SEEDS, answers_of, assignment, edited, points_of, verdict, worthless
 
-from course import NAMES, classroom, feedback, handout, marking, pages, reports, similar, statistics, zips  # isort: skip - see trials
+from course import NAMES, classroom, feedback, handout, item_analysis, marking, pages, reports, similar, zips  # isort: skip - see trials
 from course import __main__ as command  # isort: skip
 from course import term as terms  # isort: skip
 from course.graders import shown  # isort: skip
-from course.inside import called, plain  # isort: skip
+from course.figures import called, plain  # isort: skip
 from course.isolation import Limits, Said  # isort: skip
 from course.marking import Mark, counting, earned, hidden  # isort: skip
 from course.marks import Given, Work  # isort: skip
@@ -316,11 +316,11 @@ def work(student: str, *points: float | None, failed: tuple[str, ...] = ()) -> W
 def test_statistics_by_hand():
     marks = [(4.0, 4.0, None), (4.0, 3.0, 1.0), (2.0, 2.0, 1.0), (0.0, 1.0, 1.0), (0.0, 0.0, 1.0)]
     found = [work(f"zq{n}", *row, failed=("edge", "zero")[: n // 2]) for n, row in enumerate(marks)]
-    one, two, three = statistics.statistics_of(found)
+    one, two, three = item_analysis.statistics_of(found)
     assert (one["mean_share"], one["share_with_full"], one["share_with_none"]) == (0.5, 0.4, 0.4)
     assert (one["most_failed_case"], one["failed_by"]) == ("edge", 3)
     assert two["discrimination"] == 0.884 and three["marked"] == 4 and three["discrimination"] == ""
-    lines = "\n".join(statistics.summary(found))
+    lines = "\n".join(item_analysis.summary(found))
     assert "5 submissions" in lines and "1 still with parts" in lines and "zq" not in lines
 
 

@@ -14,7 +14,7 @@ from nbgrader.apps import NbGraderAPI
 from . import seed_of
 from .marks import Work, order_of, works
 from .pages import reveal_times, write_pages
-from .statistics import statistics_of, summary
+from .item_analysis import statistics_of, summary
 from .term import gradebook, known, opened
 
 
