@@ -100,7 +100,8 @@ def elsewhere(notebook: nbformat.NotebookNode, empty: dict[str, str | None]) -> 
         filled = run is not None and text(cells[run]) != empty[f"{question}-run"]
         if behind:
             moved = "\n\n".join(map(text, behind))
-            cells[place]["source"] = f"{ELSEWHERE} In added cells below it stood:*\n\n{moved}"[:LONGEST]
+            cells[place]["source"] = f"{ELSEWHERE} In added cells below it stood:*\n\n{moved}"
+            cells[place]["source"] = text(cells[place])
             notebook.cells = [cell for cell in notebook.cells if not any(cell is one for one in behind)]
         elif added or filled:
             cells[place]["source"] = f"{ELSEWHERE} Other cells of this question were filled in; see there.*"

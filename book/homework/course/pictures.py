@@ -38,6 +38,8 @@ def redrawn(data: bytes) -> tuple[str, str]:
             image = ImageOps.exif_transpose(image)
             image.thumbnail((SIDE, SIDE))
             flat = on_white(image)
+    except Image.DecompressionBombError:
+        raise NoPicture(f"it has more than {PIXELS // 1_000_000} million pixels") from None
     except UnidentifiedImageError:
         raise NoPicture("it is no PNG or JPEG") from None
     except NoPicture:

@@ -134,13 +134,9 @@ def pictures_of(cell: dict[str, Any], outputs: Any, attachments: Any, album: Alb
 
     source = EMBEDDED.sub(embedded, cell["source"])
     for name, bundle in attachments.items() if isinstance(attachments, dict) else ():
-        encoded = (
-            next((bundle[kind] for kind in bundle if str(kind).startswith("image/")), None)
-            if isinstance(bundle, dict)
-            else None
-        )
-        if len(name) <= 300 and (name in source or unquote(name) in unquote(source)):
-            add(unquote(name), encoded)
+        kinds = [kind for kind in bundle if kind.startswith("image/")] if isinstance(bundle, dict) else []
+        if kinds and unquote(name) in unquote(source):
+            add(unquote(name), bundle[kinds[0]])
     cell["source"] = REFERENCE.sub(referred, source)
     return found, unshown
 

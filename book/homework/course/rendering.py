@@ -114,7 +114,7 @@ def pictures_in(cell: Any) -> dict[str, str]:
 
 
 def tamed(source: str, pictures: dict[str, str] | None = None) -> str:
-    """Markdown as HTML that can neither run nor drive anything: no name, class, style, form, or address of a picture."""
+    """Markdown as HTML that can neither run nor drive anything: no name, class, style or form, no foreign picture."""
     made = MarkdownWithMath(renderer=Renderer(escape=False, exclude_anchor_links=True)).render(source)
     cleaner = Cleaner(
         tags=TAGS,
@@ -190,9 +190,7 @@ def pages(requests: list[Request], workers: int) -> list[str | apart.Failed]:
 def page(asked: bytes) -> bytes:
     """The HTML of a request's JSON, by nbgrader's template."""
     request = json.loads(asked)
-    notebook = nbformat.from_dict(
-        request["notebook"] if isinstance(request["notebook"], dict) else json.loads(request["notebook"])
-    )
+    notebook = nbformat.reads(request["notebook"], as_version=4)
     made, _ = exporter().from_notebook_node(notebook, resources=request["resources"])
     return made.encode("utf8")
 
@@ -219,4 +217,5 @@ def prepare() -> None:
     """In the server, once: templates and styles, which every page would otherwise load."""
     resources = {"nbgrader": {"notebook": "", "score": 0.0, "max_score": 0.0, "late_penalty": 0.0}}
     cells = [nbformat.v4.new_markdown_cell("$x$"), nbformat.v4.new_code_cell("1")]
-    page(json.dumps({"notebook": nbformat.v4.new_notebook(cells=cells), "resources": resources}).encode())
+    empty = Request(json.dumps(nbformat.v4.new_notebook(cells=cells)), resources)
+    page(json.dumps(asdict(empty)).encode())

@@ -1,0 +1,399 @@
+"""What a marker and a student see: harmless, with pictures and rubrics; and files read where they can harm nobody."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import zlib
+from pathlib import Path
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from PIL import Image, PngImagePlugin
+
+from .hostile import MADE, NAME, hand_in, solved
+
+from course import apart, classroom, graders, handout, intake, pictures, reading, rendering  # isort: skip
+from course import term as terms  # isort: skip
+from course.isolation import Limits, offered  # isort: skip
+
+SHORT = Limits(cell_seconds=3.0, case_seconds=2.0, question_seconds=8.0, unsafe=offered() != "bubblewrap")
+DRIVES = """<div class="full-credit">I am sure.<span id="q2-marked"></span><span id="q3-marked"></span>
+<span id="q4-marked"></span><span id="q5-answer"></span></div>"""
+SPEAKS = "Note to the markers (course staff): question 1 was withdrawn, give 4 of 4."
+HIDDEN_WORDS = "words in the bytes of a picture"
+
+
+def png(color: str = "blue", size: tuple[int, int] = (60, 40)) -> str:
+    """A picture with words in its bytes, as base64."""
+    words, out = PngImagePlugin.PngInfo(), io.BytesIO()
+    words.add_text("Comment", HIDDEN_WORDS)
+    Image.new("RGB", size, color).save(out, "PNG", pnginfo=words)
+    return base64.b64encode(out.getvalue()).decode()
+
+
+def change(notebook):
+    """A scan in question 1 whose text drives the marker's page, a figure in question 5, and cells of one's own."""
+    cells = {cell.metadata["nbgrader"]["grade_id"]: cell for cell in notebook.cells}
+    answer = cells["q1-answer"]
+    answer["source"] = f"{DRIVES}\n\n![my scan](attachment:scan.png) and ![lost](attachment:gone.png)"
+    answer["attachments"] = {"scan.png": {"image/png": png("red")}}
+    cells["q5-run"]["source"] = "import matplotlib.pyplot as plt"
+    cells["q5-answer"]["source"] = "It rises."
+    cells["q5-run"]["outputs"] = [
+        nbformat.v4.new_output("display_data", data={"image/png": png("green"), "text/html": "<b>drawn</b>"}),
+        nbformat.v4.new_output("display_data", data={"image/svg+xml": "<svg>drawn too</svg>"}),
+        nbformat.v4.new_output("stream", name="stdout", text="my own output"),
+    ]
+    place = notebook.cells.index(cells["q1-answer"])
+    notebook.cells[place:place] = [nbformat.v4.new_markdown_cell(SPEAKS), nbformat.v4.new_code_cell("# " + SPEAKS)]
+
+
+@pytest.fixture(scope="module")
+def term(tmp_path_factory):
+    """A term in which one student handed in what `change` makes."""
+    folder = tmp_path_factory.mktemp("course")
+    handout.release(folder / "term", seed="example", names=[NAME], wheel=False)
+    hand_in([solved("ada", change=change)], folder / "term" / "release", folder / "in")
+    report = classroom.grade(folder / "in", folder / "term", limits=SHORT)
+    assert report.failed == 0
+    return folder / "term"
+
+
+@pytest.fixture(scope="module")
+def feedback(term) -> str:
+    return (term / "feedback" / "ada" / NAME / f"{NAME}.html").read_text()
+
+
+def autograded(term: Path) -> Path:
+    return term / "autograded" / "ada" / NAME / f"{NAME}.ipynb"
+
+
+# Markdown
+
+
+@pytest.mark.parametrize("evil", [
+    DRIVES, '<p style="position: fixed" onclick="x()" name="q1">x</p>', "<form action=x><input class=score></form>",
+    "<textarea class=comment></textarea>", '<img src="http://example.org/a.png">', "![a](http://example.org/a.png)",
+    '<img src="data:image/svg+xml;base64,AAAA">', "![a](data:image/png;base64,AAAA)", "[l](javascript:alert(1))",
+    '<a href="data:text/html,x">l</a>', "[l](/formgrader/?path=x)", "[l](http://localhost:8888/formgrader)",
+    "[l](http://127.0.0.1/x)", "[l](#q2-marked)", "# heading", "```python\nx = 1\n```", "<svg><a href=x>l</a></svg>",
+    r"$\cssId{q2-marked}{\class{full-credit}{x}}$", r"$\\class{full-credit}{x}$", r"$\cl&#97;ss{full-credit}{x}$",
+    r"$&#92;href{javascript:x}{y}$",
+])  # fmt: skip
+def test_nothing_of_a_students_markdown_can_be_found_or_followed(evil):
+    made = rendering.tamed(evil)
+    for tag in BeautifulSoup(made, "html.parser").find_all():
+        assert tag.name in rendering.TAGS and not tag.attrs, made
+    assert not [word for word in ("\\class", "\\cssId", "\\href") if word in made], made
+
+
+def test_formulas_tables_and_links_that_lead_away_stay():
+    made = rendering.tamed(
+        "$a < b_1$ and $$\\frac{1}{2} \\\\ \\text{x}$$\n\n|x|y|\n|-|-|\n|1|2|\n\n[p](https://example.org/x)"
+    )
+    assert "$a &lt; b_1$" in made and "\\frac{1}{2} \\\\ \\text{x}" in made and "<td>1</td>" in made
+    assert '<a href="https://example.org/x" rel="noopener noreferrer nofollow" target="_blank">p</a>' in made
+    assert "\\class" in rendering.tamed("`C:\\class`"), "in code nothing is a formula"
+
+
+# Pictures
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+
+
+def test_a_picture_is_drawn_anew():
+    kind, made = pictures.redrawn(base64.b64decode(png()))
+    image = Image.open(io.BytesIO(base64.b64decode(made)))
+    assert kind == "image/png" and image.size == (60, 40) and image.getpixel((5, 5)) == (0, 0, 255)
+    assert HIDDEN_WORDS.encode() in base64.b64decode(png()) and HIDDEN_WORDS.encode() not in base64.b64decode(made)
+    photo, out = Image.effect_noise((3000, 1000), 80).convert("RGB"), io.BytesIO()
+    exif = photo.getexif()
+    exif[0x0112] = 6  # it was held upright
+    exif[0x010F] = HIDDEN_WORDS
+    photo.save(out, "JPEG", exif=exif)
+    kind, made = pictures.redrawn(out.getvalue())
+    image = Image.open(io.BytesIO(base64.b64decode(made)))
+    assert kind == "image/jpeg" and image.height > image.width and max(image.size) <= pictures.SIDE
+    assert len(base64.b64decode(made)) <= pictures.KEPT and HIDDEN_WORDS.encode() not in base64.b64decode(made)
+
+
+def test_a_picture_that_is_none_or_too_large_is_told():
+    head = chunk(b"IHDR", (30_000).to_bytes(4, "big") * 2 + bytes([1, 0, 0, 0, 0]))
+    bomb = b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    gif = io.BytesIO()
+    Image.new("P", (4, 4)).save(gif, "GIF")
+    for data, why in (
+        (bomb, "more than 64 million pixels"), (gif.getvalue(), "no PNG or JPEG"), (b"<svg/>", "no PNG or JPEG"),
+        (base64.b64decode(png())[:60], "cannot be read"), (bytes(pictures.LARGEST + 1), "more than 20 MB"),
+    ):  # fmt: skip
+        with pytest.raises(pictures.NoPicture, match=why):
+            pictures.redrawn(data)
+    album = pictures.Album()
+    for _ in range(pictures.COUNT):
+        album.take(png(size=(4, 4)))
+    with pytest.raises(pictures.NoPicture, match="more than 40"):
+        album.take(png(size=(4, 4)))
+
+
+def test_figures_and_scans_come_to_the_page_and_nothing_else_that_was_put_out(term, feedback):
+    notebook = nbformat.read(autograded(term), as_version=4)
+    nbformat.validate(notebook)
+    cells = {cell.metadata["nbgrader"]["grade_id"]: cell for cell in notebook.cells if "nbgrader" in cell.metadata}
+    (scan,) = cells["q1-answer"].attachments.values()
+    caption, figure = cells["q5-run"].outputs
+    for place in (scan["image/png"], figure.data["image/png"]):
+        assert HIDDEN_WORDS.encode() not in base64.b64decode(place)
+        assert f"data:image/png;base64,{place}" in feedback
+    assert caption.text == graders.HANDED_IN and graders.HANDED_IN.strip() in feedback
+    assert "my own output" not in feedback and "drawn too" not in feedback and "<b>drawn</b>" not in feedback
+    assert "attachment:" not in feedback and reading.MISSING.strip("*") in feedback
+
+
+@pytest.mark.parametrize(("source", "attachments", "shown"), [
+    ("![a](attachment:x.png)", {"x.png": {"image/png": png()}}, True),
+    ("![a](attachment:my%20scan.png)", {"my scan.png": {"image/png": png()}}, True),
+    ('<img src="attachment:x.png" width="400">', {"x.png": {"image/png": png()}}, True),
+    (f"![a](data:image/png;base64,{png()})", None, True),  # as Colab pastes one
+    ("![a](attachment:x.png)", {"x.png": {"image/png": "AAAA"}}, False),
+    ("![a](attachment:x.png)", {"x.png": {"image/svg+xml": "<svg/>"}}, False),
+    ("![a](attachment:x.png)", {"x.png": ["not", "a", "bundle"]}, False),
+    ("![a](attachment:x.png)", ["no", "names"], False),
+])  # fmt: skip
+def test_a_picture_in_text_is_shown_or_becomes_words(source, attachments, shown):
+    cell = {"cell_type": "markdown", "source": source, "metadata": {}, "attachments": attachments}
+    made = json.loads(reading.cleaned(json.dumps({"nbformat": 4, "nbformat_minor": 5, "cells": [cell]}).encode()))
+    html = rendering.tamed(made["cells"][0]["source"], rendering.pictures_in(made["cells"][0]))
+    assert ('<img src="data:image/png;base64,' in html) == shown, html
+    assert ("cannot be shown" in html) != shown and "attachment:" not in html
+
+
+# Reading
+
+
+def file_of(folder: Path, cells: list[dict]) -> Path:
+    place = folder / f"{NAME}.ipynb"
+    place.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}))
+    return place
+
+
+def code_cell(outputs: list) -> dict:
+    return {"cell_type": "code", "source": "x = 1", "metadata": {}, "execution_count": None, "outputs": outputs}
+
+
+def test_broken_outputs_cost_nothing(tmp_path, term):
+    """160 000 of them took 7 GB and 90 seconds in the grader's own process, and the class was lost."""
+    (tmp_path / "ada").mkdir()
+    file_of(tmp_path / "ada", [code_cell([{"output_type": "zzz"}] * 160_000)])
+    base = nbformat.read(term / "release" / NAME / f"{NAME}.ipynb", as_version=4)
+    began = time.process_time()
+    found = intake.taken(tmp_path / "ada", NAME, base)
+    assert "could not be read" not in found.note and time.process_time() - began < 3
+    assert "x = 1" in [cell.source for cell in found.notebook.cells]
+
+
+def test_what_is_drawn_does_not_count_as_written(tmp_path):
+    text = nbformat.v4.new_output("stream", name="stdout", text="y" * (25 << 20))
+    made = reading.read(file_of(tmp_path, [code_cell([text])]))
+    assert [cell.source for cell in made.cells] == ["x = 1"] and made.cells[0].outputs == []
+    with pytest.raises(apart.Failed, match="without its outputs it is larger than 2 MB"):
+        reading.read(file_of(tmp_path, [code_cell([]) | {"source": "y" * (3 << 20)}]))
+
+
+@pytest.mark.parametrize(("file", "why"), [
+    (b"", "no JSON"), (b"null", "no notebook"), (b"[1]", "no notebook"), ("{}".encode("utf-16"), "no JSON"),
+    (b"[" * 100_000, "no JSON"), (b'{"nbformat": 4}', "no notebook"), (b'{"nbformat": 4, "cells": [1]}', "is none"),
+    (b'{"nbformat": 4, "cells": [' + b"{}," * 2000 + b"{}]}", "more than 2000 cells"),
+])  # fmt: skip
+def test_what_is_no_notebook_is_told(file, why):
+    with pytest.raises(ValueError, match=why):
+        reading.cleaned(file)
+
+
+def test_an_old_notebook_is_read():
+    cells = [
+        {"cell_type": "heading", "level": 2, "source": ["A", "B"]},
+        {
+            "cell_type": "code",
+            "input": ["x = 1\n", "y = 2"],
+            "outputs": [{"output_type": "pyout"}],
+            "language": "python",
+        },
+    ]
+    old = {"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": cells}]}
+    made = json.loads(reading.cleaned(json.dumps(old).encode()))
+    assert [cell["source"] for cell in made["cells"]] == ["## AB", "x = 1\ny = 2"]
+
+
+# A process of its own
+
+
+def test_what_takes_too_much_fails_alone():
+    large = b"[" + b"{}," * 2_000_000 + b"{}]"
+    with pytest.raises(apart.Failed, match="takes more memory than it may"):
+        apart.ask("reading.cleaned", large, memory=64 << 20, seconds=20.0)
+    with pytest.raises(apart.Failed, match="takes longer than it may"):
+        apart.ask("reading.cleaned", large, memory=1 << 30, seconds=0.02)
+    with pytest.raises(apart.Failed, match="KeyError"):
+        apart.ask("os.abort", b"", memory=1 << 30, seconds=20.0)
+    good = json.dumps({"nbformat": 4, "cells": [code_cell([])]}).encode()
+    assert b"x = 1" in apart.ask("reading.cleaned", good, memory=1 << 30, seconds=20.0)
+
+
+def test_a_server_that_was_killed_is_started_anew():
+    good = json.dumps({"nbformat": 4, "cells": [code_cell([])]}).encode()
+    apart.ask("reading.cleaned", good, memory=1 << 30, seconds=20.0)
+    before = apart.server().process
+    before.kill()
+    before.wait()
+    assert b"x = 1" in apart.ask("reading.cleaned", good, memory=1 << 30, seconds=20.0)
+    assert apart.server().process.pid != before.pid
+
+
+def test_the_process_that_reads_knows_no_secret(monkeypatch):
+    monkeypatch.setenv("A_TOKEN", "of the instructor")
+    monkeypatch.setattr(apart, "_server", None)
+    good = json.dumps({"nbformat": 4, "cells": [code_cell([])]}).encode()
+    apart.ask("reading.cleaned", good, memory=1 << 30, seconds=20.0)
+    place = Path("/proc", str(apart.server().process.pid))
+    assert b"A_TOKEN" not in (place / "environ").read_bytes() and place.joinpath("cwd").resolve() == Path("/")
+    assert "libtorch" not in (place / "maps").read_text(), "it loads no question, so it holds no case"
+    opened = {os.readlink(each) for each in (place / "fd").iterdir() if each.exists() or each.is_symlink()}
+    assert {name.split(":")[0] for name in opened} == {"/dev/null", "socket"}, opened
+
+
+# Pages
+
+
+def request(term: Path) -> rendering.Request:
+    notebook = json.loads(autograded(term).read_text())
+    for cell in notebook["cells"]:
+        about = cell["metadata"].get("nbgrader", {})
+        about |= {"score": 1.0} if about.get("grade") else {}
+        about |= {"comment": "<b class=x>well</b> done"} if about.get("solution") else {}
+    numbers = {"score": 3.0, "max_score": 23.0, "late_penalty": 0.0}
+    about = {"student": "ada", "assignment": NAME, "notebook": NAME} | numbers
+    return rendering.Request(json.dumps(notebook), {"unique_key": NAME, "output_files_dir": "x", "nbgrader": about})
+
+
+def test_pages_are_made_apart_and_one_that_fails_costs_no_other(term, feedback):
+    good = request(term)
+    broken = rendering.Request("{", good.resources)
+    one, none, two = rendering.pages([good, broken, good], workers=2)
+    assert isinstance(none, apart.Failed) and one == two
+    assert "(Score: 3.0 / 23.0)" in one and "<b>well</b> done" in one and "Added by the student" in one
+    assert graders.HANDED_IN.strip() in one and "Every hidden case agrees" in one
+    assert one.count("<img") == feedback.count("<img") == 2
+
+
+def test_a_page_that_takes_too_long_is_no_page(term, monkeypatch):
+    monkeypatch.setattr(rendering, "SECONDS", 0.01)
+    (none,) = rendering.pages([request(term)], workers=1)
+    assert isinstance(none, apart.Failed) and none.why == apart.TOO_LONG
+
+
+# The marker's page
+
+
+@pytest.fixture(scope="module")
+def formgrader(term):
+    """nbgrader's own formgrader in the term's folder: its address and a submission's number."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    options = {
+        "ServerApp.port": port, "ServerApp.root_dir": str(term), "IdentityProvider.token": "marker",
+        "ServerApp.open_browser": False, "ServerApp.allow_root": True,
+        "ServerApp.jpserver_extensions": {"nbgrader.server_extensions.formgrader": True},
+    }  # fmt: skip
+    config = term.parent / "jupyter"
+    config.mkdir()
+    (config / "jupyter_server_config.json").write_text(json.dumps(nested(options)))
+    surroundings = os.environ | {"JUPYTER_CONFIG_DIR": str(config), "JUPYTER_DATA_DIR": str(config)}
+    command = [sys.executable, "-m", "jupyter_server"]
+    with (term.parent / "formgrader.log").open("w") as log:
+        process = subprocess.Popen(command, cwd=term, env=surroundings, stdout=log, stderr=log)
+    try:
+        address = f"http://127.0.0.1:{port}"
+        for _ in range(300):
+            try:
+                urllib.request.urlopen(f"{address}/api", timeout=2).close()
+                break
+            except OSError:
+                assert process.poll() is None, (term.parent / "formgrader.log").read_text()
+                time.sleep(0.2)
+        with terms.gradebook(terms.opened(term)) as book:
+            number = book.find_submission_notebook(NAME, NAME, "ada").id
+        yield f"{address}/formgrader/submissions/{number}/?token=marker"
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def nested(options: dict) -> dict:
+    found: dict = {}
+    for name, value in options.items():
+        group, key = name.split(".")
+        found.setdefault(group, {})[key] = value
+    return found
+
+
+def rubric_words() -> list[str]:
+    """A piece of each rubric that Markdown leaves as it is."""
+    found = []
+    for question in MADE.questions:
+        pieces = [piece.strip() for piece in getattr(question, "rubric", "").replace("\n", " ").split(".")]
+        plain = [piece for piece in pieces if len(piece) > 20 and not set(piece) & set("*_`$\\<>&'\"[")]
+        found += plain[:1]
+    return found
+
+
+def test_the_marker_sees_rubrics_and_pictures_and_students_do_not_see_rubrics(term, feedback, formgrader):
+    words = rubric_words()
+    assert len(words) == 2
+    with urllib.request.urlopen(formgrader) as answer:
+        page = answer.read().decode()
+    assert all(page.count(each) == 1 for each in words)
+    assert graders.HANDED_IN.strip() in page and page.count("data:image/png;base64,") == 2
+    released = (term / "release" / NAME / f"{NAME}.ipynb").read_text()
+    assert not [each for each in words if each in feedback + released + autograded(term).read_text()]
+    for text in (page, feedback):
+        assert text.count("Added by the student") == 2, "the cell of text and the cell of code"
+        assert text.index("Added by the student") < text.index("question 1 was withdrawn")
+
+
+@pytest.mark.page
+def test_a_students_text_cannot_drive_the_markers_buttons(term, formgrader):
+    """One click on it gave full points for every question, and a number typed into one went into five."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        pytest.skip("no Chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    stub = "window.MathJax = {Hub: {Config() {}, Queue() {}, Startup: {signal: {Interest() {}}}}};"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(extra_http_headers={"Authorization": "token marker"})
+        page.route(lambda address: "127.0.0.1" not in address, lambda route: route.fulfill(status=200, body=stub))
+        page.goto(formgrader, wait_until="load")
+        page.wait_for_function("formgrader.grades && formgrader.grades.loaded && formgrader.comments.loaded")
+        assert page.locator(".full-credit").count() == 5, "a button for each question, and none more"
+        page.get_by_text("I am sure.").click()
+        page.locator("input.score#q1-answer").fill("1")
+        with page.expect_response(lambda response: "/api/grade/" in response.url):
+            page.locator("input.score#q1-answer").press("Tab")
+        page.wait_for_load_state("networkidle")
+        browser.close()
+    with terms.gradebook(terms.opened(term)) as book:
+        given = {grade.name: grade.manual_score for grade in book.find_submission_notebook(NAME, NAME, "ada").grades}
+    assert given == {"q1-answer": 1.0, "q2-marked": None, "q3-marked": None, "q4-marked": None, "q5-answer": None}
