@@ -13,7 +13,6 @@ import unicodedata
 import zipfile
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -21,7 +20,7 @@ import pytest
 from .hostile import NAME, POINTS, hand_in, raw, solved
 from .trials import ROOT
 
-from course import classroom, handout, intake, marking, roster, uploads  # isort: skip - found by what trials puts on the path
+from course import classroom, handout, intake, isolation, marking, roster, uploads  # isort: skip - found by what trials puts on the path
 from course.isolation import Limits, Said, offered  # isort: skip
 
 FILE = f"{NAME}.ipynb"

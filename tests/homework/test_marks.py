@@ -28,7 +28,7 @@ from course.figures import called, plain  # isort: skip
 from course.isolation import Limits, Said  # isort: skip
 from course.marking import Mark, counting, earned, hidden  # isort: skip
 from course.marks import Given, Work  # isort: skip
-from course.rendering import Failed  # isort: skip
+from course.apart import Failed  # isort: skip
 
 MADE = assignment(NAME)
 CODED = [(name, question.name) for name in NAMES for question in assignment(name).coded]

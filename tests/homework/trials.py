@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "book" / "homework"))
 
 from course import NAMES, assignment  # noqa: E402
-from course.here import answered  # noqa: E402
 from course.figures import plain  # noqa: E402
+from course.here import answered  # noqa: E402
 from course.marking import differs, hidden  # noqa: E402
 from course.question import EXAMPLE_SEED, Code  # noqa: E402
 

@@ -12,9 +12,9 @@ from typing import Any
 from nbgrader.apps import NbGraderAPI
 
 from . import seed_of
+from .item_analysis import statistics_of, summary
 from .marks import Work, order_of, works
 from .pages import reveal_times, write_pages
-from .item_analysis import statistics_of, summary
 from .term import gradebook, known, opened
 
 
