@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import stat
 import subprocess
@@ -10,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 
+import psutil
 import pytest
 
 from .answers import hw2
@@ -57,7 +57,7 @@ while frame:
     found += [value for value in (frame.f_globals | frame.f_locals).values() if isinstance(value, dict)]
     frame = frame.f_back
 found += [each for each in gc.get_objects() if isinstance(each, dict)]
-raise ValueError(str([each["inputs"] for each in found if "inputs" in each and "name" in each])[:150])
+raise ValueError(str([each["inputs"] for each in found if isinstance(each.get("inputs"), dict)])[:150])
 """
     later = """
 import json, os
@@ -223,7 +223,6 @@ from course import isolation, seccomp
 from tests.homework.test_isolation import look
 seccomp.program = lambda: (b"", "")
 print(look('''
-import ctypes
 def twisted_gae(*inputs):
     libc, data = ctypes.CDLL(None), ctypes.create_string_buffer(100)
     key = libc.syscall({number}, 10, -3, b"user", b"ticket", 0)
@@ -278,13 +277,7 @@ def test_processes_that_broke_away_are_charged_to_their_question_and_ended():
     points, said = earned(cells_of(q2=HOGS), replace(SHORT, question_seconds=2.0))
     assert points == {"q3", "q4"} and said.errors["q2", ""] == "took longer than it may"
     assert "q3" not in {question for question, _ in said.errors} and time.monotonic() - began < 60
-    assert not [line for line in processes() if "inside.py" in line]
-
-
-def processes() -> list[str]:
-    return subprocess.run(
-        ["ps", "-eo", "args", "--ppid", str(os.getpid())], capture_output=True, text=True
-    ).stdout.splitlines()
+    assert psutil.Process().children(recursive=True) == []
 
 
 @apart
