@@ -141,7 +141,8 @@ def walls() -> list[str]:
     # By the names by which Python asks for them, and by what these are links to.
     shown = {Path(place) for name in places for place in (os.path.abspath(name), Path(name).resolve())} - {Path("/usr")}
     options = ["bwrap", "--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--clearenv"]
-    options += ["--die-with-parent", "--new-session", "--ro-bind", "/usr", "/usr"]
+    # The watch is the first process of its world: from inside nobody ends, stops or looks into it.
+    options += ["--die-with-parent", "--as-pid-1", "--new-session", "--ro-bind", "/usr", "/usr"]
     for place in ("/lib", "/lib64", "/bin"):
         if Path(place).is_symlink():
             options += ["--symlink", os.readlink(place), place]

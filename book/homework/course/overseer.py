@@ -180,11 +180,12 @@ class Student:
         return self.code is not None
 
     def close(self) -> None:
-        end()
+        end(spared=self.pid)
         if not self.ended():
             with contextlib.suppress(OSError):
                 os.kill(self.pid, signal.SIGKILL)
-                os.waitpid(self.pid, 0)
+                self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        end()  # what came from it in the meantime
         for descriptor in (self.read, *self.cases.values()):
             with contextlib.suppress(OSError):
                 os.close(descriptor)
