@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import shutil
@@ -164,6 +165,14 @@ def test_a_liar_about_a_files_size_and_a_list_without_end_are_refused(tmp_path, 
     monkeypatch.setattr(uploads, "DIRECTORY", 100)
     with pytest.raises(ValueError, match="list of contents is too long"):
         uploads.unpack(file, tmp_path / "other")
+    # Nor does a record of the 64-bit form within another one, of which the inner says that the list is short.
+    record = bytearray(b"PK\6\6" + bytes(52))
+    record[40:48] = (1 << 40).to_bytes(8, "little")
+    record[8:12] = b"PK\6\6"
+    locator = b"PK\6\7" + bytes(16)
+    (tmp_path / "wide.zip").write_bytes(bytes(60) + bytes(record) + locator + b"PK\5\6" + bytes(18))
+    with pytest.raises(ValueError, match="list of contents is too long"):
+        uploads.unpack(tmp_path / "wide.zip", tmp_path / "other")
     monkeypatch.undo()
     monkeypatch.setattr(uploads, "MEMBERS", 1)
     with pytest.raises(ValueError, match="at most 1 files; got 2"):
@@ -215,6 +224,11 @@ def test_moodles_worksheet_says_whose_the_numbers_are(tmp_path):
     members = {f"n{k}_{k}_assignsubmission_file/{FILE}": str(k) for k in (12, 13, 14)}
     files, _ = unpacked(tmp_path, members, worksheet=sheet, people=[person("bob", name="Bob B")])
     assert files == {f"14/{FILE}": "14", f"ada@example.org/{FILE}": "12", f"bob/{FILE}": "13"}
+    # A login counts before a name, which students may change to another's.
+    people = [person("bob", name="Bob B", login="bob@example.org"), person("ada", name="A", login="ada@example.org")]
+    sheet.write_text(sheet.read_text().replace("Ada L", "Bob B"))
+    files, _ = unpacked(tmp_path, members, worksheet=sheet, people=people)
+    assert files == {f"14/{FILE}": "14", f"ada/{FILE}": "12", f"bob/{FILE}": "13"}
 
 
 def test_times_of_an_export_count_only_when_asked_for(tmp_path):
@@ -346,9 +360,18 @@ def test_what_was_found_is_named_to_the_student_and_not_in_public(tmp_path):
     assert taken(tmp_path, {})[0].note == intake.NOTHING
 
 
+def zip_with_a_broken_record() -> bytes:
+    """Its list of contents says that a name is in UTF-8, and it is not."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("ä.ipynb", "x")
+    return file.getvalue().replace("ä".encode(), b"\xff\xff")
+
+
 @pytest.mark.parametrize("files", [
     {"x.zip": b"no archive"}, {"x.zip": b"PK\5\6"}, {"x.zip": b"PK\5\6" + b"\xff" * 18}, {"x.zip": b""},
-], ids=["words", "cut", "list", "empty"])  # fmt: skip
+    {"x.zip": zip_with_a_broken_record()},
+], ids=["words", "cut", "list", "empty", "record"])  # fmt: skip
 def test_an_archive_that_is_none_costs_only_itself(tmp_path, files):
     found, _ = taken(tmp_path, files)
     assert not found.found and "found: x.zip" in found.note

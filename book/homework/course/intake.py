@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -91,8 +91,9 @@ def files_of(folder: Path) -> list[PurePosixPath]:
         depth = len(here.relative_to(folder).parts)
         folders[:] = sorted(f for f in folders if not hidden(f)) * (depth < DEEPEST)  # links are not followed
         for name in sorted(files):
-            if not hidden(name) and not (here / name).is_symlink() and (here / name).is_file():
-                found.append(PurePosixPath((here / name).relative_to(folder)))
+            with suppress(OSError):  # it may not be looked at
+                if not hidden(name) and not (here / name).is_symlink() and (here / name).is_file():
+                    found.append(PurePosixPath((here / name).relative_to(folder)))
         if len(found) > FILES:
             break
     return found[:FILES]
@@ -127,7 +128,7 @@ def from_archive(file: Path, place: PurePosixPath, scratch: Path, first: int) ->
                     found.append(Found(target, place / path))
                 except Refused:
                     continue
-    except (Refused, OSError):
+    except Exception:  # whatever an archive holds, what was taken before stays
         pass
     return found
 
@@ -157,7 +158,7 @@ def chosen(found: list[Found], places: list[PurePosixPath], name: str, *, alone:
     newest = max((each.number for each in like), default=0)
     if len({(each.place.parent, each.base) for each in like}) == 1:
         like = [each for each in like if each.number == newest]
-    if like and all(filecmp.cmp(like[0].path, each.path, shallow=False) for each in like[1:]):
+    if like and all(same(like[0].path, each.path) for each in like[1:]):
         return like[0]
     if like:
         kind = "Several files might be meant, and none lies where it was expected."
@@ -167,6 +168,14 @@ def chosen(found: list[Found], places: list[PurePosixPath], name: str, *, alone:
         return Choice(None, NOTHING, NOTHING)
     kind = f"No file for it was found: wanted {name}.ipynb"
     return Choice(None, f"{kind}; found: {listed(places)}.", f"{kind}; found other files.")
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether two files hold the same; not where one cannot be read."""
+    try:
+        return filecmp.cmp(one, other, shallow=False)
+    except OSError:
+        return False
 
 
 def listed(places: list[PurePosixPath]) -> str:

@@ -8,6 +8,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,8 @@ def table(file: Path, wanted: tuple[str, ...]) -> list[dict[str, str]]:
     return made
 
 
-def read_roster(term: Path) -> list[Person]:
-    """The people of the term's roster.csv; none if there is no such file.
+def read_roster(term: Path, names: Sequence[str] = NAMES) -> list[Person]:
+    """The people of the term's roster.csv, with a column for any assignment of `names`; none if there is no such file.
 
     Raises ValueError: a column is missing or unknown, a student stands there twice or has a name that no folder can
     have, a due time is none.
@@ -67,13 +68,13 @@ def read_roster(term: Path) -> list[Person]:
         return []
     people = []
     for line, row in enumerate(table(file, ("student",)), 2):
-        unknown = set(row) - {"student", *KNOWN_BY, *NAMES, ""}
+        unknown = set(row) - {"student", *KNOWN_BY, *names, ""}
         if unknown:
             raise ValueError(f"roster.csv: wanted columns student, {', '.join(KNOWN_BY)}, an assignment's; "
                              f"got {', '.join(sorted(unknown))}")  # fmt: skip
         if filed_as(row["student"]) != row["student"]:
             raise ValueError(f"roster.csv, line {line}: student: wanted letters, digits and . @ _ -; see the file")
-        until = {name: row[name] for name in NAMES if row.get(name)}
+        until = {name: row[name] for name in names if row.get(name)}
         for name, when in until.items():
             moment_of(when, f"roster.csv, line {line}, {name}", spans=True)
         people.append(Person(row["student"], **{name: row.get(name, "") for name in KNOWN_BY}, until=until))
@@ -103,7 +104,9 @@ def moment_of(text: str, where: str, *, spans: bool = False) -> datetime.datetim
     return moment.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
-def read_times(people: list[Person], *folders: Path) -> dict[tuple[str, str], datetime.datetime]:
+def read_times(
+    people: list[Person], *folders: Path, names: Sequence[str] = NAMES
+) -> dict[tuple[str, str], datetime.datetime]:
     """(student, assignment) -> when it was handed in, from each folder's times.csv; a later folder's word counts.
 
     A row without an assignment is for all of them: its key has "" in that place.
@@ -115,8 +118,8 @@ def read_times(people: list[Person], *folders: Path) -> dict[tuple[str, str], da
         if file.is_symlink() or not file.exists():
             continue
         for line, row in enumerate(table(file, ("student", "time")), 2):
-            if row.get("assignment") and row["assignment"] not in NAMES:
-                raise ValueError(f"times.csv, line {line}: wanted one of {', '.join(NAMES)}; got another assignment")
+            if row.get("assignment") and row["assignment"] not in names:
+                raise ValueError(f"times.csv, line {line}: wanted one of {', '.join(names)}; got another assignment")
             key = student_of(row["student"], people), row.get("assignment", "")
             found[key] = moment_of(row["time"], f"times.csv, line {line}")
     return found

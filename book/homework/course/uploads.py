@@ -68,21 +68,24 @@ class Unpacked:
 def archive_of(file: Path, longest: int) -> Iterator[zipfile.ZipFile]:
     """An archive whose list of contents has at most `longest` bytes. Raises Refused: it is none, or not whole."""
     with file.open("rb") as raw:
-        raw.seek(max(0, file.stat().st_size - (1 << 16) - 42))
+        raw.seek(max(0, file.stat().st_size - (1 << 16) - 256))
         tail = raw.read()
     end = tail.rfind(b"PK\5\6")
     if end < 0 or len(tail) < end + 22:
         raise Refused("it is no zip archive")
-    # The 64-bit form is for more than 65,535 files or 4 GB; its own fields stand before the end's.
-    wide = tail.rfind(b"PK\6\6", 0, end) if tail[max(0, end - 20) : end][:4] == b"PK\6\7" else -1
-    size = int.from_bytes(tail[wide + 40 : wide + 48] if wide >= 0 else tail[end + 12 : end + 16], "little")
+    sizes = [int.from_bytes(tail[end + 12 : end + 16], "little")]
+    if tail[max(0, end - 20) : end][:4] == b"PK\6\7":  # the 64-bit form, whose record stands before; the largest counts
+        records = [found.start() for found in re.finditer(b"(?=PK\6\6)", tail[:end])]
+        sizes = [int.from_bytes(tail[place + 40 : place + 48], "little") for place in records] or sizes
+    size = max(sizes)
     if size > longest:
         raise Refused("its list of contents is too long")
     try:
-        with zipfile.ZipFile(file) as archive:
-            yield archive
-    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+        archive = zipfile.ZipFile(file)
+    except Exception as error:  # zipfile's own are of many kinds where a record is broken
         raise Refused("it is no whole zip archive") from error
+    with archive:
+        yield archive
 
 
 def path_of(member: zipfile.ZipInfo) -> PurePosixPath:
@@ -274,11 +277,16 @@ def numbered(worksheet: Path, people: list[Person]) -> dict[str, str]:
         number = re.search(r"(\d+)$", first)
         if not number:
             continue
-        like = {p.student for p in people for cell in others if cell and any(
-            same(cell, known) for known in (p.student, p.login, p.name) if known)}  # fmt: skip
+        like = meant(others, people, ("student", "login")) or meant(others, people, ("name",))
         mail = [cell for cell in others if re.fullmatch(r"[^@\s]+@[^@\s]+\.[^@\s]+", cell)]
         if len(like) == 1:
             found[number[1]] = like.pop()
         elif mail and not like:
             found[number[1]] = filed_as(mail[0].casefold())
     return found
+
+
+def meant(cells: list[str], people: list[Person], columns: tuple[str, ...]) -> set[str]:
+    """Students of whom the roster says in one of the columns what stands in one of the cells."""
+    said = [(getattr(each, column), each.student) for each in people for column in columns]
+    return {student for known, student in said if known and any(same(known, cell) for cell in cells)}
