@@ -153,17 +153,14 @@ def dual(draw: Random) -> Code:
         never = given(generator, 5, 4, 1.0, 0.8, 0.1)
         never["prior"][2] = 0.0
         never["prior"] /= never["prior"].sum(0)
-        above = given(generator, 5, 3, 1.0, 0.5, 0.1)
-        above["prior"][4] = 0.0
-        above["prior"] /= above["prior"].sum(0)
-        above["q_value"][4] += 2000.0
-        above["second"][4] += 2000.0
+        above = large | {"prior": large["prior"].masked_fill(order == 4.0, 0.0)}
+        above["prior"] = above["prior"] / above["prior"].sum(0)
         return [
             *made,
             Case("values in the thousands", large),
             Case("a tie at the top", tied),
             Case("a candidate that the prior never takes", never),
-            Case("one that it never takes is thousands above the others", above),
+            Case("one that it never takes is a thousand above the others", above),
         ]
 
     return Code(

@@ -165,7 +165,7 @@ def edge(generator: Generator, steps: int, envs: int, rule: dict, slips: list[di
             "advantage": torch.tensor(values).double()[pick],
             "eligible": coin(generator, [0.1, 0.5, 0.8][int(torch.randint(3, (), generator=generator))], steps, envs),
             "age": torch.randint(0, 3, (steps, envs), generator=generator),
-            "kappa": [0.25, 0.5, 0.59][int(torch.randint(3, (), generator=generator))],
+            "kappa": [0.25, 0.43, 0.5, 0.59][int(torch.randint(4, (), generator=generator))],
         }
         rows = rows_of(given["advantage"], given["eligible"], given["age"])
         right = kept_by(rows, given["kappa"], **rule)
