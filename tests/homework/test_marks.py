@@ -158,7 +158,8 @@ def test_a_wrong_edge_costs_its_share_and_the_package_next_to_nothing():
         points = earned(asked.points, counting(asked, "example"), {case for case, why in got.items() if why})
         assert points == points_of(asked, got)
         shares.append(points / asked.points)
-    assert max(shares) > 0.8 and min(shares) == 0.0
+    # Near the edges most points stay: one case of six lost, or two. What is wrong everywhere earns nothing.
+    assert max(shares) >= 0.5 and min(shares) == 0.0
 
 
 @pytest.mark.parametrize(("points", "of"), [(0.0, 6), (3.5, 6), (6, 6)])
