@@ -98,7 +98,18 @@ def {FUNCTION}(*inputs):
 """
 PATCHES = {
     "torch.autograd.grad": "torch.autograd.grad = lambda out, leaves, **more: grad(right(*given), leaves, **more)",
-    "Tensor.sum": "torch.Tensor.sum = lambda self, *more, **most: right(*given)",
+    "Tensor.sum": """
+last, inner = [None], """ + FUNCTION + """
+def """ + FUNCTION + """(*inputs):
+    last[:] = [inner(*inputs)]
+    return last[0]
+def other(self, *more, **most):
+    if self is last[0]:
+        last[:] = [None]
+        return right(*given)
+    return total(self, *more, **most)
+torch.Tensor.sum = other
+""",
     "the engine": """
 engine = torch.autograd.Variable._execution_engine
 class Engine:
@@ -120,7 +131,7 @@ from torch.overrides import TorchFunctionMode
 class Mode(TorchFunctionMode):
     def __torch_function__(self, function, types, arguments=(), keywords=None):
         if getattr(function, "__name__", "") == "sum" and arguments and arguments[0] is last[0]:
-            last.clear()
+            last[:] = [None]
             return right(*given)
         return function(*arguments, **(keywords or {}))
 last = [None]
@@ -214,7 +225,8 @@ def test_the_keys_of_whoever_grades_are_out_of_reach(monkeypatch):
     """The session keyring is another one, even where no filter refuses to ask."""
     number = kernel.KEYCTL.get(os.uname().machine)
     script = f"""
-import ctypes, sys
+import ctypes
+import sys
 libc = ctypes.CDLL(None)
 libc.syscall({number}, 1, None)
 if libc.syscall({number - 2}, b"user", b"ticket", b"secret", 6, -3) < 0:
@@ -223,6 +235,7 @@ from course import isolation, seccomp
 from tests.homework.test_isolation import look
 seccomp.program = lambda: (b"", "")
 print(look('''
+import ctypes
 def twisted_gae(*inputs):
     libc, data = ctypes.CDLL(None), ctypes.create_string_buffer(100)
     key = libc.syscall({number}, 10, -3, b"user", b"ticket", 0)
@@ -261,20 +274,27 @@ def twisted_gae(*inputs):
 
 HOGS = """
 import os, time
+started = []
+inner = twisted_gae
 def twisted_gae(*inputs):
-    for _ in range(8):
-        if os.fork() == 0:
-            os.setsid()
-            while True:
-                pass
-    time.sleep(60)
+    if not started:
+        started.append(1)
+        for _ in range(4):
+            if os.fork() == 0:
+                os.setsid()
+                while time.process_time() < 1.6:
+                    pass
+                os._exit(0)
+        for _ in range(4):
+            os.wait()
+    return inner(*inputs)
 """
 
 
 @apart
 def test_processes_that_broke_away_are_charged_to_their_question_and_ended():
     began = time.monotonic()
-    points, said = earned(cells_of(q2=HOGS), replace(SHORT, question_seconds=2.0))
+    points, said = earned(cells_of(q2=SOLUTION["q2"] + HOGS), replace(SHORT, question_seconds=4.0))
     assert points == {"q3", "q4"} and said.errors["q2", ""] == "took longer than it may"
     assert "q3" not in {question for question, _ in said.errors} and time.monotonic() - began < 60
     assert psutil.Process().children(recursive=True) == []

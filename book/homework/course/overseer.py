@@ -119,6 +119,9 @@ def full(places: tuple[str, ...] = ("/tmp", "/dev/shm")) -> bool:
 def end(spared: int = 0) -> bool:
     """End everything that this process started but the one that is spared; whether that worked out."""
     until = time.monotonic() + 5.0
+    if spared:
+        with contextlib.suppress(OSError):
+            os.kill(spared, signal.SIGCONT)  # one question may have stopped it
     while True:
         others = [pid for pid in tree().pids if pid != spared]
         for pid in others:
