@@ -29,6 +29,7 @@ import torch
 CELL_SECONDS = 10.0  # of the processor, for a cell
 OWN_SECONDS = 60.0  # of the processor, for all cells that a student added
 CASE_SECONDS = 5.0  # of the processor, for one call of a function
+LEAST_SECONDS = 0.05  # of the processor: where less is left, nothing is
 STATEMENT_SECONDS = 1.0  # of the processor, for one statement of a cell whose time is up
 DEFINING_SECONDS = 10.0  # of the processor, for all such statements
 TEXT = 400  # characters of an error's message that are passed on
@@ -198,11 +199,11 @@ class Session:
         self.notes.append(text)
 
     def run(self, name: str, source: str, seconds: float) -> str:
-        """What is to be told of a cell after it ran, "" if nothing is. Without `seconds` it only defines."""
+        """What is to be told of a cell after it ran, "" if nothing is. Without seconds it only defines."""
         self.name, self.parts, self.notes, self.only_definitions = name, 0, [], False
         self.module.__dict__["get_ipython"] = lambda: self.shell  # IPython's own gives None here
         try:
-            if seconds > 0:
+            if seconds > LEAST_SECONDS:
                 with at_most(seconds):
                     self.part(source)
                     close_figures()

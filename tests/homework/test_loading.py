@@ -1,0 +1,425 @@
+"""What passes in Jupyter passes where it is graded, and the self-check says before what the grader will say."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+from dataclasses import replace
+
+import nbformat
+import pytest
+import torch
+from nbgrader.preprocessors import ClearHiddenTests, ClearMarkScheme, ClearSolutions
+from nbgrader.utils import compute_checksum, determine_grade
+
+from minerva_lite.exercises import check_example, loading, selfcheck
+from minerva_lite.exercises.loading import load
+from minerva_lite.exercises.submission import code_to_run
+
+from .hostile import MADE, NAME, SOLUTION, WRONG_Q2
+
+from course import graders, intake  # isort: skip - found by what trials puts on the path
+from course.graders import Record, rebuilt, to_run  # isort: skip
+from course.isolation import Limits, offered, run  # isort: skip
+from course.marking import copied, mark, parts_of  # isort: skip
+from course.notebook import notebook  # isort: skip
+
+UNSAFE = offered() != "bubblewrap"
+LIMITS = Limits(cell_seconds=1.0, own_seconds=2.0, case_seconds=1.0, unsafe=UNSAFE)
+BOUNDS = selfcheck.Bounds(cell_seconds=1.0, own_seconds=2.0, case_seconds=1.0)
+QUESTIONS = {"q2", "q3", "q4"}
+
+
+def as_released():
+    made = notebook(MADE, seconds=5.0)
+    stub = {"python": "# YOUR CODE HERE\nraise NotImplementedError()"}
+    for step in (ClearSolutions(code_stub=stub), ClearHiddenTests(), ClearMarkScheme(), Record()):
+        made, _ = step.preprocess(made, {})
+    for cell in made.cells:
+        cell.metadata.nbgrader["checksum"] = compute_checksum(cell)
+    return made
+
+
+RELEASE = as_released()
+STUBS = {cell.metadata.nbgrader.grade_id: cell.source for cell in RELEASE.cells}
+
+
+def handed_in(answers: dict[str, str] | None = None, **texts: str):
+    """The released notebook with solutions (or `answers`, by the question), and cells' texts by name, "_" for "-"."""
+    made = copy.deepcopy(RELEASE)
+    filled = {f"{question}-code": source for question, source in (SOLUTION | (answers or {})).items()}
+    filled |= {name.replace("_", "-"): source for name, source in texts.items()}
+    for cell in made.cells:
+        cell["source"] = filled.get(cell.metadata.nbgrader.grade_id, cell.source)
+    return made
+
+
+def with_added(made, after: str, *sources: str, markdown: bool = False):
+    """With cells of the student's behind a released one."""
+    kind = nbformat.v4.new_markdown_cell if markdown else nbformat.v4.new_code_cell
+    (place,) = (n for n, cell in enumerate(made.cells) if cell.metadata.get("nbgrader", {}).get("grade_id") == after)
+    made.cells[place + 1 : place + 1] = [kind(source) for source in sources]
+    return made
+
+
+def without(made, *names: str):
+    made.cells = [cell for cell in made.cells if cell.metadata.nbgrader.grade_id not in names]
+    return made
+
+
+def graded(made) -> dict[str, str]:
+    """Question -> why the grader gives nothing for it, "" where it gives full marks; on the public examples."""
+    cases = {question.name: [question.example] for question in MADE.coded}
+    said = run(to_run(rebuilt(RELEASE, made)), MADE.coded, cases, limits=LIMITS)
+    found = {}
+    for question in MADE.coded:
+        case = question.example
+        found[question.name] = mark(
+            question, [case], {case.name: parts_of(question.oracle(**copied(case.inputs)))}, said
+        )
+    return {name: "" if each.full else each.reason for name, each in found.items()}
+
+
+def checked(made) -> dict[str, str]:
+    return selfcheck.tried(code_to_run(made)[0], selfcheck.checks(made), BOUNDS)[0]
+
+
+def right(verdicts: dict[str, str]) -> set[str]:
+    return {question for question, why in verdicts.items() if not why}
+
+
+SPIN = "import time\nended = time.process_time() + {}\nwhile time.process_time() < ended:\n    pass\n"
+JIT = """@torch.jit.script
+def of_script(one: torch.Tensor, other: torch.Tensor, factor: float) -> torch.Tensor:
+    return one + factor * other
+
+"""
+AWAITED = "import asyncio\n\nasync def soon():\n    return 1.0\n\nONE = await soon()\n"
+HELPED = SOLUTION["q2"].replace("    earned =", "    assert below() == 1\n    earned =", 1)
+WITH_NUMPY = SOLUTION["q2"].replace("    earned =", "    assert np.pi > 3\n    earned =", 1)
+ENDLESS = "def critic_loss(*inputs):\n    while True:\n        pass"
+# Notebook -> the questions that it earns; "" for a notebook that is no work.
+NOTEBOOKS = {
+    "as released": (lambda: copy.deepcopy(RELEASE), ""),
+    "%%time above a function": (lambda: handed_in({"q2": "%%time\n" + SOLUTION["q2"]}), "q2 q3 q4"),
+    "an import in the given cell": (
+        lambda: handed_in({"q2": WITH_NUMPY}, setup="import numpy as np\n" + STUBS["setup"]), "q2 q3 q4"),
+    "torch.jit.script": (lambda: handed_in({"q3": JIT + SOLUTION["q3"]}), "q2 q3 q4"),
+    "await": (lambda: handed_in({"q4": AWAITED + SOLUTION["q4"]}), "q2 q3 q4"),
+    "deleted cells": (lambda: without(handed_in(), "setup", "q2-text", "q3-code", "q4-marked"), "q2 q4"),
+    "a helper below": (
+        lambda: with_added(handed_in({"q2": HELPED}), "q4-marked", "def below():\n    return 1"), "q2 q3 q4"),
+    "wrong": (lambda: handed_in({"q2": WRONG_Q2}), "q3 q4"),
+    "endless": (lambda: handed_in({"q3": ENDLESS}), "q2 q4"),
+    "slow experiments": (
+        lambda: with_added(
+            handed_in({"q2": HELPED}), "setup", *[SPIN.format(1.5)] * 4, SPIN.format(1.5) + "def below():\n    return 1"
+        ), "q2 q3 q4"),
+    "an experiment that changes torch": (
+        lambda: with_added(
+            handed_in(), "q4-marked", "torch.set_grad_enabled(False)\ntorch.set_default_dtype(torch.float32)"
+        ), "q2 q3 q4"),
+}  # fmt: skip
+
+
+def several(*names: str):
+    """Their differences from what is handed in otherwise, all in one notebook."""
+    plain, mixed = handed_in(), handed_in()
+    for name in names:
+        made = NOTEBOOKS[name][0]()
+        for cell, before in zip([c for c in made.cells if "nbgrader" in c.metadata], plain.cells, strict=True):
+            if cell.source != before.source:
+                (place,) = (n for n, c in enumerate(mixed.cells) if c.get("metadata") == cell.metadata)
+                mixed.cells[place]["source"] = cell.source
+        after = ""
+        for cell in made.cells:
+            if "nbgrader" not in cell.metadata:
+                with_added(mixed, after, cell.source)
+            after = cell.metadata.get("nbgrader", {}).get("grade_id", after)
+    return mixed
+
+
+def test_what_passes_in_jupyter_gets_its_marks_and_the_self_check_says_so():
+    """A magic, a changed given cell, a script, an await, and torch changed by an experiment: all in one notebook."""
+    made = several("an import in the given cell", "torch.jit.script", "await", "an experiment that changes torch")
+    (cell,) = (c for c in made.cells if c.metadata.get("nbgrader", {}).get("grade_id") == "q2-code")
+    cell["source"] = "%%time\n" + cell.source
+    assert graded(made) == checked(made) == dict.fromkeys(QUESTIONS, "")
+
+
+def test_slow_experiments_take_nothing_from_the_functions_and_what_is_wrong_is_told_twice():
+    made = several("slow experiments", "endless")
+    marks, verdicts = graded(made), checked(made)
+    assert right(marks) == right(verdicts) == {"q2", "q4"}
+    assert "took longer than it may" in marks["q3"] and "took longer than it may" in verdicts["q3"]
+
+
+@pytest.mark.slow  # two processes for each
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_the_self_check_and_the_grader_agree(name):
+    make, earns = NOTEBOOKS[name]
+    marks, verdicts = graded(make()), checked(make())
+    assert right(marks) == right(verdicts) == set(earns.split()), (marks, verdicts)
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_the_self_check_runs_the_cells_that_the_grader_runs(name):
+    made = NOTEBOOKS[name][0]()
+    assert code_to_run(made)[0] == to_run(rebuilt(RELEASE, made))
+
+
+def test_the_self_check_has_the_graders_limits():
+    limits, bounds = Limits(), selfcheck.Bounds()
+    for name in ("cell_seconds", "own_seconds", "case_seconds", "memory"):
+        assert getattr(limits, name) == getattr(bounds, name), name
+    sizes = (selfcheck.LARGEST, selfcheck.WRITTEN, selfcheck.CELLS)
+    assert sizes == (intake.LARGEST, intake.WRITTEN, graders.CELLS)
+
+
+# The loader by itself
+
+
+@pytest.fixture
+def cells(monkeypatch):
+    """Runs cells in this process: the namespace, and what was told by cell."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    default = torch.get_default_dtype()
+
+    def loaded(*sources, **seconds):
+        told = {}
+        given = [source if isinstance(source, dict) else {"source": source} for source in sources]
+        found = load(
+            [{"id": str(place)} | cell for place, cell in enumerate(given)],
+            lambda **frame: told.update({frame["cell"]: frame["error"]} if "cell" in frame else {}),
+            **seconds,
+        )
+        return found, vars(found.module), told
+
+    yield loaded
+    torch.set_default_dtype(default)
+    torch.set_grad_enabled(True)
+
+
+@pytest.mark.parametrize(
+    "magic", ["%%time", "%%timeit -n1 -r 1", "%%capture", "%%prun -l 5", "\n\n%%time", "%%capture out\n%%time"]
+)
+def test_a_cell_magic_runs_its_body(magic, cells):
+    _, names, told = cells(f"{magic}\nimport math\ndef f():\n    return math.pi")
+    assert told == {} and names["f"]() > 3
+
+
+def test_a_cell_magic_runs_what_stands_beside_it(cells):
+    _, names, told = cells("%%timeit -n 3 -r1 start = 2\nend = start + 1", "%%capture out\npass", "text = out.stdout")
+    assert told == {} and (names["start"], names["end"], names["text"]) == (2, 3, "")
+
+
+def test_line_magics_do_no_harm_and_time_runs_its_statement(cells):
+    _, names, told = cells(
+        "%matplotlib inline\n%load_ext autoreload\n!pip install nothing\n%pip install nothing\nfiles = !ls\nx = 1",
+        "y = %time x + 1\n%time z = x + 2\ndef f(n):\n    w = %time n + x\n    return w\nf?",
+        "w = f(3)\nget_ipython().run_line_magic('matplotlib', 'inline')\ndisplay(w)",
+        "from IPython import get_ipython",
+        "%matplotlib inline\nlast = __name__",
+    )
+    assert told == {}
+    assert [names[n] for n in ("files", "x", "y", "z", "w", "last")] == [[], 1, 2, 3, 4, "__main__"]
+
+
+def test_what_is_not_done_here_is_told_as_what_it_is(cells):
+    _, names, told = cells(
+        "%%bash\nls",
+        "%run other.py\nx = 1",
+        "name = input('who? ')",
+        "%time )(\nx = 2",
+        "def f(:\n    pass",
+        "1 / 0",
+        "y = x",
+    )
+    assert told == {
+        "0": "%%bash does nothing here, and what stands below it was not run",
+        "1": "%run does nothing here",
+        "2": "RuntimeError: input() waits for somebody to type, and nobody is there when this runs by itself",
+        "3": told["3"],
+        "4": "SyntaxError: invalid syntax (line 1)",
+        "5": "ZeroDivisionError: division by zero",
+    }
+    assert told["3"].startswith("SyntaxError") and names["y"] == 1
+
+
+def test_await_stands_at_the_top_of_a_cell_and_a_task_outlives_it(cells):
+    _, names, told = cells(
+        "import asyncio\nasync def f(x):\n    await asyncio.sleep(0)\n    return x",
+        "a = await f(1)\ntask = asyncio.ensure_future(f(2))",
+        "b = await task",
+        "raise ValueError(await f('awaited'))",
+        "%%time\nc = await f(3)",
+    )
+    assert told == {"3": "ValueError: awaited"} and (names["a"], names["b"], names["c"]) == (1, 2, 3)
+
+
+def test_the_text_of_a_function_is_found(cells):
+    """By inspect, by a traceback, and by torch.jit.script."""
+    _, names, told = cells(
+        "%%time\ndef f():\n    raise KeyError('here')",
+        "import inspect, traceback\ntext = inspect.getsource(f)\n"
+        "try:\n    f()\nexcept KeyError:\n    trace = traceback.format_exc()",
+        "@torch.jit.script\ndef g(x: torch.Tensor) -> torch.Tensor:\n    return x + 1".replace("@", "import torch\n@"),
+    )
+    assert told == {} and names["text"] == "def f():\n    raise KeyError('here')\n"
+    assert "    raise KeyError('here')" in names["trace"] and names["g"](torch.zeros(())) == 1
+
+
+def test_annotations_are_the_cells_own(cells):
+    """No `from __future__` of the loader's file comes into a cell."""
+    _, names, told = cells("def f(x: 1 + 1):\n    pass")
+    assert told == {} and names["f"].__annotations__ == {"x": 2}
+
+
+def test_a_cell_whose_time_is_up_still_defines(cells):
+    """The code above and below the line at which it was stopped, whatever it catches; but nothing slow."""
+    slow = "try:\n    " + SPIN.format(5).replace("\n", "\n    ").rstrip() + "\nexcept Exception:\n    pass\n"
+    _, names, told = cells(
+        f"A = 1\n{slow}B = [2]\ndef f():\n    return B\nfor _ in [0]:\n    C = 3",
+        "%%time\n" + SPIN.format(5) + "def g():\n    return 4",
+        cell_seconds=0.3,
+    )
+    assert set(told) == {"0", "1"} and all("took longer than it may" in why for why in told.values())
+    assert (names["A"], names["f"](), names["g"]()) == (1, [2], 4) and "C" not in names
+
+
+def test_added_cells_share_a_budget_and_given_ones_do_not(cells):
+    own = {"source": SPIN.format(0.4), "own": True}
+    _, names, told = cells(own, own, own, {"source": "D = 1\nprint(1 / 0)", "own": True}, "E = 1 + 1", own_seconds=0.6)
+    assert names["D"] == 1 and names["E"] == 2
+    assert "0" not in told and "took longer" in told["1"] and "4" not in told
+    assert told["2"] == told["3"] == "the time of all added cells is up: only what it defines was run"
+
+
+def test_torch_stands_as_it_did_below_the_function(cells):
+    found, *_ = cells(
+        "import torch\ntorch.set_default_dtype(torch.float64)",
+        "torch.set_default_dtype(torch.float16)\ntorch.set_grad_enabled(False)",
+    )
+    found.as_after("0")
+    assert torch.get_default_dtype() == torch.float64 and torch.is_grad_enabled()
+
+
+# What the example of a notebook accepts is what the hidden cases accept
+
+
+def test_the_example_is_compared_as_hidden_cases_are():
+    large, example = [1000.0, float("inf")], {"x": torch.tensor([1.0])}
+    check_example(lambda x: [1000.009, float("inf")], example, [large])
+    check_example(lambda x: 2.0, example, [2.0])
+    for wrong in ([1000.02, float("inf")], [1000.0, 5.0], [float("nan"), float("inf")]):
+        with pytest.raises(AssertionError, match="1 of 2 entries are wrong"):
+            check_example(lambda x, wrong=wrong: torch.tensor(wrong), example, [large])
+    with pytest.raises(TypeError, match="wanted numbers; got str"):
+        check_example(lambda x: "two", example, [2.0])
+
+
+# Given cells, and answers that stand elsewhere
+
+
+def test_a_changed_given_cell_runs_behind_the_given_one_and_that_is_told():
+    made = handed_in(setup="import numpy as np\n" + STUBS["setup"], q4_faulty="FAULTY = 1", about="Nothing.")
+    done = rebuilt(RELEASE, made)
+    sources = [cell["source"] for cell in to_run(done)]
+    assert sources[:2] == [STUBS["setup"], "import numpy as np\n" + STUBS["setup"]]
+    place = sources.index("FAULTY = 1")
+    assert sources[place - 1] == STUBS["q4-faulty"]
+    told = "was changed; your version was run after the given one."
+    assert done.metadata[graders.NOTE] == f"The given cell setup {told} The given cell q4-faulty {told}"
+    again = rebuilt(RELEASE, done)
+    assert [cell["source"] for cell in to_run(again)] == sources
+    spaces = handed_in(setup=STUBS["setup"].replace("\n", "  \n") + "\n")
+    assert graders.NOTE not in rebuilt(RELEASE, spaces).metadata
+
+
+def test_a_copy_of_an_empty_cell_empties_nothing():
+    made = handed_in()
+    made.cells += [copy.deepcopy(cell) for cell in RELEASE.cells]
+    assert to_run(rebuilt(RELEASE, made)) == to_run(rebuilt(RELEASE, handed_in()))
+
+
+def grade_of(made, name: str) -> float | None:
+    """nbgrader's own: 0, or None where a person is asked."""
+    (cell,) = (c for c in rebuilt(RELEASE, made).cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
+    return determine_grade(cell)[0]
+
+
+def test_an_answer_beside_its_cell_is_for_a_person():
+    assert grade_of(handed_in(), "q1-answer") == grade_of(handed_in(), "q5-answer") == 0
+    below = with_added(handed_in(), "q1-answer", "By linearity.", "![](attachment:scan.png)", " ", markdown=True)
+    assert grade_of(below, "q1-answer") is None and grade_of(below, "q5-answer") == 0
+    cells = rebuilt(RELEASE, below).cells
+    (place,) = (n for n, c in enumerate(cells) if c.metadata.get("nbgrader", {}).get("grade_id") == "q1-answer")
+    assert cells[place].source == (
+        "*This answer's cell was left as it was handed out. In added cells below it stood:*\n\nBy linearity."
+    )
+    assert [c.source for c in cells[place + 1 : place + 3]] == ["![](attachment:scan.png)", " "]
+    assert grade_of(with_added(handed_in(), "q1-text", "Above it.", markdown=True), "q1-answer") is None
+    assert grade_of(with_added(handed_in(), "q5-answer", "print('in code')"), "q5-answer") is None
+    assert grade_of(handed_in(q5_run="plt.plot([1, 2])"), "q5-answer") is None
+    assert grade_of(with_added(handed_in(), "q1-answer", " \n", markdown=True), "q1-answer") == 0
+    assert grade_of(with_added(handed_in(), "q2-marked", "Of another question.", markdown=True), "q1-answer") == 0
+
+
+# What else the self-check says
+
+
+def test_the_self_check_names_what_is_left_over_changed_deleted_or_too_large(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        selfcheck, "tried", lambda cells, questions: ({q["name"]: "" for q in questions}, {"cell 3": "slow"})
+    )
+    monkeypatch.setattr(selfcheck, "jupyter", lambda made: {"q5-run": ""})
+    made = handed_in(setup="import os\n" + STUBS["setup"], q1_answer="Nearly.\n\nYOUR ANSWER HERE")
+    made = with_added(without(made, "q3-text"), "q5-answer", "A scan: ![](attachment:a.png)", markdown=True)
+    made.cells[-1]["attachments"] = {"a.png": {"image/png": "A" * (4 << 20)}}
+    file = tmp_path / f"{NAME}.ipynb"
+    nbformat.write(made, file)
+    found = selfcheck.examined(file)
+    assert found.faults == dict.fromkeys(["q1", "q5"], "there is no answer yet") | dict.fromkeys(sorted(QUESTIONS), "")
+    assert found.remarks == [
+        "The given cell setup was changed; your version was run after the given one.",
+        "The cell q3-text was deleted; grading puts the released one back.",
+        "The cell that begins with 'cell 3': slow.",
+        "1 pasted pictures, 3.0 MB in all, the file's outputs apart.",
+        "'YOUR ANSWER HERE' still stands in q1-answer.",
+    ]
+    nbformat.write(with_added(handed_in(), "setup", *["1"] * 301), file)
+    with pytest.raises(ValueError, match="wanted at most 300 cells of your own; got 301"):
+        selfcheck.examined(file)
+    nbformat.write(handed_in(q1_answer="x" * (3 << 20)), file)
+    with pytest.raises(ValueError, match=r"wanted at most 2 MB of text; got 3\.0 MB"):
+        selfcheck.examined(file)
+    file.write_text(json.dumps({"x": "x" * (21 << 20)}))
+    with pytest.raises(ValueError, match="wanted at most 20 MB"):
+        selfcheck.examined(file)
+
+
+@pytest.mark.slow  # a limit runs out by the clock, three processes
+def test_what_ends_or_outlasts_its_process_costs_itself_alone(monkeypatch):
+    monkeypatch.setattr(selfcheck, "PATIENCE", 1.0)
+    monkeypatch.setattr(selfcheck, "DEFINING_SECONDS", 0.0)
+    made = with_added(
+        handed_in({"q3": "def critic_loss(*inputs):\n    import time\n    time.sleep(100)"}),
+        "setup",
+        "import os\nos._exit(0)",
+    )
+    verdicts, told = selfcheck.tried(code_to_run(made)[0], selfcheck.checks(made), replace(BOUNDS, cell_seconds=5.0))
+    assert verdicts == {"q2": "", "q3": "took longer than it may", "q4": ""}
+    assert list(told.values()) == ["ended the whole process"]
+
+
+def test_without_a_timer_of_the_system_cells_run_all_the_same(cells, monkeypatch):
+    """As on Windows."""
+    monkeypatch.delattr(loading.signal, "setitimer")
+    _, names, told = cells(
+        "A = 1",
+        {"source": SPIN.format(0.3), "own": True},
+        {"source": "B = 2\nprint(1 / 0)", "own": True},
+        own_seconds=0.2,
+    )
+    assert (names["A"], names["B"]) == (1, 2) and "2" in told
