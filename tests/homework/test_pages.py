@@ -55,7 +55,9 @@ def change(notebook):
         nbformat.v4.new_output("stream", name="stdout", text="my own output"),
     ]
     place = notebook.cells.index(cells["q1-answer"])
-    notebook.cells[place:place] = [nbformat.v4.new_markdown_cell(SPEAKS), nbformat.v4.new_code_cell("# " + SPEAKS)]
+    own = nbformat.v4.new_code_cell("# " + SPEAKS)
+    own["outputs"] = [nbformat.v4.new_output("execute_result", data={"image/png": png("white")}, execution_count=3)]
+    notebook.cells[place:place] = [nbformat.v4.new_markdown_cell(SPEAKS), own]
 
 
 @pytest.fixture(scope="module")
@@ -294,7 +296,7 @@ def test_pages_are_made_apart_and_one_that_fails_costs_no_other(term, feedback):
     assert isinstance(none, apart.Failed) and one == two
     assert "(Score: 3.0 / 23.0)" in one and "<b>well</b> done" in one and "Added by the student" in one
     assert graders.HANDED_IN.strip() in one and "Every hidden case agrees" in one
-    assert one.count("<img") == feedback.count("<img") == 2
+    assert one.count("<img") == feedback.count("<img") == 3
 
 
 def test_a_page_that_takes_too_long_is_no_page(term, monkeypatch):
@@ -364,7 +366,7 @@ def test_the_marker_sees_rubrics_and_pictures_and_students_do_not_see_rubrics(te
     with urllib.request.urlopen(formgrader) as answer:
         page = answer.read().decode()
     assert all(page.count(each) == 1 for each in words)
-    assert graders.HANDED_IN.strip() in page and page.count("data:image/png;base64,") == 2
+    assert graders.HANDED_IN.strip() in page and page.count("data:image/png;base64,") == 3
     released = (term / "release" / NAME / f"{NAME}.ipynb").read_text()
     assert not [each for each in words if each in feedback + released + autograded(term).read_text()]
     for text in (page, feedback):
