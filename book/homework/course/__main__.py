@@ -1,4 +1,4 @@
-"""`python -m course release`, `grade`, `report`: homework from a term's folder. The Makefile calls them."""
+"""`python -m course release`, `check`, `grade`, `report`: homework from a term's folder. The Makefile calls them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from . import NAMES, classroom, handout, reports, seed_of
+from . import check, classroom, handout, reports, seed_of
 from . import term as terms
 from .isolation import Limits
 
@@ -17,24 +17,43 @@ from .isolation import Limits
 def release(
     term: Annotated[Path, tyro.conf.Positional],
     seed: str | None = None,
-    assignments: tuple[str, ...] = NAMES,
+    assignments: tuple[str, ...] = (),
     due: tuple[str, ...] = (),
     package: str | None = None,
+    pack: Path | None = None,
 ) -> None:
     """Make a term's folder and its handout.
 
     Args:
         term: The folder; private, as it holds the seed, the solutions and later the grades.
-        seed: What the term's assignments are drawn from; a secret one is drawn unless given.
-        assignments: Which to release.
+        seed: What the term's assignments are drawn from, 32 hexadecimal digits; drawn unless given.
+        assignments: Which to release; all unless given.
         due: NAME=TIME for each that is due, such as hw2_gae=2027-02-01T23:59+01:00.
         package: What the Colab version installs, as pip takes it.
+        pack: A private folder of your own assignments, beside the book's or in their place.
     """
     when = dict(each.split("=", 1) for each in due)
-    folder = handout.release(term, seed=seed, names=assignments, due=when, package=package)
+    folder = handout.release(term, seed=seed, names=assignments or None, due=when, package=package, pack=pack)
     print(f"Hand out what is in {folder}; keep the rest of {term} to yourself.")
     if not package and "@" not in handout.package_of_this():
         print("The Colab version needs an address of the package to install: release again and name one.")
+
+
+def check_pack(
+    pack: Annotated[Path, tyro.conf.Positional],
+    assignments: tuple[str, ...] = (),
+) -> None:
+    """Try a pack's questions as the book's own are tried; ends with 1 if something does not hold.
+
+    Args:
+        pack: The folder, with the answers to try in its folder `answers`.
+        assignments: Which; all of the pack unless given.
+    """
+    faults = 0
+    for line in check.reported(pack, assignments):
+        faults += line.startswith(check.FAULT)
+        print(line, flush=True)
+    sys.exit(1 if faults else 0)
 
 
 def grade(
@@ -79,8 +98,7 @@ def report(term: Annotated[Path, tyro.conf.Positional]) -> None:
 
 if __name__ == "__main__":
     try:
-        tyro.extras.subcommand_cli_from_dict(
-            {"release": release, "grade": grade, "report": report, "source": source}, prog="python -m course"
-        )
+        commands = {"release": release, "check": check_pack, "grade": grade, "report": report, "source": source}
+        tyro.extras.subcommand_cli_from_dict(commands, prog="python -m course")
     except (ValueError, RuntimeError, OSError) as error:
         sys.exit(str(error))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import nbformat
 
-from . import assignment, seed_of
+from . import assignment, pack_of, seed_of
 from .graders import NOTE, note_of, to_run
 from .intake import choose, taken
 from .isolation import Limits, offered
@@ -65,7 +65,8 @@ def grade(
     if odd:
         raise ValueError(f"submissions: wanted folders named by letters, digits and . @ _ -; {odd} have other names")
     there = released(term)
-    names = known(names) if names else [n for n in there if any(choose(folder, n)[0] for folder in students)]
+    pack = pack_of(term)
+    names = known(names, pack) if names else [n for n in there if any(choose(folder, n)[0] for folder in students)]
     unreleased = set(names) - set(there)
     if unreleased or not names:
         raise ValueError(
@@ -76,7 +77,8 @@ def grade(
     come_in = [taken(folder, name, bases[name]) for name in names for folder in students]
     # Who handed something in before and nothing now keeps what was there.
     come_in = [e for e in come_in if e.found or not (term / "submitted" / e.student / e.assignment).exists()]
-    limits = replace(limits, closed=(str(term.resolve()), str(submissions.resolve())))
+    closed = [str(place.resolve()) for place in (term, submissions, pack) if place]
+    limits = replace(limits, closed=tuple(closed))
     ready = []
     for each in come_in:
         made = copy.deepcopy(each.notebook)
@@ -96,7 +98,7 @@ def grade(
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:  # each waits for a process of its own
         marks = list(
             pool.map(
-                lambda pair: marked_once(assignment(pair[0].assignment, seed), pair[1], seed, limits),
+                lambda pair: marked_once(assignment(pair[0].assignment, seed, pack), pair[1], seed, limits),
                 zip(come_in, ready, strict=True),
             )
         )

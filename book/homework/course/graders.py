@@ -14,7 +14,7 @@ from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Unicode
 
-from . import assignment, seed_of
+from . import assignment, pack_of, seed_of
 from .isolation import Limits
 from .marking import Mark, marked_once
 
@@ -114,8 +114,10 @@ class MarkApart(NbGraderPreprocessor):
 
     def preprocess(self, nb, resources):
         seed = seed_of(Path(self.course))
-        drawn = assignment(resources["nbgrader"]["assignment"], seed)
-        marks, said = marked_once(drawn, to_run(nb), seed, Limits(closed=(self.course,), unsafe=self.unsafe))
+        pack = pack_of(Path(self.course))
+        drawn = assignment(resources["nbgrader"]["assignment"], seed, pack)
+        closed = (self.course, *([str(pack)] if pack else ()))
+        marks, said = marked_once(drawn, to_run(nb), seed, Limits(closed=closed, unsafe=self.unsafe))
         noted = note_of(Path(self.course), resources["nbgrader"]["assignment"], resources["nbgrader"]["student"])
         note = noted.read_text() if noted.exists() else nb.metadata.get(NOTE, "")
         nb.metadata.pop(NOTE, None)

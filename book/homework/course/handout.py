@@ -13,7 +13,7 @@ from pathlib import Path
 
 import nbformat
 
-from . import NAMES
+from . import names_of, pack_of
 from .term import ROOT, done, gradebook, known, new_term, opened, released, requirements
 
 
@@ -21,18 +21,23 @@ def release(
     term: Path,
     *,
     seed: str | None = None,
-    names: Iterable[str] = NAMES,
+    names: Iterable[str] | None = None,
     due: dict[str, str] | None = None,
     package: str | None = None,
     wheel: bool = True,
+    pack: Path | None = None,
+    guessable: bool = False,
 ) -> Path:
     """Make the term's folder if there is none, release its assignments; the folder to hand out.
 
-    due: by assignment, ISO times with a zone. package: what the Colab version installs, as pip takes it.
-    Raises RuntimeError: nbgrader refused an assignment. ValueError: another seed than the term's, an unknown name.
+    names: all assignments unless given. due: by assignment, ISO times with a zone. package: what the Colab version
+    installs, as pip takes it. pack: a folder of the instructor's own assignments. guessable: take any seed; for tests.
+    Raises RuntimeError: nbgrader refused an assignment. ValueError: a seed or a pack that is not the term's or not
+    secret, an unknown name.
     """
-    names = known(names)
-    new_term(term, seed, names)
+    pack = pack or (pack_of(term) if (term / "seed.txt").exists() else None)
+    names = list(names_of(pack)) if names is None else known(names, pack)
+    new_term(term, seed, names, pack, guessable=guessable)
     api = opened(term)
     for name in names:
         if not done(term, api.generate_assignment(name, force=True), f"release {name}"):
@@ -40,7 +45,7 @@ def release(
     with gradebook(api) as book:
         for name, when in (due or {}).items():
             moment = datetime.datetime.fromisoformat(when).astimezone(datetime.UTC)
-            book.update_or_create_assignment(known([name])[0], duedate=moment.replace(tzinfo=None))
+            book.update_or_create_assignment(known([name], pack)[0], duedate=moment.replace(tzinfo=None))
     handout = term / "handout"
     shutil.rmtree(handout, ignore_errors=True)
     (handout / "colab").mkdir(parents=True)
