@@ -92,7 +92,8 @@ COURSE := PYTHONPATH=book/homework $(PY) -m course
 
 homework-release: setup
 	$(COURSE) release $(CLASS) $(if $(SEED),--seed "$(SEED)") $(if $(ASSIGNMENTS),--assignments $(ASSIGNMENTS)) \
-		$(if $(DUE),--due $(DUE)) $(if $(PACKAGE),--package "$(PACKAGE)") $(if $(PACK),--pack "$(PACK)")
+		$(if $(DUE),--due $(DUE)) $(if $(PACKAGE),--package "$(PACKAGE)") $(if $(PACK),--pack "$(PACK)") \
+		$(if $(VARIANTS),--variants $(VARIANTS))
 
 # Your own questions, a private folder, tried as the book's own are: book/packs.md.
 homework-check: setup

@@ -21,6 +21,7 @@ def release(
     due: tuple[str, ...] = (),
     package: str | None = None,
     pack: Path | None = None,
+    variants: int = 0,
 ) -> None:
     """Make a term's folder and its handout.
 
@@ -31,9 +32,11 @@ def release(
         due: NAME=TIME for each that is due, such as hw2_gae=2027-02-01T23:59+01:00.
         package: What the Colab version installs, as pip takes it.
         pack: A private folder of your own assignments, beside the book's or in their place.
+        variants: So many different notebooks, one of them for each student of the term's roster.csv.
     """
     when = dict(each.split("=", 1) for each in due)
-    folder = handout.release(term, seed=seed, names=assignments or None, due=when, package=package, pack=pack)
+    drawn = {"seed": seed, "names": assignments or None, "pack": pack, "variants": variants}
+    folder = handout.release(term, **drawn, due=when, package=package)
     print(f"Hand out what is in {folder}; keep the rest of {term} to yourself.")
     if not package and "@" not in handout.package_of_this():
         print("The Colab version needs an address of the package to install: release again and name one.")

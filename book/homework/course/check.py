@@ -294,10 +294,12 @@ def reported(pack: Path | None, names: Iterable[str] = ()) -> Iterator[str]:
         if pack and (books := taken_over(name, pack)):
             yield f"  {', '.join(books)}: the book's, whose solutions are public"
         tried = [(told, "", functools.partial(test, subject)) for told, test in ASSIGNMENT.items()]
-        for q in subject.at().coded:
-            tried += [
-                (told, f"{q.name}: ", functools.partial(test, subject, q.name)) for told, test in QUESTION.items()
-            ]
+        tried += [
+            (told, f"{question.name}: ", functools.partial(test, subject, question.name))
+            for question in subject.at().coded
+            for told, test in QUESTION.items()
+            if question.fault or test is not fault_seen
+        ]
         for told, which, test in tried:
             found = lines_of(test)
             total += len(found)

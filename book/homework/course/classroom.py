@@ -13,13 +13,14 @@ from pathlib import Path
 
 import nbformat
 
-from . import assignment, pack_of, seed_of
+from . import assignment, pack_of
 from .graders import NOTE, note_of, to_run
 from .intake import choose, taken
 from .isolation import Limits, offered
 from .marking import marked_once
 from .reports import write_reports
 from .term import ONE, done, known, opened, released
+from .variants import base_of, variant_of
 
 STUDENT = re.compile(r"[\w.@-]+")  # what a student's folder may be called
 
@@ -72,9 +73,11 @@ def grade(
         raise ValueError(
             f"assignments: wanted released ones that somebody handed in; got {sorted(unreleased) or 'none'}"
         )
-    seed = seed_of(term)
-    bases = {name: nbformat.read(term / "release" / name / f"{name}.ipynb", as_version=4) for name in names}
-    come_in = [taken(folder, name, bases[name]) for name in names for folder in students]
+    come_in = [
+        taken(folder, name, nbformat.read(base_of(term, name, folder.name), as_version=4))
+        for name in names
+        for folder in students
+    ]
     # Who handed something in before and nothing now keeps what was there.
     come_in = [e for e in come_in if e.found or not (term / "submitted" / e.student / e.assignment).exists()]
     closed = [str(place.resolve()) for place in (term, submissions, pack) if place]
@@ -98,8 +101,10 @@ def grade(
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:  # each waits for a process of its own
         marks = list(
             pool.map(
-                lambda pair: marked_once(assignment(pair[0].assignment, seed, pack), pair[1], seed, limits),
-                zip(come_in, ready, strict=True),
+                lambda each, cells, seed: marked_once(assignment(each.assignment, seed, pack), cells, seed, limits),
+                come_in,
+                ready,
+                [variant_of(term, each.student) for each in come_in],
             )
         )
     report = Report(len(come_in), offered(), sum(all(m.full for m in found.values()) for found, _ in marks))

@@ -14,9 +14,10 @@ from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Unicode
 
-from . import assignment, pack_of, seed_of
+from . import assignment, pack_of
 from .isolation import Limits
 from .marking import Mark, marked_once
+from .variants import base_of, variant_of
 
 LONGEST = 20_000  # characters of a Markdown cell
 CELLS = 300  # cells that a student may add
@@ -102,7 +103,7 @@ class Rebuild(NbGraderPreprocessor):
 
     def preprocess(self, nb, resources):
         where = resources["nbgrader"]
-        released = Path(self.release, where["assignment"], f"{where['notebook']}.ipynb")
+        released = base_of(Path(self.release).parent, where["assignment"], where["student"])
         return rebuilt(nbformat.read(released, as_version=4), nb), resources
 
 
@@ -113,8 +114,7 @@ class MarkApart(NbGraderPreprocessor):
     unsafe = Bool(help="mark even where students' code cannot be kept apart").tag(config=True)
 
     def preprocess(self, nb, resources):
-        seed = seed_of(Path(self.course))
-        pack = pack_of(Path(self.course))
+        seed, pack = variant_of(Path(self.course), resources["nbgrader"]["student"]), pack_of(Path(self.course))
         drawn = assignment(resources["nbgrader"]["assignment"], seed, pack)
         closed = (self.course, *([str(pack)] if pack else ()))
         marks, said = marked_once(drawn, to_run(nb), seed, Limits(closed=closed, unsafe=self.unsafe))

@@ -15,6 +15,8 @@ import nbformat
 
 from . import names_of, pack_of
 from .term import ROOT, done, gradebook, known, new_term, opened, released, requirements
+from .variants import given, write_variants
+from .variants import variants as has_variants
 
 
 def release(
@@ -27,17 +29,19 @@ def release(
     wheel: bool = True,
     pack: Path | None = None,
     guessable: bool = False,
+    variants: int = 0,
 ) -> Path:
     """Make the term's folder if there is none, release its assignments; the folder to hand out.
 
     names: all assignments unless given. due: by assignment, ISO times with a zone. package: what the Colab version
     installs, as pip takes it. pack: a folder of the instructor's own assignments. guessable: take any seed; for tests.
+    variants: so many different notebooks, one of them for each student of the term's roster.csv.
     Raises RuntimeError: nbgrader refused an assignment. ValueError: a seed or a pack that is not the term's or not
     secret, an unknown name.
     """
     pack = pack or (pack_of(term) if (term / "seed.txt").exists() else None)
     names = list(names_of(pack)) if names is None else known(names, pack)
-    new_term(term, seed, names, pack, guessable=guessable)
+    new_term(term, seed, names, pack, guessable=guessable, variants=variants)
     api = opened(term)
     for name in names:
         if not done(term, api.generate_assignment(name, force=True), f"release {name}"):
@@ -49,11 +53,17 @@ def release(
     handout = term / "handout"
     shutil.rmtree(handout, ignore_errors=True)
     (handout / "colab").mkdir(parents=True)
+    if has_variants(term):
+        write_variants(term, names)
     for name in released(term):
-        shutil.copytree(term / "release" / name, handout / name)
-        on_colab = nbformat.read(handout / name / f"{name}.ipynb", as_version=4)
-        on_colab.cells.insert(0, colab_cell(package or package_of_this()))
-        nbformat.write(on_colab, handout / "colab" / f"{name}.ipynb")
+        for student, base in given(term, name):
+            for folder in (handout / name / student, handout / "colab" / student):
+                folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(base, handout / name / student)
+            on_colab = nbformat.read(base, as_version=4)
+            on_colab.cells.insert(0, colab_cell(package or package_of_this()))
+            nbformat.write(on_colab, handout / "colab" / student / f"{name}.ipynb")
+        shutil.copy(term / "release" / name / "requirements.txt", handout / name)
     text = requirements()
     if wheel:
         build_wheel(handout)

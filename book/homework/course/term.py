@@ -15,12 +15,12 @@ import nbformat
 from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
-from traitlets.config.loader import PyFileConfigLoader
 
 from . import NAMES, assignment, names_of, pack_of, seed_of
 from .isolation import HOMEWORK, Limits
 from .notebook import kind_of, notebook
 from .packs import own_names, private
+from .variants import keep_variants, settings
 
 ROOT = HOMEWORK.parents[1]
 ONE = Limits()
@@ -37,12 +37,19 @@ def secret(seed: str) -> str:
 
 
 def new_term(
-    term: Path, seed: str | None, names: Iterable[str], pack: Path | None = None, *, guessable: bool = False
+    term: Path,
+    seed: str | None,
+    names: Iterable[str],
+    pack: Path | None = None,
+    *,
+    guessable: bool = False,
+    variants: int = 0,
 ) -> None:
     """The folder of a course: the seed (drawn unless given), nbgrader's settings, the sources, the rubrics.
 
-    pack: a folder of the instructor's own assignments. guessable: take whatever seed is given; for tests.
-    Raises ValueError: the seed or the pack is not what the term began with, or not private.
+    pack: a folder of the instructor's own assignments. guessable: take whatever seed is given; for tests. variants: how
+    many; 0 leaves it as it is.
+    Raises ValueError: seed, pack or variants are not what the term began with; the seed or the pack is not private.
     """
     old = seed_of(term) if (term / "seed.txt").exists() else None
     if old and seed and old != seed:
@@ -54,6 +61,8 @@ def new_term(
     (term / "seed.txt").write_text((old or seed or secrets.token_hex(16)) + "\n")
     if pack:
         (term / "pack.txt").write_text(f"{pack}\n")
+    if variants:
+        keep_variants(term, variants)
     if term.resolve() != HOMEWORK:
         os.chmod(term, 0o700)
         (term / "package.txt").write_text(f"{HOMEWORK}\n")
@@ -136,7 +145,7 @@ def rubrics(seed: str, names: Iterable[str], pack: Path | None = None) -> str:
 
 def opened(term: Path) -> NbGraderAPI:
     """nbgrader on the term's folder."""
-    config = PyFileConfigLoader("nbgrader_config.py", path=str(term)).load_config()
+    config = settings(term)
     config.Application.log_level = "WARN"
     warnings.filterwarnings("ignore", module=r"nbgrader\.api")  # its own use of SQLAlchemy
     return NbGraderAPI(CourseDirectory(config=config), config=config)
