@@ -42,7 +42,8 @@ c.Autograde.sanitize_preprocessors = [
     Rebuild,
     own.DeduplicateIds,
     own.OverwriteKernelspec,
-    own.OverwriteCells,
+    # What it would put back is the term's own draw, not a student's variant; Rebuild put back the given cells already.
+    *([] if (COURSE / "variants.txt").exists() else [own.OverwriteCells]),
     own.CheckCellMetadata,
 ]
 # No own.Execute: students' code never runs in a process that knows an answer.

@@ -72,7 +72,7 @@ def test_a_class_gets_the_marks_it_earned(size, tmp_path, capfd):
     term, elsewhere = tmp_path / "term", tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "kept").write_text("as it was")
-    handout.release(term, seed="example", names=[NAME], wheel=False)
+    handout.release(term, seed="example", guessable=True, names=[NAME], wheel=False)
     untouched = [
         fingerprint(folder) for folder in (elsewhere, term / "release", term / "source", ROOT / "book" / "homework")
     ]
@@ -112,7 +112,7 @@ def term(tmp_path_factory):
     """A term whose students handed in: one everything right, and on time, late, far too late."""
     folder = tmp_path_factory.mktemp("course")
     due = {NAME: "2027-02-01T12:00+01:00"}
-    handout.release(folder / "term", seed="example", names=[NAME], due=due, wheel=False)
+    handout.release(folder / "term", seed="example", guessable=True, names=[NAME], due=due, wheel=False)
     times = {
         "early": "2027-02-01T10:59:00+00:00",
         "grace": "2027-02-01T11:59:00+00:00",
@@ -370,7 +370,7 @@ def twisted_gae(*inputs):
 
 def test_what_students_write_is_shown_without_its_scripts(tmp_path):
     """In answers on paper, cells of their own and raw cells; formulas and tables stay. And nothing long is rendered."""
-    handout.release(tmp_path / "term", seed="example", names=[NAME], wheel=False)
+    handout.release(tmp_path / "term", seed="example", guessable=True, names=[NAME], wheel=False)
     evil = (
         "<script>alert(1)</script> <img src=x onerror=alert(2)> [l](javascript:alert(3)) $a^2$\n\n|x|y|\n|-|-|\n|1|2|"
     )
@@ -450,7 +450,7 @@ def test_the_reference_has_full_marks_through_nbgrader_twice(tmp_path):
     """All seven assignments, two students with the reference, graded with one thread and, anew, with two."""
     from course import NAMES, assignment
 
-    handout.release(tmp_path / "term", seed="example", wheel=False)
+    handout.release(tmp_path / "term", seed="example", guessable=True, wheel=False)
     for student in ("one", "two"):
         for name in NAMES:
             notebook = nbformat.read(tmp_path / "term" / "release" / name / f"{name}.ipynb", as_version=4)

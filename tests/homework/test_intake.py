@@ -423,7 +423,9 @@ def test_links_and_folders_without_end_are_not_followed(tmp_path):
 @pytest.fixture(scope="module")
 def released(tmp_path_factory):
     folder = tmp_path_factory.mktemp("released")
-    handout.release(folder, seed="example", names=[NAME], due={NAME: "2027-02-01T12:00+01:00"}, wheel=False)
+    handout.release(
+        folder, seed="example", guessable=True, names=[NAME], due={NAME: "2027-02-01T12:00+01:00"}, wheel=False
+    )
     return folder
 
 

@@ -87,7 +87,7 @@ CLASS = [
 def graded(tmp_path_factory):
     """A term with four submissions, graded in this process; copied for every test."""
     folder = tmp_path_factory.mktemp("marks")
-    handout.release(folder / "term", seed="example", names=[NAME], wheel=False)
+    handout.release(folder / "term", seed="example", guessable=True, names=[NAME], wheel=False)
     hand_in(CLASS, folder / "term" / "release", folder / "in")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(marking, "run", in_this_process)

@@ -64,7 +64,7 @@ def change(notebook):
 def term(tmp_path_factory):
     """A term in which one student handed in what `change` makes."""
     folder = tmp_path_factory.mktemp("course")
-    handout.release(folder / "term", seed="example", names=[NAME], wheel=False)
+    handout.release(folder / "term", seed="example", guessable=True, names=[NAME], wheel=False)
     hand_in([solved("ada", change=change)], folder / "term" / "release", folder / "in")
     report = classroom.grade(folder / "in", folder / "term", limits=SHORT)
     assert report.failed == 0

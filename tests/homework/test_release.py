@@ -22,58 +22,25 @@ from .trials import ROOT, assignment
 from course import NAMES, handout  # isort: skip - found by what trials puts on the path
 from course import term as terms  # isort: skip
 from course.isolation import Limits  # isort: skip
+from course.leaks import MARKS, leaks  # isort: skip
+from course.leaks import telling as told_by  # isort: skip
 from course.notebook import notebook  # isort: skip
-from course.question import Code  # isort: skip
 
 SOURCE = ROOT / "book" / "homework" / "source"
 SEED = "a term of its own"
-MARKS = (
-    "BEGIN SOLUTION",
-    "END SOLUTION",
-    "HIDDEN TESTS",
-    "MARK SCHEME",
-    "full_marks",
-    "Rubric",
-    "course.here",
-    "sys.path",
-)
 
 
 @pytest.fixture(scope="module")
 def term(tmp_path_factory):
     """A term with a seed of its own, released; what is handed out."""
     folder = tmp_path_factory.mktemp("term")
-    handout.release(folder, seed=SEED, package="minerva_lite @ https://example.org/minerva_lite.whl")
+    handout.release(folder, seed=SEED, guessable=True, package="minerva_lite @ https://example.org/minerva_lite.whl")
     return folder
 
 
-def shown(name: str, seed: str) -> str:
-    """All that students are given of an assignment's questions."""
-    questions = assignment(name, seed).questions
-    faulty = [question.faulty for question in questions if getattr(question, "fault", None)]
-    return "\n".join([q.text + getattr(q, "header", "") + getattr(q, "setup", "") for q in questions] + faulty)
-
-
 def telling(seed: str) -> dict[str, list[str]]:
-    """Long lines of solutions and rubrics that students are not given, by the question."""
-    found = {}
-    for name in NAMES:
-        given = shown(name, seed)
-        for question in assignment(name, seed).questions:
-            text = question.body if isinstance(question, Code) else question.solution
-            if not isinstance(question, Code):
-                text += "\n" + question.rubric + "\n" + getattr(question, "code", "")
-            least = 8 if getattr(question, "fault", None) else 30  # of a mended function one line is new
-            lines = {line.strip() for line in text.splitlines() if len(line.strip()) >= least}
-            lines = {line for line in lines if not line.startswith(("from ", "import "))}
-            found[f"{name}/{question.name}"] = sorted(line for line in lines if line not in given)
-    return found
-
-
-def leaks(text: str, lines: dict[str, list[str]], share: float = 0.0) -> list[str]:
-    """Questions of which more than a share of the lines stand in the text, plain or as they stand inside JSON."""
-    plain = {name: sum(line in text or json.dumps(line)[1:-1] in text for line in lines[name]) for name in lines}
-    return [name for name, count in plain.items() if count > share * len(lines[name])]
+    """Long lines of solutions and rubrics that students are not given, of all the book's, by question."""
+    return {k: v for name in NAMES for k, v in told_by(assignment(name, seed)).items()}
 
 
 # In the package and in chapters an import or a common loop may stand that a solution has as well, but no solution.

@@ -1,4 +1,4 @@
-"""`python -m course release`, `unpack`, `grade`, `report`: homework from a term's folder. The Makefile calls them."""
+"""`python -m course release`, `check`, `unpack`, `grade`, `report`: homework from a term's folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from . import NAMES, classroom, handout, reports, seed_of, uploads
+from . import check, classroom, handout, reports, seed_of, uploads
 from . import term as terms
 from .isolation import Limits, offered
 from .roster import read_roster
@@ -20,27 +20,49 @@ from .zips import feedback_zips
 def release(
     term: Annotated[Path, tyro.conf.Positional],
     seed: str | None = None,
-    assignments: tuple[str, ...] = NAMES,
+    assignments: tuple[str, ...] = (),
     due: tuple[str, ...] = (),
     package: str | None = None,
+    pack: Path | None = None,
+    variants: int = 0,
 ) -> None:
     """Make a term's folder and its handout.
 
     Args:
         term: The folder; private, as it holds the seed, the solutions and later the grades.
-        seed: What the term's assignments are drawn from; a secret one is drawn unless given.
-        assignments: Which to release.
+        seed: What the term's assignments are drawn from, 32 hexadecimal digits; drawn unless given.
+        assignments: Which to release; all unless given.
         due: NAME=TIME for each that is due, such as hw2_gae=2027-02-01T23:59+01:00.
         package: What the Colab version installs, as pip takes it.
+        pack: A private folder of your own assignments, beside the book's or in their place.
+        variants: So many different notebooks, one of them for each student of the term's roster.csv.
     """
     wanted = "DUE: wanted NAME=TIME for each assignment, such as hw2_gae=2027-02-01T23:59+01:00"
     if odd := [each for each in due if "=" not in each]:
         raise ValueError(f"{wanted}; got {' '.join(odd)}")
     when = dict(each.split("=", 1) for each in due)
-    folder = handout.release(term, seed=seed, names=assignments, due=when, package=package)
+    drawn = {"seed": seed, "names": assignments or None, "pack": pack, "variants": variants}
+    folder = handout.release(term, **drawn, due=when, package=package)
     print(f"Hand out what is in {folder}; keep the rest of {term} to yourself.")
     if told := handout.about_colab(package):
         print(told)
+
+
+def check_pack(
+    pack: Annotated[Path, tyro.conf.Positional],
+    assignments: tuple[str, ...] = (),
+) -> None:
+    """Try a pack's questions as the book's own are tried; ends with 1 if something does not hold.
+
+    Args:
+        pack: The folder, with the answers to try in its folder `answers`.
+        assignments: Which; all of the pack unless given.
+    """
+    faults = 0
+    for line in check.reported(pack, assignments):
+        faults += line.startswith(check.FAULT)
+        print(line, flush=True)
+    sys.exit(1 if faults else 0)
 
 
 def grade(
@@ -133,7 +155,8 @@ def report(
 
 if __name__ == "__main__":
     try:
-        commands = {"release": release, "unpack": unpack, "grade": grade, "report": report, "source": source}
+        commands = {"release": release, "check": check_pack, "unpack": unpack, "grade": grade, "report": report}
+        commands["source"] = source
         tyro.extras.subcommand_cli_from_dict(commands, prog="python -m course")
     except (ValueError, RuntimeError, OSError) as error:
         sys.exit(str(error))

@@ -18,7 +18,7 @@ import nbformat
 import nbgrader.api
 from nbgrader.apps import NbGraderAPI
 
-from . import assignment, seed_of
+from . import assignment, names_of, pack_of, seed_of
 from .graders import NOTE, note_of, to_run
 from .intake import choose, taken
 from .isolation import Limits, offered, workers_here
@@ -26,6 +26,7 @@ from .marking import marked_once
 from .reports import marks_of, write_reports
 from .roster import Folder, Person, folders_of, grant, read_roster, read_times, without_due
 from .term import ONE, done, gradebook, known, opened, released
+from .variants import base_of, variant_of, variants
 
 PATIENCE = 10.0  # seconds between two words on how far it is
 
@@ -67,7 +68,8 @@ class Class:
     term: Path
     seed: str
     limits: Limits
-    bases: dict[str, nbformat.NotebookNode]  # the released notebooks
+    pack: Path | None  # of the instructor's own assignments
+    bases: dict[str, nbformat.NotebookNode | None]  # the released notebooks; None where each student has a variant
     times: dict[tuple[str, str], datetime]
     alone: bool  # whether only one assignment is asked for
 
@@ -91,10 +93,11 @@ def grade(
     """
     submissions, term = submissions.resolve(), term.resolve()  # nbgrader changes the current folder as it works
     there = terms_assignments(term)
-    people = read_roster(term)
+    pack = pack_of(term)
+    people = read_roster(term, names_of(pack))
     folders, odd = folders_of(submissions, people)
-    times = read_times(people, term, submissions)
-    names = asked(known(names) if names else None, there, folders)
+    times = read_times(people, term, submissions, names=names_of(pack))
+    names = asked(known(names, pack) if names else None, there, folders)
     api = opened(term)
     marks_of(term, api)  # what people marked so far, before it is graded again
     with gradebook(api) as book:
@@ -103,8 +106,9 @@ def grade(
     room = Class(
         term,
         seed_of(term),
-        replace(limits, closed=(str(term), str(submissions))),
-        {name: nbformat.read(term / "release" / name / f"{name}.ipynb", as_version=4) for name in names},
+        replace(limits, closed=tuple(str(place) for place in (term, submissions, pack) if place)),
+        pack,
+        {name: None if variants(term) else nbformat.read(base_of(term, name, ""), as_version=4) for name in names},
         times,
         len(names) == 1,
     )
@@ -129,7 +133,7 @@ def grade(
 
 def allow(term: Path, api: NbGraderAPI | None = None) -> None:
     """Give everybody the time that the roster says, if there is one. Raises ValueError: the roster cannot be read."""
-    people = read_roster(term)
+    people = read_roster(term, names_of(pack_of(term)))
     if people:
         with gradebook(api or opened(term)) as book:
             without_due(book, people)
@@ -178,7 +182,7 @@ def mark_all(
     """Submissions are read and run by a pool, each in processes of its own; nbgrader has each as soon as it is done."""
     handed: list[Handed] = []
     for name in room.bases:  # drawn once, before several want them at a time
-        assignment(name, room.seed)
+        assignment(name, room.seed, room.pack)
     pool = ThreadPoolExecutor(workers)
     try:
         futures: list[Future] = [pool.submit(one, room, name, each) for name in room.bases for each in folders]
@@ -201,7 +205,8 @@ def mark_all(
 def one(room: Class, name: str, folder: Folder) -> Handed | None:
     """Read a submission, keep it in the term's folder, run it; None if nothing came in and something is there."""
     term, student = room.term, folder.student
-    found = taken(folder.path, name, room.bases[name], student=student, alone=room.alone)
+    base = room.bases[name] or nbformat.read(base_of(term, name, student), as_version=4)
+    found = taken(folder.path, name, base, student=student, alone=room.alone)
     kept = term / "submitted" / student / name
     if not found.found and kept.exists():
         return None
@@ -218,7 +223,8 @@ def one(room: Class, name: str, folder: Folder) -> Handed | None:
     when = room.times.get((student, name), room.times.get((student, "")))
     if when:
         (kept / "timestamp.txt").write_text(f"{when:%Y-%m-%d %H:%M:%S.%f} UTC")
-    marks, _ = marked_once(assignment(name, room.seed), to_run(made), room.seed, room.limits)
+    seed = variant_of(term, student)
+    marks, _ = marked_once(assignment(name, seed, room.pack), to_run(made), seed, room.limits)
     return Handed(student, name, found.kind, when is not None, all(mark.full for mark in marks.values()))
 
 

@@ -15,11 +15,12 @@ from traitlets import Bool, Float, Unicode
 
 from minerva_lite.exercises.submission import released, sort_out
 
-from . import assignment, reading, seed_of
+from . import assignment, pack_of, reading, seed_of
 from .feedback import UNWRITTEN
 from .isolation import Limits
 from .marking import Mark, marked_once
 from .rendering import code, harmless, with_rubrics
+from .variants import base_of, variant_of, variants
 
 __all__ = ["LatePolicy", "MarkApart", "ReadApart", "Rebuild", "Record", "code", "harmless", "with_rubrics"]
 
@@ -128,10 +129,13 @@ def text(cell: Any) -> str:
 
 def rubric_of(course: Path, assignment_name: str, cell: str) -> str:
     """What an answer of this course is marked by, and the solution; "" for a cell that people do not mark."""
-    drawn = assignment(assignment_name, seed_of(course))
+    drawn = assignment(assignment_name, seed_of(course), pack_of(course))
     asked = {f"{question.name}-answer": question for question in drawn.questions}.get(cell)
     rubric = getattr(asked, "rubric", "").strip()
-    return f"{rubric}\n\n**Solution.** {asked.solution.strip()}" if asked and rubric else ""
+    if not (asked and rubric):
+        return ""
+    other = "**The numbers may be another variant's;** this student's stand in the folder `variants`.\n\n"
+    return f"{other if variants(course) else ''}{rubric}\n\n**Solution.** {asked.solution.strip()}"
 
 
 def to_run(notebook: nbformat.NotebookNode) -> list[dict[str, str]]:
@@ -165,7 +169,7 @@ class Rebuild(NbGraderPreprocessor):
 
     def preprocess(self, nb, resources):
         where = resources["nbgrader"]
-        released = Path(self.release, where["assignment"], f"{where['notebook']}.ipynb")
+        released = base_of(Path(self.release).parent, where["assignment"], where["student"])
         return rebuilt(nbformat.read(released, as_version=4), nb), resources
 
 
@@ -184,9 +188,10 @@ class MarkApart(NbGraderPreprocessor):
     unsafe = Bool(help="mark even where students' code cannot be kept apart").tag(config=True)
 
     def preprocess(self, nb, resources):
-        seed = seed_of(Path(self.course))
-        drawn = assignment(resources["nbgrader"]["assignment"], seed)
-        marks, said = marked_once(drawn, to_run(nb), seed, Limits(closed=(self.course,), unsafe=self.unsafe))
+        seed, pack = variant_of(Path(self.course), resources["nbgrader"]["student"]), pack_of(Path(self.course))
+        drawn = assignment(resources["nbgrader"]["assignment"], seed, pack)
+        closed = (self.course, *([str(pack)] if pack else ()))
+        marks, said = marked_once(drawn, to_run(nb), seed, Limits(closed=closed, unsafe=self.unsafe))
         noted = note_of(Path(self.course), resources["nbgrader"]["assignment"], resources["nbgrader"]["student"])
         note = noted.read_text() if noted.exists() else nb.metadata.get(NOTE, "")
         nb.metadata.pop(NOTE, None)

@@ -12,30 +12,38 @@ from pathlib import Path
 
 import nbformat
 
-from . import NAMES
+from . import names_of, pack_of
 from .roster import moment_of
 from .term import ROOT, done, gradebook, known, new_term, opened, released, requirements
+from .variants import given, write_variants
+from .variants import variants as has_variants
 
 
 def release(
     term: Path,
     *,
     seed: str | None = None,
-    names: Iterable[str] = NAMES,
+    names: Iterable[str] | None = None,
     due: dict[str, str] | None = None,
     package: str | None = None,
     wheel: bool = True,
+    pack: Path | None = None,
+    guessable: bool = False,
+    variants: int = 0,
 ) -> Path:
     """Make the term's folder if there is none, release its assignments; the folder to hand out.
 
-    due: by assignment, ISO times with a zone. package: what the Colab version installs, as pip takes it; without it
-    this repository's public address, and where there is none no version for Colab is made.
-    Raises RuntimeError: nbgrader refused an assignment. ValueError: another seed than the term's, an unknown name, a
-    due time that is none or has no zone.
+    names: all assignments unless given. due: by assignment, ISO times with a zone. package: what the Colab version
+    installs, as pip takes it; without it this repository's public address, and where there is none no version for
+    Colab is made. pack: a folder of the instructor's own assignments. guessable: take any seed; for tests.
+    variants: so many different notebooks, one of them for each student of the term's roster.csv.
+    Raises RuntimeError: nbgrader refused an assignment. ValueError: a seed or a pack that is not the term's or not
+    secret, an unknown name, a due time that is none or has no zone.
     """
-    names = known(names)
-    times = {known([name])[0]: moment_of(when, f"DUE, {name}") for name, when in (due or {}).items()}
-    new_term(term, seed, names)
+    pack = pack or (pack_of(term) if (term / "seed.txt").exists() else None)
+    names = list(names_of(pack)) if names is None else known(names, pack)
+    times = {known([name], pack)[0]: moment_of(when, f"DUE, {name}") for name, when in (due or {}).items()}
+    new_term(term, seed, names, pack, guessable=guessable, variants=variants)
     api = opened(term)
     for name in names:
         if not done(term, api.generate_assignment(name, force=True), f"release {name}"):
@@ -45,20 +53,31 @@ def release(
             book.update_or_create_assignment(name, duedate=moment)
     handout = term / "handout"
     shutil.rmtree(handout, ignore_errors=True)
+    handout.mkdir(parents=True)
+    if has_variants(term):
+        write_variants(term, names)
     package = package or package_of_this()
     for name in released(term):
-        shutil.copytree(term / "release" / name, handout / name)
-        if package:
-            (handout / "colab").mkdir(exist_ok=True)
-            on_colab = nbformat.read(handout / name / f"{name}.ipynb", as_version=4)
-            on_colab.cells.insert(0, colab_cell(package))
-            nbformat.write(on_colab, handout / "colab" / f"{name}.ipynb")
+        for student, base in given(term, name):
+            (handout / name / student).mkdir(parents=True, exist_ok=True)
+            shutil.copy(base, handout / name / student)
+            if package:
+                write_for_colab(base, handout / "colab" / student, package)
+        shutil.copy(term / "release" / name / "requirements.txt", handout / name)
     text = requirements()
     if wheel:
         build_wheel(handout)
         text += "".join(f"./{file.name}\n" for file in handout.glob("*.whl"))
     (handout / "requirements.txt").write_text(text)
     return handout
+
+
+def write_for_colab(base: Path, folder: Path, package: str) -> None:
+    """The notebook with a first cell that installs the package."""
+    folder.mkdir(parents=True, exist_ok=True)
+    on_colab = nbformat.read(base, as_version=4)
+    on_colab.cells.insert(0, colab_cell(package))
+    nbformat.write(on_colab, folder / base.name)
 
 
 def build_wheel(folder: Path) -> None:

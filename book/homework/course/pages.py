@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from . import assignment as drawn
+from . import pack_of
 from .graders import about
 from .marking import hidden
 from .marks import Work, failing
@@ -21,6 +22,7 @@ from .notebook import literal
 from .question import Code
 from .rendering import Request, pages
 from .term import done
+from .variants import variant_of
 
 STATE = "pages.json"  # in the term: of which content each page was made
 TEMPLATE = f"1, nbgrader {version('nbgrader')}, nbconvert {version('nbconvert')}"  # new pages for all if it changes
@@ -28,9 +30,7 @@ SHOWN_NUMBERS, SHOWN_TEXT = 250, 2500  # of a case's inputs, at most
 TOGETHER = 64  # pages that are held in memory at a time
 
 
-def write_pages(
-    term: Path, found: Iterable[Work], seed: str, revealed: set[str], workers: int | None = None
-) -> tuple[int, int]:
+def write_pages(term: Path, found: Iterable[Work], revealed: set[str], workers: int | None = None) -> tuple[int, int]:
     """Write what is new or changed; how many pages were written, and how many failed, whose old page is kept.
 
     revealed: assignments whose failing cases may be shown. Each work also learns its failing cases here.
@@ -54,7 +54,7 @@ def write_pages(
 
     for work in found:
         try:
-            request = request_of(term, work, seed, work.assignment in revealed)
+            request = request_of(term, work, variant_of(term, work.student), work.assignment in revealed)
         except (OSError, ValueError, KeyError) as error:
             failed += 1
             done(term, {"success": False, "error": repr(error)}, f"feedback {work.assignment} of {work.student}")
@@ -98,7 +98,8 @@ def request_of(term: Path, work: Work, seed: str, revealed: bool) -> Request:
             record["score"] = float("nan") if marks[name].unmarked else marks[name].points
             record["points"] = marks[name].of
             if revealed and marks[name].failed:
-                text = reproduced(drawn(work.assignment, seed).question(marks[name].question), seed, marks[name].failed)
+                asked = drawn(work.assignment, seed, pack_of(term)).question(marks[name].question)
+                text = reproduced(asked, seed, marks[name].failed)
                 cell["outputs"].append({"output_type": "stream", "name": "stdout", "text": text})
     about_it = {"student": work.student, "assignment": work.assignment, "notebook": work.notebook}
     about_it |= {"score": float("nan") if work.awaited else work.score, "max_score": work.of}

@@ -11,7 +11,7 @@ from typing import Any
 
 from nbgrader.apps import NbGraderAPI
 
-from . import seed_of
+from . import pack_of
 from .item_analysis import statistics_of, summary
 from .marks import Work, order_of, works
 from .pages import reveal_times, write_pages
@@ -54,13 +54,13 @@ def write_reports(
     assignment's failing cases are shown. now: the time, with a zone.
     """
     times = reveal_times(term, reveal)
-    known(times)
+    known(times, pack_of(term))
     now = now or datetime.datetime.now(datetime.UTC)
     found = marks_of(term, api)
     if not found:
         return Reported()
     revealed = {name for name, when in times.items() if when <= now}
-    report = Reported(len(found), *write_pages(term, found, seed_of(term), revealed))
+    report = Reported(len(found), *write_pages(term, found, revealed))
     write(term / "grades.csv", [row_of(work) for work in found])
     write(term / "questions_marks.csv", question_rows(found))
     write(term / "statistics.csv", statistics_of(found))

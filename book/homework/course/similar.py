@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from . import assignment as drawn
+from . import pack_of
 from .marks import Work, sections
 from .question import Code, Experiment, Written
 
@@ -178,12 +179,12 @@ def pairs_of(term: Path, found: Iterable[Work], seed: str) -> tuple[list[Pair], 
         if not work.file(term).exists():
             continue
         by_question = sections(json.loads(work.file(term).read_text()))
-        for question in drawn(work.assignment, seed).questions:
+        for question in drawn(work.assignment, seed, pack_of(term)).questions:
             for part, source in answers_of(question, by_question.get(question.name, [])).items():
                 texts[work.assignment, question.name, part][work.student] = source
     pairs = []
     for (name, question, part), answers in texts.items():
-        given = given_with(drawn(name, seed).question(question))[part]
+        given = given_with(drawn(name, seed, pack_of(term)).question(question))[part]
         pairs += [Pair(name, question, part, *each) for each in alike(answers, given, part)]
     often = Counter((pair.student, pair.other) for pair in pairs)
     pairs.sort(key=lambda p: (-often[p.student, p.other], p.student, p.other, p.assignment, p.question, p.part))

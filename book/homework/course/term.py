@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import secrets
 import shutil
 import warnings
@@ -14,41 +15,86 @@ import nbformat
 from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
-from traitlets.config.loader import PyFileConfigLoader
 
-from . import NAMES, assignment, seed_of
+from . import NAMES, assignment, names_of, pack_of, seed_of
 from .isolation import HOMEWORK, Limits
 from .notebook import kind_of, notebook
+from .packs import own_names, private
+from .variants import keep_variants, settings
 
 ROOT = HOMEWORK.parents[1]
 ONE = Limits()
 
 
-def new_term(term: Path, seed: str | None, names: Iterable[str]) -> None:
-    """The folder of a course: the seed (drawn unless given), nbgrader's settings, the sources, the rubrics."""
-    term.mkdir(parents=True, exist_ok=True)
+def secret(seed: str) -> str:
+    """The seed. Raises ValueError: it could be guessed; then everybody can make the hidden cases and the answers."""
+    if not re.fullmatch(r"[0-9a-f]{32,}", seed) or len(set(seed)) < 8:
+        raise ValueError(
+            "seed: wanted 32 hexadecimal digits that nobody can guess; got another text. Leave it out, and a term "
+            'draws its own, or draw one: python3 -c "import secrets; print(secrets.token_hex(16))"'
+        )
+    return seed
+
+
+def new_term(
+    term: Path,
+    seed: str | None,
+    names: Iterable[str],
+    pack: Path | None = None,
+    *,
+    guessable: bool = False,
+    variants: int = 0,
+) -> None:
+    """The folder of a course: the seed (drawn unless given), nbgrader's settings, the sources, the rubrics.
+
+    pack: a folder of the instructor's own assignments. guessable: take whatever seed is given; for tests. variants: how
+    many; 0 leaves it as it is.
+    Raises ValueError: seed, pack or variants are not what the term began with; the seed or the pack is not private.
+    """
     old = seed_of(term) if (term / "seed.txt").exists() else None
     if old and seed and old != seed:
         raise ValueError(f"{term}: its seed is another one; a term keeps its seed, or its grades would change")
+    if seed and not old and not guessable:
+        secret(seed)
+    pack = pack and kept_pack(term, pack)
+    term.mkdir(parents=True, exist_ok=True)
     (term / "seed.txt").write_text((old or seed or secrets.token_hex(16)) + "\n")
+    if pack:
+        (term / "pack.txt").write_text(f"{pack}\n")
+    if variants:
+        keep_variants(term, variants)
     if term.resolve() != HOMEWORK:
         os.chmod(term, 0o700)
         (term / "package.txt").write_text(f"{HOMEWORK}\n")
         if not (term / "nbgrader_config.py").exists():  # a term may change its late policy there
             shutil.copy(HOMEWORK / "nbgrader_config.py", term)
     source(term, names)
-    there = [name for name in NAMES if (term / "source" / name).exists()]
-    (term / "rubrics.md").write_text(rubrics(seed_of(term), there))
+    there = [name for name in names_of(pack_of(term)) if (term / "source" / name).exists()]
+    (term / "rubrics.md").write_text(rubrics(seed_of(term), there, pack_of(term)))
 
 
-def source(term: Path, names: Iterable[str] = NAMES) -> None:
-    """Write the source notebooks that the term's seed draws."""
-    for name in names:
+def kept_pack(term: Path, pack: Path) -> Path:
+    """The pack's whole path. Raises ValueError: it is not private, or would change what the term has released."""
+    pack, old = private(pack), pack_of(term) if (term / "seed.txt").exists() else None
+    if pack.is_relative_to(term.resolve()):
+        raise ValueError(f"pack {pack}: wanted a folder beside the term's, whose parts are handed out; got one in it")
+    if old and old != pack and old.exists():
+        raise ValueError(f"{term}: its pack is {old}; a term keeps its pack, or its grades would change")
+    replaced = [name for name in own_names(pack) if not old and name in NAMES and (term / "release" / name).exists()]
+    if replaced:
+        raise ValueError(f"{term}: {', '.join(replaced)} of the book was released; a pack cannot take its place now")
+    return pack
+
+
+def source(term: Path, names: Iterable[str] | None = None) -> None:
+    """Write the source notebooks that the term's seed draws, of all assignments unless named."""
+    pack = pack_of(term)
+    for name in names_of(pack) if names is None else names:
         folder = term / "source" / name
         folder.mkdir(parents=True, exist_ok=True)
         reach = os.path.relpath(HOMEWORK, folder.resolve())
         nbformat.write(
-            notebook(assignment(name, seed_of(term)), seconds=ONE.case_seconds, reach=reach),
+            notebook(assignment(name, seed_of(term), pack), seconds=ONE.case_seconds, reach=reach),
             folder / f"{name}.ipynb",
         )
         (folder / "requirements.txt").write_text(requirements())
@@ -83,10 +129,10 @@ def tables(folder: Path, seed: str) -> None:
                 )
 
 
-def rubrics(seed: str, names: Iterable[str]) -> str:
+def rubrics(seed: str, names: Iterable[str], pack: Path | None = None) -> str:
     """For whoever marks: what every question measures, its solution and rubric, and the planted faults."""
     lines = []
-    for made in (assignment(name, seed) for name in names):
+    for made in (assignment(name, seed, pack) for name in names):
         lines.append(f"# {made.title}\n")
         for q in made.questions:
             lines.append(f"## {q.name} {q.title} ({q.points} points)\n\nMeasures: {q.goal}.\n")
@@ -99,7 +145,7 @@ def rubrics(seed: str, names: Iterable[str]) -> str:
 
 def opened(term: Path) -> NbGraderAPI:
     """nbgrader on the term's folder."""
-    config = PyFileConfigLoader("nbgrader_config.py", path=str(term)).load_config()
+    config = settings(term)
     config.Application.log_level = "WARN"
     warnings.filterwarnings("ignore", module=r"nbgrader\.api")  # its own use of SQLAlchemy
     return NbGraderAPI(CourseDirectory(config=config), config=config)
@@ -117,12 +163,13 @@ def done(term: Path, result: dict, what: str) -> bool:
 
 
 def released(term: Path) -> list[str]:
-    return [name for name in NAMES if (term / "release" / name).exists()]
+    return [name for name in names_of(pack_of(term)) if (term / "release" / name).exists()]
 
 
-def known(names: Iterable[str]) -> list[str]:
-    names = list(names)
+def known(names: Iterable[str], pack: Path | None = None) -> list[str]:
+    """The names, in their order. Raises ValueError: neither the book nor the pack has one of them."""
+    names, there = list(names), names_of(pack)
     for name in names:
-        if name not in NAMES:
-            raise ValueError(f"assignment: wanted one of {', '.join(NAMES)}; got {name!r}")
+        if name not in there:
+            raise ValueError(f"assignment: wanted one of {', '.join(there)}; got {name!r}")
     return names
