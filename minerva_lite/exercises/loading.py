@@ -185,8 +185,8 @@ def new_module() -> types.ModuleType:
 class Session:
     """One run of a notebook's cells."""
 
-    def __init__(self, module: types.ModuleType) -> None:
-        self.module = module
+    def __init__(self, module: types.ModuleType, tell: Callable[..., None]) -> None:
+        self.module, self.tell = module, tell
         self.shell = Shell(self)
         self.loop: asyncio.AbstractEventLoop | None = None
         self.notes: list[str] = []
@@ -218,6 +218,7 @@ class Session:
     def define(self, source: str, why: str) -> None:
         self.note(why)
         self.only_definitions = True
+        self.tell(begins=self.name)  # whoever measures its time from outside begins anew
         with contextlib.suppress(BaseException):
             self.part(source)
 
@@ -230,7 +231,7 @@ class Session:
         self.parts += 1
         filename = f"<{self.name}>" if self.parts == 1 else f"<{self.name}, part {self.parts}>"
         python = as_python(source, filename)
-        # Tracebacks, inspect.getsource and torch.jit.script look for the text of a function here.
+        # Tracebacks, `inspect` and `torch.jit.script` look here for a function's text.
         linecache.cache[filename] = (len(python), None, python.splitlines(keepends=True), filename)
         if self.only_definitions:
             for statement in compiled(python, filename, only_tree=True).body:
@@ -304,10 +305,11 @@ def load(
 ) -> Loaded:
     """Execute the cells in order.
 
-    cells: {"id", "source"}, and "own" where the student added it. tell: called with `begins=id` before each cell and
-    `begins=None` after the last, and with `cell=id, error=text` where there is something to tell. skip: ids.
+    cells: {"id", "source"}, and "own" where the student added it. tell: called with `begins=id` before each cell, and
+    again before the definitions of one whose time was up, with `begins=None` after the last cell, and with `cell=id,
+    error=text` where there is something to tell. skip: ids.
     """
-    session = Session(new_module())
+    session = Session(new_module(), tell)
     loaded, spent = Loaded(session.module), 0.0
     for cell in cells:
         name, own = cell["id"], cell.get("own", False)

@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import minerva_lite
-
 from .loading import CASE_SECONDS, CELL_SECONDS, DEFINING_SECONDS, OWN_SECONDS, TOO_SLOW
 from .submission import Sorted, code_to_run, name_of, recorded, text_of
 
@@ -130,7 +128,7 @@ def tried(
 
 def one_process(job: dict[str, Any], verdicts: dict[str, str], told: dict[str, str]) -> tuple[str, str, str]:
     """Run a job, note what it says; at what it was ended ("cell" or "question", its name, why), ("", "", "") if not."""
-    package = str(Path(minerva_lite.__file__).resolve().parents[1])
+    package = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
     kind, at, why, wait, frames = "", "", "", STARTING, queue.Queue[Any]()

@@ -1,6 +1,6 @@
 """A homework notebook against the one that was released: answers, added cells, changes. The grader sorts it so as well.
 
-Cells are mappings as nbformat has them; a released cell's name is nbgrader's `grade_id`, as "q2-code".
+Cells are mappings as `nbformat` has them; a released cell's name is nbgrader's `grade_id`, as "q2-code".
 """
 
 from __future__ import annotations

@@ -259,7 +259,7 @@ def test_await_stands_at_the_top_of_a_cell_and_a_task_outlives_it(cells):
 
 
 def test_the_text_of_a_function_is_found(cells):
-    """By inspect, by a traceback, and by torch.jit.script."""
+    """By `inspect`, by a traceback, and by `torch.jit.script`."""
     _, names, told = cells(
         "%%time\ndef f():\n    raise KeyError('here')",
         "import inspect, traceback\ntext = inspect.getsource(f)\n"
@@ -286,6 +286,14 @@ def test_a_cell_whose_time_is_up_still_defines(cells):
     )
     assert set(told) == {"0", "1"} and all("took longer than it may" in why for why in told.values())
     assert (names["A"], names["f"](), names["g"]()) == (1, [2], 4) and "C" not in names
+
+
+def test_the_definitions_of_a_stopped_cell_are_measured_anew(monkeypatch):
+    """Whoever ends cells from outside would else end this one, with all that it defines."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    frames = []
+    load([{"id": "slow", "source": SPIN.format(5)}], lambda **frame: frames.append(frame), cell_seconds=0.1)
+    assert [frame.get("begins", "told") for frame in frames] == ["slow", "slow", "told", None]
 
 
 def test_added_cells_share_a_budget_and_given_ones_do_not(cells):
