@@ -33,7 +33,7 @@ def given(book: nbformat.NotebookNode) -> dict[str, str]:
 
 
 def hunted(texts: dict[str, str], names: tuple[str, ...] = NAMES, seeds: int = 5000) -> tuple[dict[str, Code], int]:
-    """The coded questions whose very variant a made-up seed draws, and how many seeds it took (all if one is missing).
+    """The coded questions of which made-up seeds draw the very variant, and how many seeds that took (all, if not all).
 
     texts: what the notebook says. names: assignments to draw.
     """
@@ -79,9 +79,9 @@ def main() -> None:
         if not sys.argv[1:]:
             total += points(name, secret, found)
             possible += sum(question.points for question in assignment(name, secret).coded)
-    print(
-        f"{total:g} of {possible} machine points; " * bool(possible) + f"the hunt took {spent:.1f} s of one processor"
-    )
+    if possible:
+        print(f"{total:g} of {possible} machine points")
+    print(f"the hunt took {spent:.1f} s of one processor")
 
 
 if __name__ == "__main__":
