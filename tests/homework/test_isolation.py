@@ -293,11 +293,11 @@ def twisted_gae(*inputs):
 
 @apart
 def test_processes_that_broke_away_are_charged_to_their_question_and_ended():
-    began = time.monotonic()
+    began, before = time.monotonic(), psutil.Process().children(recursive=True)
     points, said = earned(cells_of(q2=SOLUTION["q2"] + HOGS), replace(SHORT, question_seconds=4.0))
     assert points == {"q3", "q4"} and said.errors["q2", ""] == "took longer than it may"
     assert "q3" not in {question for question, _ in said.errors} and time.monotonic() - began < 60
-    assert psutil.Process().children(recursive=True) == []
+    assert set(psutil.Process().children(recursive=True)) <= set(before)
 
 
 @apart

@@ -19,7 +19,7 @@ from minerva_lite.exercises.submission import code_to_run
 
 from .hostile import MADE, NAME, SOLUTION, WRONG_Q2
 
-from course import graders, intake  # isort: skip - found by what trials puts on the path
+from course import graders, reading  # isort: skip - found by what trials puts on the path
 from course.graders import Record, rebuilt, to_run  # isort: skip
 from course.isolation import Limits, offered, run  # isort: skip
 from course.marking import copied, mark, parts_of  # isort: skip
@@ -75,9 +75,8 @@ def graded(made) -> dict[str, str]:
     found = {}
     for question in MADE.coded:
         case = question.example
-        found[question.name] = mark(
-            question, [case], {case.name: parts_of(question.oracle(**copied(case.inputs)))}, said
-        )
+        wanted = {case.name: parts_of(question.oracle(**copied(case.inputs)))}
+        found[question.name] = mark(question, [case], wanted, said, frozenset(wanted))
     return {name: "" if each.full else each.reason for name, each in found.items()}
 
 
@@ -174,7 +173,7 @@ def test_the_self_check_has_the_graders_limits():
     for name in ("cell_seconds", "own_seconds", "case_seconds", "memory"):
         assert getattr(limits, name) == getattr(bounds, name), name
     sizes = (selfcheck.LARGEST, selfcheck.WRITTEN, selfcheck.CELLS)
-    assert sizes == (intake.LARGEST, intake.WRITTEN, graders.CELLS)
+    assert sizes == (reading.ON_DISK, reading.WRITTEN, graders.CELLS)
 
 
 # The loader by itself
