@@ -48,15 +48,15 @@ def prepare() -> None:
 
 
 def cleaned(file: bytes) -> bytes:
-    """The notebook in a file's bytes, as JSON of nbformat 4. Raises ValueError: it is none, or too large."""
+    """The notebook in a file's bytes, as JSON of `nbformat` 4. Raises ValueError: it is none, or too large."""
     given = loaded(file)
     del file
     album, unshown = Album(), []
-    for cell in given:  # pictures first: outputs and attachments are nothing that nbformat should see
+    for cell in given:  # pictures first: outputs and attachments are nothing that `nbformat` should see
         outputs, attachments = cell.pop("outputs", None), cell.pop("attachments", None)
         cell["pictures"], why = pictures_of(cell, outputs, attachments, album)
         unshown += why
-    if sum(len(text_of(cell)) for cell in given) > WRITTEN:
+    if sum(len(text_of(cell).encode("utf8", "surrogatepass")) for cell in given) > WRITTEN:
         raise ValueError(f"without its outputs it is larger than {WRITTEN >> 20} MB")
     made = nbformat.v4.new_notebook(cells=[new_cell(cell) for cell in given])
     if unshown:
@@ -86,7 +86,7 @@ def loaded(file: bytes) -> list[dict[str, Any]]:
 
 
 def kept(cell: Any) -> dict[str, Any]:
-    """A cell of nbformat 3 or 4 with what is used of it, named as in 4. Raises ValueError: it is no cell."""
+    """A cell of `nbformat` 3 or 4 with what is used of it, named as in 4. Raises ValueError: it is no cell."""
     kind = cell.get("cell_type") if isinstance(cell, dict) else None
     if kind not in ("code", "markdown", "raw", "heading", "html"):
         raise ValueError("one of its cells is none")

@@ -43,7 +43,7 @@ RUBRIC = (
 
 
 class Renderer(IPythonRenderer):
-    """Markdown as nbconvert has it; what stands in place of a picture is decided later."""
+    """Markdown as `nbconvert` has it; what stands in place of a picture is decided later."""
 
     def _embed_image_or_attachment(self, src: str) -> str:
         return src
@@ -197,7 +197,7 @@ def page(asked: bytes) -> bytes:
 
 @functools.cache
 def exporter() -> HTMLExporter:
-    """nbconvert with nbgrader's template of a feedback page, which lies beside its formgrader."""
+    """`nbconvert` with nbgrader's template of a feedback page, which lies beside its formgrader."""
     found = importlib.util.find_spec("nbgrader")
     assert found and found.origin, "nbgrader is a requirement of the homework"
     folder = Path(found.origin).parent / "server_extensions" / "formgrader"
