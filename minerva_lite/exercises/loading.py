@@ -43,6 +43,14 @@ DEFINE = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast
 MAY_DEFINE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.If, ast.Try)
 
 
+LOOPS: list[asyncio.AbstractEventLoop] = []  # made ahead, where a process may later open no socket
+
+
+def prepare_loops(count: int = 4) -> None:
+    """Make event loops for cells with `await` now; each opens a pair of sockets."""
+    LOOPS.extend(asyncio.new_event_loop() for _ in range(count))
+
+
 class OutOfTime(BaseException):
     """A limit was reached. No `Exception`, so that a student's `except Exception` does not swallow it."""
 
@@ -258,7 +266,7 @@ class Session:
         if not code.co_flags & inspect.CO_COROUTINE:
             exec(code, self.module.__dict__)
             return
-        self.loop = self.loop or asyncio.new_event_loop()
+        self.loop = self.loop or (LOOPS.pop() if LOOPS else asyncio.new_event_loop())
         try:
             self.loop.run_until_complete(eval(code, self.module.__dict__))
         except BaseException:

@@ -164,6 +164,7 @@ def main() -> None:
     os.close(null)
     sys.stdout = sys.stderr = Silent()
     torch.set_num_threads(job["threads"])
+    loading.prepare_loops()
     if job["closed"] is None:
         kernel.closed_to_others()
     kernel.orphans_come_here()
