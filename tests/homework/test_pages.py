@@ -80,7 +80,7 @@ def autograded(term: Path) -> Path:
     return term / "autograded" / "ada" / NAME / f"{NAME}.ipynb"
 
 
-# Markdown
+# Markdown and pictures
 
 
 @pytest.mark.parametrize("evil", [
@@ -106,9 +106,6 @@ def test_formulas_tables_and_links_that_lead_away_stay():
     assert "$a &lt; b_1$" in made and "\\frac{1}{2} \\\\ \\text{x}" in made and "<td>1</td>" in made
     assert '<a href="https://example.org/x" rel="noopener noreferrer nofollow" target="_blank">p</a>' in made
     assert "\\class" in rendering.tamed("`C:\\class`"), "in code nothing is a formula"
-
-
-# Pictures
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:
