@@ -114,7 +114,8 @@ homework-grade: setup
 		$(if $(WORKERS),--workers $(WORKERS)) $(if $(UNSAFE),--unsafe)
 
 homework-report: setup
-	$(COURSE) report $(CLASS)
+	$(COURSE) report $(CLASS) $(if $(REVEAL),--reveal $(REVEAL)) $(if $(PROVISIONAL),--provisional) \
+		$(if $(SIMILAR),--similar) $(if $(ZIPS),--zips) $(if $(NAMES),--names $(NAMES))
 
 # The example's source notebooks from the questions, executed.
 homework-source: setup
