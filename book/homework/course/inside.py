@@ -110,7 +110,7 @@ def student(channel: int, orders: dict[str, int], others: list[int], job: dict, 
     """The student's process: the cells, then for every question whose cases come by `orders` a process of its own."""
     for descriptor in (*others, *job.pop("descriptors")):
         os.close(descriptor)
-    os.nice(10)
+    os.nice(5)
     alone = job["closed"] is None
     # In a world of its own a file is nobody's harm; elsewhere not one byte is written, by whatever library.
     kernel.limit(job["memory"], int(job["seconds"]) + 10, 1 << 24 if alone else 0, TASKS if alone else 256)

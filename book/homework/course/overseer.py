@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -116,6 +117,18 @@ def full(places: tuple[str, ...] = ("/tmp", "/dev/shm")) -> bool:
     return False
 
 
+def empty(places: tuple[str, ...] = ("/tmp", "/dev/shm")) -> None:
+    """Remove what was written, so that one question's files are not counted against the next."""
+    for place in places:
+        for name in os.listdir(place):
+            path = os.path.join(place, name)
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):  # the list of fonts is read-only
+                    os.remove(path)
+
+
 def end(spared: int = 0) -> bool:
     """End everything that this process started but the one that is spared; whether that worked out."""
     until = time.monotonic() + 5.0
@@ -211,6 +224,10 @@ class Overseer:
             self.beat = time.monotonic() + BEAT
             send(self.channel, beat=1)
 
+    def tidied(self) -> None:
+        if self.job["closed"] is None and full():
+            empty()
+
     def oversee(self) -> None:
         """Run the cells, and again without a cell that killed the process, until one comes through; then questions."""
         skip: dict[str, str] = {}
@@ -224,6 +241,7 @@ class Overseer:
                     return
             finally:
                 student.close()
+            self.tidied()
             left = {at} if at else set(self.job["own"])  # no time for all: then for those of the assignment
             if not left - skip.keys():
                 break
@@ -276,6 +294,7 @@ class Overseer:
             if not end(spared=student.pid):
                 send(self.channel, stopped=MANY)
                 return
+            self.tidied()
             name = question["name"]
             send(self.channel, asks=name)
             why = self.question(student, name, self.next_cases())
