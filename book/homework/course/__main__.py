@@ -11,7 +11,7 @@ import tyro
 
 from . import check, classroom, handout, reports, seed_of, uploads
 from . import term as terms
-from .isolation import Limits, offered
+from .isolation import Limits, protection
 from .roster import read_roster
 from .similar import write_similar
 from .zips import feedback_zips
@@ -83,7 +83,7 @@ def grade(
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers: wanted at least 1; got {workers}")
-    print(f"Students' code is run apart by: {offered()}.", flush=True)
+    print(f"Students' code is run apart by: {protection()}.", flush=True)
     if os.geteuid() == 0:
         print("This runs as root: an ordinary account would keep students' code further from the machine.", flush=True)
     limits = Limits(unsafe=unsafe)
