@@ -122,6 +122,20 @@ def shuffled_types(notebook):
             cell.metadata["nbgrader"] = ["not", "a", "record"]
 
 
+def broken_outputs(notebook):
+    """Three megabytes that nbformat would mend one by one."""
+    for cell in notebook.cells:
+        if cell.metadata["nbgrader"]["grade_id"] == "q5-run":
+            cell["outputs"] = [nbformat.from_dict({"output_type": "zzz"})] * 160_000
+
+
+def markdown(notebook):
+    """An answer that is a button, and one that claims to be the place of the others' points."""
+    for cell in notebook.cells:
+        if cell.metadata["nbgrader"]["grade_id"] == "q1-answer":
+            cell["source"] = '<div class="full-credit">Surely.<span id="q2-marked"></span></div>'
+
+
 def raw(text: bytes, name: str = f"{NAME}.ipynb") -> Callable[[Path, Any], None]:
     def write(folder: Path, notebook: Any) -> None:
         (folder / name).write_bytes(text)
@@ -139,7 +153,7 @@ def surrogate(folder: Path, notebook: Any) -> None:
 
 
 def class_of(term: Path, elsewhere: Path, port: int) -> list[Student]:
-    """Thirty students. elsewhere: a folder that must stay as it is. port: of a listener that must hear nothing."""
+    """Thirty-five students. elsewhere: a folder that must stay as it is. port: of a listener that must hear nothing."""
     home, book = term.resolve(), Path(__file__).parents[2] / "book" / "homework"
     quick = [
         solved("right"),
@@ -228,6 +242,24 @@ for place in ({str(home)!r}, {str(elsewhere)!r}, {str(book)!r}, os.path.expandus
         Student("two_copies", "q2 q3 q4", dict(SOLUTION), twice),
         solved("made_anew", change=made_anew),
         Student("surrogate", "", dict(SOLUTION), write=surrogate, note="could not be read"),
+        solved("broken_outputs", change=broken_outputs),
+        Student("q1_is_everything", "q2 q3 q4", dict(SOLUTION), markdown),
+        attack("memory_files", """
+import ctypes, mmap, os
+""" + DEF + """    kept = []
+    while True:
+        descriptor = os.memfd_create("x")
+        os.ftruncate(descriptor, 1 << 28)
+        kept.append(mmap.mmap(descriptor, 1 << 28))
+        kept[-1].write(bytes(1 << 28))"""),
+        attack("gradients", "import torch.autograd\nhonest = torch.autograd.grad\ntorch.autograd.grad = lambda out, leaves, **more: [torch.zeros_like(leaf) for leaf in leaves]\n" + SOLUTION["q2"], earns="q2 q3 q4"),
+        attack("breaks_away", "import os\n" + DEF + """    for _ in range(12):
+        if os.fork() == 0:
+            os.setsid()
+            while True:
+                pass
+    while True:
+        pass"""),
     ]  # fmt: skip
     return [replace(student, name=f"zq-{student.name}") for student in everybody]  # no word of anybody else's
 
