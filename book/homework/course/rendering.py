@@ -36,7 +36,11 @@ PICTURE = re.compile(r"[A-Za-z0-9+/=\s]+")
 # Of TeX what reaches beyond a formula: names and classes by which a page's own program finds its parts, links, loading.
 REACHING = re.compile(r"\\+(?=(class|cssId|style|href|require|unicode|mmlToken)(?![A-Za-z]))")
 OWN = '<div style="border-left: 5px dashed #b8860b; padding-left: 1em"><p><strong>Added by the student</strong></p>'
-WRAPPED = "<style>.output pre, .output_area pre { white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere; }</style>"  # what is told of a mark is long
+# What is told of a mark is long, and stands on one line.
+WRAPPED = (
+    "<style>.output pre, .output_area pre { white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere; }"
+    "</style>"
+)
 RUBRIC = (
     '<div style="border: 2px solid #31708f; background: #eef6fb; padding: 0.5em 1em; margin-top: 1em">'
     "<p><strong>Rubric</strong> (for markers; not on the student's page)</p>"
