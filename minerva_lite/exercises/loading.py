@@ -35,6 +35,7 @@ DEFINING_SECONDS = 10.0  # of the processor, for all such statements
 TEXT = 400  # characters of an error's message that are passed on
 TOO_SLOW = "took longer than it may"
 
+IPYTHONS = ("%", "!", ">>>", "In [")  # how lines begin that only IPython understands
 RUN_THEIR_BODY = {"time", "timeit", "capture", "prun", "memit", "mprun", "lprun", "snakeviz", "scalene"}
 WOULD_DEFINE = {"run", "pylab", "store", "load", "macro", "rerun", "recall", "cd"}  # line magics that are missed
 OPTIONS_OF_TIMEIT = re.compile(r"(\s*-([nrp]\s*\d+|[tcqov]+)(?=\s|$))*\s*")
@@ -108,8 +109,9 @@ def as_python(source: str, filename: str) -> str:
         compiled(source, filename)
         return source
     except (SyntaxError, ValueError) as error:
-        theirs = [line for line in source.splitlines() if line.lstrip().startswith(("%", "!")) or line.endswith("?")]
-        if not theirs:
+        lines = [line for line in source.splitlines() if line.strip()]
+        theirs = [line for line in lines if line.lstrip().startswith(IPYTHONS) or line.endswith("?")]
+        if not theirs and not lines[0].startswith((" ", "\t")):  # IPython takes indented cells, and takes prompts away
             raise SyntaxError(shortened(error)) from None
     try:
         from IPython.core.inputtransformer2 import TransformerManager
@@ -118,9 +120,11 @@ def as_python(source: str, filename: str) -> str:
         compiled(python, filename)
         return python
     except ImportError:
-        raise SyntaxError(f"{theirs[0].strip()!r}: wanted IPython, whose syntax this is; it is not installed") from None
+        told = (theirs or lines)[0].strip()
+        raise SyntaxError(f"{told!r}: wanted IPython, whose syntax this is; it is not installed") from None
     except (SyntaxError, ValueError) as error:
-        raise SyntaxError(f"{shortened(error)}; IPython's own lines: {theirs[0].strip()[:60]!r}") from None
+        more = f"; IPython's own lines: {theirs[0].strip()[:60]!r}" if theirs else ""
+        raise SyntaxError(f"{shortened(error)}{more}") from None
 
 
 def shortened(error: Exception) -> str:

@@ -124,6 +124,24 @@ def test_an_export_of_two_platforms_or_of_none_is_an_error_that_says_so(tmp_path
     assert len(files) + len(told.left_out) == 2
 
 
+def test_what_is_refused_in_a_students_archive_counts_as_well(tmp_path, monkeypatch):
+    """Members that are damaged, each of which has to be unpacked to see it: only so many are."""
+    looked = []
+    whole = intake.contents
+    monkeypatch.setattr(
+        intake, "contents", lambda archive, member, most: looked.append(most) or whole(archive, member, most)
+    )
+    (tmp_path / "ada").mkdir()
+    with zipfile.ZipFile(tmp_path / "ada" / "a.zip", "w") as archive:
+        for number in range(500):
+            archive.writestr(f"{number}.ipynb", "x" * 100)
+        for member in archive.infolist():
+            member.CRC ^= 1
+    with intake.opened(tmp_path / "ada") as (found, _):
+        assert found == []
+    assert len(looked) == 2 * intake.NOTEBOOKS
+
+
 def test_nothing_leaves_the_folder_and_links_bombs_and_doubles_are_left_out(tmp_path, monkeypatch):
     monkeypatch.setattr(uploads, "MEMBER", 1 << 20)
     good = f"Ada_1_assignsubmission_file/{FILE}"

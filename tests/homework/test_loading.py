@@ -207,6 +207,15 @@ def test_a_cell_magic_runs_its_body(magic, cells):
     assert told == {} and names["f"]() > 3
 
 
+@pytest.mark.parametrize(
+    "source",
+    ["    def f():\n        return 1\n", ">>> def f():\n...     return 1", "In [1]: def f():\n   ...:     return 1"],
+)
+def test_what_ipython_takes_an_indent_or_a_prompt_from_is_run(source, cells):
+    _, names, told = cells(source)
+    assert told == {} and names["f"]() == 1
+
+
 def test_a_cell_magic_runs_what_stands_beside_it(cells):
     _, names, told = cells("%%timeit -n 3 -r1 start = 2\nend = start + 1", "%%capture out\npass", "text = out.stdout")
     assert told == {} and (names["start"], names["end"], names["text"]) == (2, 3, "")

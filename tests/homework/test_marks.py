@@ -435,6 +435,11 @@ def test_what_everybody_was_given_is_no_copy():
             assert similar.alike({"one": question.faulty, "two": question.faulty}, given, "code") == []
 
 
+def test_an_answer_of_hundreds_of_terms_does_not_stop_the_report():
+    long = "def f(a):\n    return " + " + ".join(["a"] * 400) + "\n"
+    assert similar.alike({"one": long, "two": "def f(a):\n    return 400 * a\n"}, "", "code") == []
+
+
 def test_alike_answers_are_listed_in_the_term_and_not_in_public(term):
     source = answers_of(NAME).RIGHT["q2"]["numpy"]
     text = """Let the critic be off by k; each error then has the bias gamma k less k, for it bootstraps from a value

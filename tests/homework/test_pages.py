@@ -90,13 +90,22 @@ def autograded(term: Path) -> Path:
     '<a href="data:text/html,x">l</a>', "[l](/formgrader/?path=x)", "[l](http://localhost:8888/formgrader)",
     "[l](http://127.0.0.1/x)", "[l](#q2-marked)", "# heading", "```python\nx = 1\n```", "<svg><a href=x>l</a></svg>",
     r"$\cssId{q2-marked}{\class{full-credit}{x}}$", r"$\\class{full-credit}{x}$", r"$\cl&#97;ss{full-credit}{x}$",
-    r"$&#92;href{javascript:x}{y}$",
+    r"$&#92;href{javascript:x}{y}$", r'<a href="http://127.0.0.1:8888\@example.org/formgrader/x">l</a>',
+    r'<a href="http://localhost:8888\.x@example.org/">l</a>', "[l](http://localhost@example.org/)",
 ])  # fmt: skip
 def test_nothing_of_a_students_markdown_can_be_found_or_followed(evil):
     made = rendering.tamed(evil)
     for tag in BeautifulSoup(made, "html.parser").find_all():
         assert tag.name in rendering.TAGS and not tag.attrs, made
     assert not [word for word in ("\\class", "\\cssId", "\\href") if word in made], made
+
+
+def test_all_that_a_student_adds_is_cut_where_nobody_would_read_on():
+    release = nbformat.v4.new_notebook(cells=[])
+    many = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("<" * 20_000) for _ in range(50)])
+    made = graders.rebuilt(release, many)
+    assert 60_000 <= sum(len(cell.source) for cell in made.cells) < 63_000
+    assert len(made.cells) == 50 and "The rest was cut" in made.cells[-1].source
 
 
 def test_formulas_tables_and_links_that_lead_away_stay():

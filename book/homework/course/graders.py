@@ -25,6 +25,7 @@ from .variants import base_of, variant_of, variants
 __all__ = ["LatePolicy", "MarkApart", "ReadApart", "Rebuild", "Record", "code", "harmless", "with_rubrics"]
 
 LONGEST = 20_000  # characters of a Markdown cell
+ADDED = 60_000  # and of all that a student added: some of it takes a second to render
 CELLS = 300  # cells that a student may add
 HANDED_IN = "The picture that was handed in (not drawn by the grader):\n"
 HIDDEN = re.compile(r"\n*### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS", re.S)
@@ -57,6 +58,11 @@ def rebuilt(release: nbformat.NotebookNode, submitted: nbformat.NotebookNode) ->
     if not answers:  # a notebook made anew, without nbgrader's records: its definitions come after the empty ones
         made.cells += own[""]
     elsewhere(made, released(release.cells))
+    left = ADDED
+    for cell in made.cells:
+        if cell.cell_type == "markdown" and not about(cell):
+            cell["source"] = text(cell, max(0, left))
+            left -= len(cell["source"])
     for place, cell in enumerate(made.cells):
         cell["id"] = f"cell-{place}"
     notes = [LOST] if not answers else found.remarks
@@ -118,13 +124,13 @@ def by_question(notebook: nbformat.NotebookNode) -> dict[str, list[Any]]:
     return found
 
 
-def text(cell: Any) -> str:
+def text(cell: Any, longest: int = LONGEST) -> str:
     """A cell's source; Markdown of more than anybody will read is cut, as some of it takes hours to render."""
     source = cell.get("source", "")
     source = source if isinstance(source, str) else "".join(str(line) for line in source)
-    if cell.cell_type == "code" or len(source) <= LONGEST:
+    if cell.cell_type == "code" or len(source) <= longest:
         return source
-    return source[:LONGEST] + "\n\n*(The rest was cut.)*"
+    return source[:longest] + "\n\n*(The rest was cut.)*"
 
 
 def rubric_of(course: Path, assignment_name: str, cell: str) -> str:

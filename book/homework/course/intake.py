@@ -104,13 +104,23 @@ def opened(folder: Path) -> Iterator[tuple[list[Found], list[PurePosixPath]]]:
     """A student's notebooks, archives opened as well, and all files for telling what was there."""
     places = files_of(folder)
     found = [Found(folder / place, place) for place in places if NOTEBOOK.fullmatch(place.name)][:NOTEBOOKS]
+    tried = Tried(len(found))
     with tempfile.TemporaryDirectory(prefix="homework-") as scratch:
         for place in [place for place in places if place.suffix.lower() == ".zip"][:ARCHIVES]:
-            found += from_archive(folder / place, place, Path(scratch), len(found))
+            found += from_archive(folder / place, place, Path(scratch), tried)
         yield found, places
 
 
-def from_archive(file: Path, place: PurePosixPath, scratch: Path, first: int) -> list[Found]:
+@dataclass
+class Tried:
+    """What was spent on a student's archives; what is refused costs time as well."""
+
+    notebooks: int
+    looked: int = 0  # members, of which some are refused
+    unpacked: int = 0  # bytes
+
+
+def from_archive(file: Path, place: PurePosixPath, scratch: Path, tried: Tried) -> list[Found]:
     """The notebooks of a student's archive, written under numbers: no name in it is one on this machine."""
     found: list[Found] = []
     try:
@@ -120,12 +130,15 @@ def from_archive(file: Path, place: PurePosixPath, scratch: Path, first: int) ->
                     path = path_of(member)
                     if not NOTEBOOK.fullmatch(path.name) or any(map(hidden, path.parts)) or member.is_dir():
                         continue
-                    if first + len(found) >= NOTEBOOKS:
+                    if tried.notebooks >= NOTEBOOKS or tried.looked >= 2 * NOTEBOOKS:
                         break
-                    left = ARCHIVE - sum(each.stat().st_size for each in scratch.iterdir())
-                    target = scratch / f"{first + len(found)}.ipynb"
-                    target.write_bytes(contents(archive, member, max(0, min(MEMBER, left))))
+                    tried.looked += 1
+                    most = max(0, min(MEMBER, ARCHIVE - tried.unpacked))
+                    tried.unpacked += member.file_size if member.file_size <= most else 0  # what says more is left
+                    target = scratch / f"{tried.looked}.ipynb"
+                    target.write_bytes(contents(archive, member, most))
                     found.append(Found(target, place / path))
+                    tried.notebooks += 1
                 except Refused:
                     continue
     except Exception:  # whatever an archive holds, what was taken before stays

@@ -103,6 +103,8 @@ def outside(address: str) -> bool:
         return False
     if parts.scheme not in ("http", "https"):
         return parts.scheme == "mailto"
+    if "\\" in address or "@" in parts.netloc:  # which browsers read otherwise
+        return False
     return re.fullmatch(r"[\w-]+(\.[\w-]+)*\.[^\W\d]{2,}\.?", host) is not None and "localhost" not in host
 
 

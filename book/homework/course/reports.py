@@ -11,10 +11,11 @@ from typing import Any
 
 from nbgrader.apps import NbGraderAPI
 
-from . import pack_of
+from . import names_of, pack_of
 from .item_analysis import statistics_of, summary
 from .marks import Work, order_of, works
 from .pages import reveal_times, write_pages
+from .roster import read_roster
 from .term import gradebook, known, opened
 
 
@@ -126,6 +127,7 @@ def importable(term: Path, suffix: str, found: Iterable[Work], *, final: bool) -
         empty = final and work.awaited
         totals.setdefault(work.student, {})[work.assignment] = "" if empty else round(work.score, 2)
     names = sorted(possible)
+    people = {each.student: each for each in read_roster(term, names_of(pack_of(term)))}
     with (
         (term / f"canvas{suffix}.csv").open("w", newline="") as one,
         (term / f"moodle{suffix}.csv").open("w", newline="") as two,
@@ -135,5 +137,8 @@ def importable(term: Path, suffix: str, found: Iterable[Work], *, final: bool) -
         canvas.writerow(["Points Possible", "", "", "", *(possible[name] for name in names)])
         moodle.writerow(["Username", *names])
         for student, scores in sorted(totals.items()):
-            canvas.writerow(["", "", student, "", *(scores.get(name, "") for name in names)])
-            moodle.writerow([student, *(scores.get(name, "") for name in names)])
+            person = people.get(student)  # the folder's name stands in where the roster says nothing
+            login = (person.login if person else "") or student
+            known_as = [person.name, person.canvas] if person else ["", ""]
+            canvas.writerow([*known_as, login, "", *(scores.get(name, "") for name in names)])
+            moodle.writerow([login, *(scores.get(name, "") for name in names)])

@@ -94,7 +94,10 @@ def lines_of(source: str) -> list[list[str]]:
             for part in parts:
                 walk(part)
 
-    walk(tree.body)
+    try:
+        walk(tree.body)
+    except RecursionError:  # an expression of hundreds of terms
+        return [words(line) for line in source.splitlines() if line.strip()]
     return [line for line in found if line]
 
 

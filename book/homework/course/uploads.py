@@ -76,7 +76,8 @@ def archive_of(file: Path, longest: int) -> Iterator[zipfile.ZipFile]:
     sizes = [int.from_bytes(tail[end + 12 : end + 16], "little")]
     if tail[max(0, end - 20) : end][:4] == b"PK\6\7":  # the 64-bit form, whose record stands before; the largest counts
         records = [found.start() for found in re.finditer(b"(?=PK\6\6)", tail[:end])]
-        sizes = [int.from_bytes(tail[place + 40 : place + 48], "little") for place in records] or sizes
+        sizes += [int.from_bytes(tail[place + 40 : place + 48], "little") for place in records]
+        sizes = [size for size in sizes if size != 0xFFFFFFFF] or sizes  # which says: look in the other record
     size = max(sizes)
     if size > longest:
         raise Refused("its list of contents is too long")
@@ -156,7 +157,7 @@ def platform_of(paths: list[PurePosixPath]) -> str:
         return "canvas"
     raise ValueError(
         f"export: wanted Moodle's or Canvas's; got {len(paths)} files, of which {moodle} have names as Moodle gives "
-        f"them and {canvas} as Canvas does; say --from moodle or --from canvas"
+        f"them and {canvas} as Canvas does; say which: --from moodle or --from canvas (make: FROM=moodle)"
     )
 
 

@@ -100,6 +100,8 @@ def write_variants(term: Path, names: Iterable[str]) -> None:
     """The roster's variants of these assignments anew, their rubrics, and variants.csv: who has which."""
     from .term import released, rubrics  # which would import this
 
+    told = "Each student has a variant: variants.csv says which, and variants/NUMBER/rubrics.md has its solutions.\n"
+    (term / "rubrics.md").write_text(told)
     for name in names:
         for old in (term / "variants").glob(f"*/{name}.ipynb"):
             old.unlink()
