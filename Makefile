@@ -49,7 +49,7 @@ lab: setup
 # say no: hundreds of processes start, and each would compile the package and the tests anew.
 TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout 300 $(CHAPTERS)
-# Each tier has its minutes (make test MINUTES=30 on a slower machine). The aim of this one is ten; it takes eleven.
+# Each tier has its minutes (make test MINUTES=30 on a slower machine). The aim of this one is ten; it takes twelve.
 test: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy

@@ -54,6 +54,8 @@ def plain(answer: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, torch.Tensor):
+            if part.is_complex():  # as float64 it would lose its imaginary part
+                raise TypeError("wanted numbers; got complex ones")
             part = part.detach().cpu().double().numpy()
         array = np.asarray(part)
         if array.dtype.kind not in "biuf":

@@ -22,7 +22,7 @@ import torch
 from .answers import hw2
 from .trials import assignment, edited, points_of, verdict
 
-from course.figures import called, plain  # isort: skip - found by what trials puts on the path
+from course.captured import called, plain  # isort: skip - found by what trials puts on the path
 from course.marking import copied, differs, hidden  # isort: skip
 from course.question import Code  # isort: skip
 

@@ -7,18 +7,19 @@ import sys
 from dataclasses import replace
 
 import nbformat
+import numpy
 import pytest
 import torch
 from nbgrader.preprocessors import ClearHiddenTests, ClearMarkScheme, ClearSolutions
 from nbgrader.utils import compute_checksum, determine_grade
 
-from minerva_lite.exercises import check_example, loading, selfcheck
+from minerva_lite.exercises import answers, check_example, loading, selfcheck
 from minerva_lite.exercises.loading import load
 from minerva_lite.exercises.submission import code_to_run
 
 from .hostile import MADE, NAME, SOLUTION, WRONG_Q2
 
-from course import graders, reading  # isort: skip - found by what trials puts on the path
+from course import captured, graders, reading  # isort: skip - found by what trials puts on the path
 from course.graders import Record, rebuilt, to_run  # isort: skip
 from course.isolation import Limits, offered, run  # isort: skip
 from course.marking import copied, mark, parts_of  # isort: skip
@@ -173,6 +174,21 @@ def test_the_self_check_has_the_graders_limits():
         assert getattr(limits, name) == getattr(bounds, name), name
     sizes = (selfcheck.LARGEST, selfcheck.WRITTEN, selfcheck.CELLS)
     assert sizes == (reading.ON_DISK, reading.WRITTEN, graders.CELLS)
+
+
+@pytest.mark.parametrize("answer", [
+    1, 2.5, True, torch.arange(3), torch.ones(2, 2, dtype=torch.float32), numpy.ones((1, 3)), [1.0, [2.0][0]], (1, 2),
+    (torch.ones(2), 3.0), [numpy.zeros(2), torch.ones(1)], torch.tensor(1.0, requires_grad=True), "a", None, object(),
+    torch.ones(2, dtype=torch.complex64), [[1.0], [1.0, 2.0]],
+])  # fmt: skip
+def test_what_the_grader_took_hold_of_reads_answers_as_the_self_check_does(answer):
+    def read(plain):
+        try:
+            return plain(answer)
+        except (TypeError, ValueError) as error:
+            return type(error)
+
+    assert read(captured.plain) == read(answers.plain)
 
 
 # The loader by itself

@@ -24,7 +24,7 @@ from course import NAMES, classroom, feedback, handout, item_analysis, marking, 
 from course import __main__ as command  # isort: skip
 from course import term as terms  # isort: skip
 from course.graders import shown  # isort: skip
-from course.figures import called, plain  # isort: skip
+from course.captured import called, plain  # isort: skip
 from course.isolation import Limits, Said  # isort: skip
 from course.marking import Mark, counting, earned, hidden  # isort: skip
 from course.marks import Given, Work  # isort: skip

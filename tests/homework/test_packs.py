@@ -13,7 +13,7 @@ import pytest
 from .hunt import given, hunted
 from .trials import ROOT, assignment
 
-from course import NAMES, check, classroom, handout, names_of  # isort: skip - found by what trials puts on the path
+from course import NAMES, check, classroom, handout, names_of, roster, zips  # isort: skip - found by what trials puts on the path
 from course import term as terms  # isort: skip
 from course.check import Subject  # isort: skip
 from course.isolation import Limits, offered, run  # isort: skip
@@ -348,6 +348,15 @@ def test_variants_are_private_and_stay(varied, tmp_path):
     (tmp_path / "seed.txt").write_text("another")
     (tmp_path / "variants.txt").write_text("1000000")
     assert variant_of(tmp_path, "ada") != variant_of(varied, "ada")
+
+
+def test_the_roster_and_the_zips_know_a_packs_assignments(tmp_path, pack):
+    (tmp_path / "seed.txt").write_text(SEED)
+    (tmp_path / "pack.txt").write_text(str(pack))
+    (tmp_path / "roster.csv").write_text(f"student,{OWN}\nada,2 days\n")
+    assert roster.read_roster(tmp_path)[0].until == {OWN: "2 days"}
+    (tmp_path / "names.csv").write_text("student,path\n")
+    assert zips.feedback_zips(tmp_path, [], [f"{OWN}={tmp_path / 'names.csv'}"]) == []
 
 
 def test_variants_want_students(tmp_path):

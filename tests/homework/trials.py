@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "book" / "homework"))
 
 from course import NAMES, assignment  # noqa: E402
+from course.captured import plain  # noqa: E402
 from course.check import SEEDS, answers_of, edited, is_right, reported, verdict  # noqa: E402
-from course.figures import plain  # noqa: E402
 from course.marking import differs, hidden  # noqa: E402
 from course.question import EXAMPLE_SEED, Code  # noqa: E402
 

@@ -94,7 +94,7 @@ def grade(
     submissions, term = submissions.resolve(), term.resolve()  # nbgrader changes the current folder as it works
     there = terms_assignments(term)
     pack = pack_of(term)
-    people = read_roster(term, names_of(pack))
+    people = read_roster(term)
     folders, odd = folders_of(submissions, people)
     times = read_times(people, term, submissions, names=names_of(pack))
     names = asked(known(names, pack) if names else None, there, folders)
@@ -133,7 +133,7 @@ def grade(
 
 def allow(term: Path, api: NbGraderAPI | None = None) -> None:
     """Give everybody the time that the roster says, if there is one. Raises ValueError: the roster cannot be read."""
-    people = read_roster(term, names_of(pack_of(term)))
+    people = read_roster(term)
     if people:
         with gradebook(api or opened(term)) as book:
             without_due(book, people)

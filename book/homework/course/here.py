@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from . import assignment as drawn
 from . import pack_of, seed_of
-from .figures import called, plain
+from .captured import called, plain
 from .marking import copied, hidden, told
 
 

@@ -81,9 +81,9 @@ def answer_question(channel: int, job: dict, loaded, question: dict, cases: list
     call = compile(question["call"], "<call>", "eval")
     for case in cases:
         try:
-            inputs = {key: figures.tensor_of(value) for key, value in case["inputs"].items()}
+            inputs = {key: captured.tensor_of(value) for key, value in case["inputs"].items()}
             with loading.at_most(job["case_seconds"]):
-                got = figures.plain(figures.called(call, answer, inputs, question["leaves"]))
+                got = captured.plain(captured.called(call, answer, inputs, question["leaves"]))
             send(channel, question=name, case=case["name"], parts=got)
         except BaseException as error:
             send(channel, question=name, case=case["name"], error=loading.said(error))
@@ -141,7 +141,7 @@ def line_of(descriptor: int) -> tuple[bytes, bytes]:
 def main() -> None:
     channel, orders = int(sys.argv[1]), os.dup(0)
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    global figures, kernel, loading
+    global captured, kernel, loading
     import kernel
     import overseer
 
@@ -155,7 +155,7 @@ def main() -> None:
     from minerva_lite.exercises import loading
 
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    import figures
+    import captured
 
     del sys.path[0], matplotlib
     null = os.open("/dev/null", os.O_RDWR)

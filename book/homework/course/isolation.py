@@ -34,7 +34,7 @@ import minerva_lite
 from . import seccomp
 
 HERE = Path(__file__).parent
-INSIDE = [HERE / name for name in ("inside.py", "overseer.py", "kernel.py", "figures.py")]
+INSIDE = [HERE / name for name in ("inside.py", "overseer.py", "kernel.py", "captured.py")]
 HOMEWORK = HERE.parent
 PYTHON = os.path.abspath(sys.executable)  # not resolved: a virtual environment is known by its link
 ANSWER_BYTES = 1 << 24  # what a submission may send back in all

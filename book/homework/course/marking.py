@@ -15,8 +15,8 @@ from torch import Generator, Tensor
 
 from minerva_lite.exercises.answers import CLOSE
 
+from .captured import called, plain
 from .feedback import differs, reason
-from .figures import called, plain
 from .isolation import Limits, Said, run
 from .question import Assignment, Case, Code
 

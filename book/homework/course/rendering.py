@@ -39,6 +39,8 @@ OWN = '<div style="border-left: 5px dashed #b8860b; padding-left: 1em"><p><stron
 # What is told of a mark is long, and stands on one line.
 WRAPPED = (
     "<style>.output pre, .output_area pre { white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere; }"
+    # The number from which nbgrader reads a share of the points; the words above it say so already.
+    " .output_area:has(> .output_execute_result) { display: none; }"
     "</style>"
 )
 RUBRIC = (

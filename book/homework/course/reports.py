@@ -11,7 +11,7 @@ from typing import Any
 
 from nbgrader.apps import NbGraderAPI
 
-from . import names_of, pack_of
+from . import pack_of
 from .item_analysis import statistics_of, summary
 from .marks import Work, order_of, works
 from .pages import reveal_times, write_pages
@@ -127,7 +127,7 @@ def importable(term: Path, suffix: str, found: Iterable[Work], *, final: bool) -
         empty = final and work.awaited
         totals.setdefault(work.student, {})[work.assignment] = "" if empty else round(work.score, 2)
     names = sorted(possible)
-    people = {each.student: each for each in read_roster(term, names_of(pack_of(term)))}
+    people = {each.student: each for each in read_roster(term)}
     with (
         (term / f"canvas{suffix}.csv").open("w", newline="") as one,
         (term / f"moodle{suffix}.csv").open("w", newline="") as two,

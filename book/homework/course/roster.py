@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import NAMES
+from . import NAMES, names_of, pack_of
 
 LONGEST = 100  # characters of a student's name in folders
 KNOWN_BY = ("login", "name", "canvas", "moodle")  # columns by which a folder's name may mean a student
@@ -57,8 +57,8 @@ def table(file: Path, wanted: tuple[str, ...]) -> list[dict[str, str]]:
     return made
 
 
-def read_roster(term: Path, names: Sequence[str] = NAMES) -> list[Person]:
-    """The people of the term's roster.csv, with a column for any assignment of `names`; none if there is no such file.
+def read_roster(term: Path) -> list[Person]:
+    """The people of the term's roster.csv, with a column for any of its assignments; none if there is no such file.
 
     Raises ValueError: a column is missing or unknown, a student stands there twice or has a name that no folder can
     have, a due time is none.
@@ -66,7 +66,7 @@ def read_roster(term: Path, names: Sequence[str] = NAMES) -> list[Person]:
     file = term / "roster.csv"
     if not file.exists():
         return []
-    people = []
+    people, names = [], names_of(pack_of(term))
     for line, row in enumerate(table(file, ("student",)), 2):
         unknown = set(row) - {"student", *KNOWN_BY, *names, ""}
         if unknown:

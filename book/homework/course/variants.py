@@ -21,6 +21,7 @@ from .isolation import HOMEWORK, Limits
 from .notebook import notebook
 from .packs import assignment, pack_of, seed_of
 from .question import Assignment
+from .roster import read_roster
 
 
 def settings(term: Path) -> Config:
@@ -85,14 +86,10 @@ def base_of(term: Path, name: str, student: str) -> Path:
 
 
 def students_of(term: Path) -> list[str]:
-    """The students of the term's roster.csv. Raises ValueError: there is none, or it has no column `student`."""
-    file = term / "roster.csv"
-    text = file.read_text("utf-8-sig") if file.exists() else ""
-    first = text.partition("\n")[0]
-    rows = list(csv.DictReader(text.splitlines(), delimiter=max(",;\t", key=first.count)))
-    found = sorted({(row.get("student") or "").strip() for row in rows} - {""})
+    """The students of the term's roster.csv. Raises ValueError: there is none, or it cannot be read."""
+    found = sorted(each.student for each in read_roster(term))
     if not found:
-        raise ValueError(f"{file}: wanted a table with a column student, as each gets a notebook of their own")
+        raise ValueError(f"{term}: roster.csv: wanted a table with a column student, for a notebook of their own each")
     return found
 
 

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
+from . import pack_of
 from .marks import Work
 from .pages import page_of
-from .term import known
+from .term import done, known
 
 # Full Name_12345_assignsubmission_file_, with or without the last line, and before Moodle 3.1 the file's name after it.
 MOODLE = re.compile(r"[^/_]+_\d+_assignsubmission_file(?=_|$)(?!.*_assignsubmission_)")
@@ -59,7 +60,7 @@ def feedback_zips(term: Path, found: Iterable[Work], names: Sequence[str] = ()) 
     tables = dict(each.split("=", 1) if "=" in each else ("", each) for each in names)
     if "" in tables:
         raise ValueError(f"names: wanted NAME=FILE such as hw2_gae=in/hw2_gae/names.csv; got {tables['']!r}")
-    known(tables)
+    known(tables, pack_of(term))
     originals = {name: original_names(Path(file)) for name, file in tables.items()}
     (term / "zips").mkdir(exist_ok=True)
     lines = []
@@ -73,13 +74,10 @@ def feedback_zips(term: Path, found: Iterable[Work], names: Sequence[str] = ()) 
                     place = wanted_back(originals[name].get(work.student, ""), page.name)
                 if place is None or not page.exists() or place in archive.namelist():
                     left += 1
+                    done(term, {"success": False}, f"zip, {name}: {work.student} has no page, or no name to go by")
                     continue
                 archive.write(page, place)
                 there += 1
-        without = (
-            f"; {left} left out, as their page is missing, or their original name is or is no name of an export"
-            if left
-            else ""
-        )
+        without = f"; {left} left out, without a page or an export's name to go by; see grading.log" if left else ""
         lines.append(f"zips/{name}.zip: {there} pages{without}")
     return lines
