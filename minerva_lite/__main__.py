@@ -16,9 +16,9 @@ import tyro
 from .agents import AGENTS
 from .agents.base import pick_device
 from .training.checkpoints import load, require_place
+from .training.defaults import announcement, settings_for
 from .training.evaluation import evaluate
 from .training.loop import train
-from .training.presets import preset
 from .training.studies import read_failures, study
 from .training.trackers import TensorBoard, WeightsAndBiases
 from .training.video import film
@@ -53,8 +53,11 @@ def train_command(
     compile: trace the agent's functions into fused kernels, and on a GPU record walk and update. eval_every: steps
     between two evaluations (a twentieth of them all unless named). episodes: of the final one.
     """
-    settings, where = preset(algorithm, env), pick_device(device)
+    where = pick_device(device)
     require_place(out=out, history=history)
+    settings = settings_for(algorithm, env, backend=backend)
+    if settings.family:
+        print(announcement(algorithm, env, settings), file=sys.stderr)
     config = settings.config if num_envs is None else replace(settings.config, num_envs=num_envs)
     worlds = make_env(env, config.num_envs, seed=seed, device=where, backend=backend)
     agent = AGENTS[algorithm][0](config, worlds.spec, seed=seed, device=where, compile=compile)

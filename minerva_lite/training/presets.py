@@ -14,6 +14,7 @@ class Preset:
 
     config: OnPolicyConfig | MPOConfig
     total_steps: int
+    family: str = ""  # whose defaults they are, where nobody has looked for any (`defaults.settings_for`)
 
 
 CARTPOLE = {

@@ -24,9 +24,9 @@ from ..agents import AGENTS
 from ..checks import require_count, require_one_of
 from ..worlds.envs import make_env
 from .checkpoints import replacing
+from .defaults import settings_for
 from .evaluation import evaluate
 from .loop import train
-from .presets import preset
 from .variants import ABLATIONS, varied
 from .workers import outcomes, workers
 
@@ -145,7 +145,7 @@ def _tasks(
         chosen = list(known) if names is None else names
         require_one_of(tuple(known), **{f"variants[{i}]": name for i, name in enumerate(chosen)})
         for env_id, variant in itertools.product(env_ids, chosen):
-            kept, changes = preset(algorithm, env_id), known[variant]
+            kept, changes = settings_for(algorithm, env_id), known[variant]
             if not variant.isprintable():  # a line break would end the comment that names a failed run
                 raise ValueError(f"variants: wanted names of printable characters; got {variant!r}")
             settings = tuple(field.name for field in fields(kept.config))

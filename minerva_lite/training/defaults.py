@@ -1,0 +1,129 @@
+"""Settings for an environment that has no preset: a family of them, chosen by its spaces and its time limit.
+
+| family | taken where | settings of | changed | steps (MPO) |
+|---|---|---|---|---|
+| `discrete` | actions are choices | LunarLander | observations normalized | 512 000 (102 400) |
+| `control` | continuous, at most 11 bounded observations | Pendulum | gamma 0.99, observations normalized, PPO's rate 1e-3 | 512 000 (102 400) |
+| `body` | continuous, 12 observations or more, or one without bounds, as MuJoCo's | HalfCheetah | | a million (320 000) |
+| `humanoid` | a body with 12 actions or more | Humanoid | | a million (320 000) |
+
+In each of them a rollout follows the time limit of an episode (1000 steps where none is registered). REINFORCE waits for
+whole episodes. TRPO, PPO and V-MPO take an eighth of an episode, as a power of two between 64 and 512, from so many
+environments that an update has 2048 steps. The presets named above have these lengths too, or nearly. A2C and MPO learn
+after every eight steps.
+
+A default is where to start. What an environment needs beyond it, nobody has tried.
+"""  # noqa: E501 - a row of a table stands on one line
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..agents import AGENTS
+from ..checks import require_one_of
+from ..worlds.envs import make_env
+from ..worlds.spec import EnvSpec
+from .presets import BODY, HUMANOID, LUNAR_LANDER, PENDULUM, PRESETS, Preset
+
+TIME_LIMIT = 1_000  # steps; of MuJoCo's episodes, and of nearly all of the Control Suite's
+MANY = 12  # observations or actions, of a body
+ROWS = 2_048  # steps of one update
+SHORTEST, LONGEST = 64, 512  # rollouts
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is registered of an environment, by which its family is chosen."""
+
+    spec: EnvSpec
+    bounded: bool  # whether every observation is
+    time_limit: int | None  # steps; None: nothing is registered
+
+    @property
+    def family(self) -> str:
+        """The name of its family: `discrete`, `control`, `body` or `humanoid`."""
+        if not self.spec.action_dim:
+            return "discrete"
+        if self.bounded and self.spec.obs_dim < MANY:
+            return "control"
+        return "body" if self.spec.action_dim < MANY else "humanoid"
+
+
+def facts(env_id: str, *, backend: str = "auto") -> Facts:
+    """Make one environment, as `make_env` does, and read its facts. Raises what `make_env` raises."""
+    backend = "gymnasium" if backend == "parallel" else backend  # the same environments, without a process
+    with closing(make_env(env_id, backend=backend)) as env:
+        inner = getattr(env, "env", None)
+        if inner is None:  # torch-native
+            return Facts(env.spec, True, env.max_steps)
+        space = getattr(inner, "single_observation_space", inner.observation_space)  # EnvPool has but the latter
+        registered = getattr(inner.spec, "config", inner.spec)
+        limit = getattr(registered, "max_episode_steps", None)
+        return Facts(env.spec, bool(np.isfinite([space.low, space.high]).all()), limit)
+
+
+def settings_for(algorithm: str, env_id: str, *, backend: str = "auto") -> Preset:
+    """The preset kept for `algorithm` on `env_id`; without one, the defaults of the environment's family, named in it.
+
+    An algorithm of your own in `AGENTS` has no family: its configuration's own defaults are taken.
+    Raises ValueError: an unknown algorithm; and whatever `make_env` raises where the environment has no preset.
+    """
+    require_one_of(tuple(AGENTS), algorithm=algorithm)
+    if kept := PRESETS.get((algorithm, env_id)):
+        return kept
+    known = facts(env_id, backend=backend)
+    family = FAMILIES[known.family]
+    if algorithm not in family:
+        config = AGENTS[algorithm][1]()
+        return Preset(config, _whole_rollouts(512_000, config), f"{type(config).__name__}'s own")
+    kept = family[algorithm]
+    config = replace(kept.config, **_lengths(kept.config, known.time_limit or TIME_LIMIT))
+    return Preset(config, _whole_rollouts(kept.total_steps, config), known.family)
+
+
+def announcement(algorithm: str, env_id: str, settings: Preset) -> str:
+    """One line for a user: there is no preset, which defaults were taken instead, and the main ones of them."""
+    shown = ("num_envs", "rollout_steps", "gamma", "learning_rate", "policy_learning_rate", "kl_bound", "normalize_obs")
+    values = [f"{name} {getattr(settings.config, name)}" for name in shown if hasattr(settings.config, name)]
+    return (
+        f"no preset for {algorithm} on {env_id}: taken are the defaults of the family {settings.family!r}, "
+        f"{', '.join(values)}, over {settings.total_steps} steps; --config.… and --steps change them"
+    )
+
+
+def _lengths(config: Any, time_limit: int) -> dict[str, int]:
+    """The length of a rollout and the number of environments that fit episodes of `time_limit` steps."""
+    if getattr(config, "whole_episodes", False):
+        return {"rollout_steps": time_limit}
+    if config.batch_size < ROWS // 2:  # A2C and MPO, which learn after every few steps
+        return {}
+    eighth = 1 << (max(1, time_limit // 8) - 1).bit_length()  # rounded up to a power of two
+    steps = min(max(eighth, SHORTEST), LONGEST)
+    return {"rollout_steps": steps, "num_envs": ROWS // steps}
+
+
+def _whole_rollouts(steps: int, config: Any) -> int:
+    return -(-steps // config.batch_size) * config.batch_size
+
+
+def _changed(kept: dict[str, Preset], steps: int, **changes: dict[str, Any]) -> dict[str, Preset]:
+    """Settings of a task made general; `changes` are those of all on-policy agents, under `every`, or of one."""
+    every = changes.get("every", {})
+    general = {}
+    for algorithm, settings in kept.items():
+        own = {} if algorithm == "mpo" else every  # its critic normalizes by a layer of its own
+        config = replace(settings.config, **own | {"gamma": 0.99} | changes.get(algorithm, {}))
+        general[algorithm] = Preset(config, 102_400 if algorithm == "mpo" else steps)
+    return general
+
+
+FAMILIES: dict[str, dict[str, Preset]] = {
+    "discrete": _changed(LUNAR_LANDER, 512_000, every={"normalize_obs": True}),
+    "control": _changed(PENDULUM, 512_000, every={"normalize_obs": True}, ppo={"learning_rate": 1e-3}),
+    "body": BODY,
+    "humanoid": HUMANOID,
+}
