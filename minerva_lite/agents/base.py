@@ -15,7 +15,7 @@ from ..checks import require_bool, require_dtype, require_shape, require_unit_in
 from ..experience.normalizer import Normalizer
 from ..worlds.spec import EnvSpec, VectorEnv
 from .networks import CategoricalPolicy, GaussianPolicy, Params, Policy, SquashedGaussianPolicy
-from .settings import CollectSettings
+from .settings import CollectSettings, completed
 
 MAX_SKIPS = 3
 
@@ -226,7 +226,10 @@ class Agent:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a saved state. Raises ValueError: it was saved under other settings."""
-        if state["config"] != asdict(self.config) or state["spec"] != asdict(self.spec):
+        if any(
+            completed(ours, state[name]) != asdict(ours)
+            for name, ours in (("config", self.config), ("spec", self.spec))
+        ):
             raise ValueError("state: wanted one saved with this config and environment; got another")
         self.modules.load_state_dict(state["modules"])
         self.generator.set_state(state["generator"])

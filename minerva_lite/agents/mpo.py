@@ -66,8 +66,9 @@ class MPOConfig(CollectSettings, OptimizerSettings, BoundSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.hidden:
-            raise ValueError("hidden: wanted at least one layer, which MPO's networks normalize; got ()")
+        for name, widths in (("hidden", self.hidden), ("critic_hidden", self.critic_widths)):
+            if not widths:
+                raise ValueError(f"{name}: wanted at least one layer, which MPO's networks normalize; got ()")
         if self.critic_target == "retrace" and self.sequence_length < 2:
             raise ValueError(f"sequence_length: wanted at least 2 for Retrace; got {self.sequence_length}")
         if self.capacity < max(self.sequence_length, self.rollout_steps):
@@ -100,7 +101,7 @@ class MPOAgent(Agent):
     def make_modules(self, weights: Generator) -> dict[str, nn.Module]:
         c, spec = self.config, self.spec
         policy = self.make_policy(weights, torso="layernorm", squash=False)
-        critic = QNet(spec.obs_dim, spec.action_dim, spec.num_actions, c.hidden, weights)
+        critic = QNet(spec.obs_dim, spec.action_dim, spec.num_actions, c.critic_widths, weights)
         starts, each = {"eta": c.eta_init, "alpha_mean": c.alpha_mean_init}, (1,)
         if spec.action_dim:
             starts["alpha_std"] = c.alpha_std_init
@@ -121,9 +122,13 @@ class MPOAgent(Agent):
         c = self.config
         self.replay = SequenceReplay(c.capacity)
         rates = {"critic": c.critic_learning_rate, "policy": c.policy_learning_rate, "duals": c.dual_learning_rate}
+        groups = {
+            name: [{"params": list(getattr(self, name).parameters()), "lr": rate}] for name, rate in rates.items()
+        }
+        if c.temperature_learning_rate is not None:  # else one group, as in every checkpoint so far
+            groups["duals"] = self.duals.groups(c.temperature_learning_rate, c.dual_learning_rate)
         self.optimizers = {
-            name: make_optimizer(c.optimizer, getattr(self, name).parameters(), rate, momentum=c.momentum)
-            for name, rate in rates.items()
+            name: make_optimizer(c.optimizer, groups[name], rate, momentum=c.momentum) for name, rate in rates.items()
         }
         self.learned = 0  # learner steps so far
 
@@ -137,7 +142,7 @@ class MPOAgent(Agent):
         figures: dict[str, Tensor] = {}
         if self.replay.num_steps >= c.warmup_steps and self.replay.size >= c.sequence_length:
             for name, rate in (("critic", c.critic_learning_rate), ("policy", c.policy_learning_rate)):
-                self.optimizers[name].param_groups[0]["lr"] = rate * (1.0 - progress if c.anneal_lr else 1.0)
+                self.optimizers[name].param_groups[0]["lr"] = rate * c.rate_left(progress)
             for _ in range(c.learner_steps):
                 figures = self.learn(self.replay.sample(c.minibatch_size, c.sequence_length, self.generator))
         return figures | {"train/replay_steps": torch.tensor(float(self.replay.num_steps))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +27,12 @@ class Multipliers(nn.ParameterDict):
     def value(self, name: str) -> Tensor:
         """The multiplier, of its shape; differentiable in its raw parameter."""
         return positive(self[f"raw_{name}"])
+
+    def groups(self, temperature_rate: float, rate: float) -> list[dict[str, Any]]:
+        """Parameter groups for one optimizer: the temperatures with their learning rate, the others with theirs."""
+        temperatures = [raw for name, raw in self.items() if name.startswith("raw_eta")]
+        others = [raw for name, raw in self.items() if not name.startswith("raw_eta")]
+        return [{"params": temperatures, "lr": temperature_rate}, {"params": others, "lr": rate}]
 
     def project(self) -> None:
         """Move raw parameters that fell too low to come back to their least value: after each optimizer step."""

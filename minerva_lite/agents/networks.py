@@ -113,6 +113,8 @@ class Policy(nn.Module):
 
     Each method but `forward` is a plain function of the parameters, from `formulas.distributions`. An action [...] is
     int64 where the set is finite, else [..., D].
+    Log-densities and entropies are those of actions in [-1, 1], not in the environment's own units: there an interval
+    of length h in a dimension takes log(h / 2) off the one and adds it to the other.
     """
 
     discrete: bool

@@ -14,7 +14,7 @@ from torch import Generator, Tensor, nn
 from ..experience.normalizer import RewardScaler
 from ..experience.rollout import Batch, Rollout, collect, collect_episodes
 from ..formulas.diagnostics import explained_variance
-from ..formulas.returns import gae
+from ..formulas.returns import discounted_returns, gae
 from ..worlds.spec import VectorEnv
 from .base import Agent
 from .networks import Policy, ValueNet
@@ -24,13 +24,19 @@ from .settings import CollectSettings, OptimizerSettings, non_negative, one_of, 
 Rows = TypeVar("Rows", bound=Batch)
 
 
+def estimators(default: str, *others: str) -> str:
+    """One of these names of an estimator. For names that it has elsewhere the error says which one is meant."""
+    return one_of(default, *others, elsewhere={"dae": "td", "td0": "td", "n_step": "returns", "monte_carlo": "returns"})
+
+
 @dataclass(frozen=True)
 class OnPolicyConfig(CollectSettings):
     """Settings of every on-policy agent; contradictions are refused when the object is made."""
 
     whole_episodes: bool = False  # restart at every rollout and keep each first episode; T is then the longest wait
     lam: float = unit_interval(0.95)  # trace decay of GAE; read only by estimator "gae"
-    estimator: str = one_of("gae", "returns", "td")  # "gae", "returns" (lambda 1: n-step returns), "td" (lambda 0)
+    estimator: str = estimators("gae", "returns", "td")  # "gae", "returns" (lambda 1: n-step returns), "td" (lambda 0)
+    value_target: str = one_of("advantage", "returns")  # what V is fitted to: "advantage" + V, or "returns"
     normalize_reward: bool = False  # scale rewards by the spread of the discounted return, clipped at 10
     normalize_advantage: bool = True  # shift and scale the advantages that a loss averages
     head_init: str = one_of("orthogonal", "small")  # policy's last layer: gain 0.01, or uniform in +-0.003
@@ -72,7 +78,7 @@ class OnPolicyAgent(Agent):
     def make_networks(self, weights: Generator) -> tuple[Policy, nn.Module]:
         """The policy and the critic."""
         policy = self.make_policy(weights, torso="tanh", squash=self.config.squash)
-        return policy, ValueNet(self.spec.obs_dim, self.config.hidden, weights)
+        return policy, ValueNet(self.spec.obs_dim, self.config.critic_widths, weights)
 
     def collect(self, env: VectorEnv, obs: Tensor) -> tuple[Any, Tensor]:
         if self.config.whole_episodes:
@@ -111,8 +117,11 @@ class OnPolicyAgent(Agent):
         if self.config.normalize_reward:
             reward = self.reward_scaler.scale(reward)
         advantage, value = self.estimate(rollout, reward, obs)
-        # LaTeX: R_t = A_t + V(s_t)
-        value_target = advantage + value
+        if self.config.value_target == "returns":
+            value_target = self.returns(rollout, reward)
+        else:
+            # LaTeX: R_t = A_t + V(s_t)
+            value_target = advantage + value
         batch = Batch(
             obs=obs.flatten(0, 1),
             action=rollout.action.flatten(0, 1),
@@ -137,6 +146,11 @@ class OnPolicyAgent(Agent):
         value, next_value = self.critic(obs), self.critic(self.normalized(rollout.next_obs))
         ends = (rollout.terminated, rollout.truncated)
         return gae(reward, value, next_value, *ends, gamma=c.gamma, lam=c.trace_decay), value
+
+    def returns(self, rollout: Rollout, reward: Tensor) -> Tensor:
+        """Returns [T, B] from (scaled) rewards [T, B], with the critic's value where the data end: no trace decays."""
+        next_value = self.critic(self.normalized(rollout.next_obs))
+        return discounted_returns(reward, next_value, rollout.terminated, rollout.truncated, gamma=self.config.gamma)
 
     @torch.no_grad()
     def diagnose(self, batch: Batch, entropy: Tensor | None = None) -> dict[str, Tensor]:
@@ -206,8 +220,10 @@ class GradientAgent(OnPolicyAgent, Generic[Rows]):
 
     def set_learning_rate(self, progress: float) -> None:
         """The learning rate of this update: constant, or falling linearly to 0 at progress 1."""
+        left = self.config.rate_left(progress)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.config.learning_rate * (1.0 - progress if self.config.anneal_lr else 1.0)
+            # LaTeX: \alpha_u = f_u \alpha_0
+            group["lr"] = self.config.learning_rate * left
 
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {"optimizer": self.optimizer.state_dict()}

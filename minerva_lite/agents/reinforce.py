@@ -10,7 +10,7 @@ from torch import Tensor
 from ..experience.rollout import Batch, Rollout
 from ..formulas.objectives import normalize_advantage, policy_gradient_loss, value_loss
 from ..formulas.returns import discounted_returns, leave_one_out_baseline
-from .on_policy import GradientAgent, GradientConfig
+from .on_policy import GradientAgent, GradientConfig, estimators
 from .settings import count, one_of
 
 
@@ -21,7 +21,7 @@ class REINFORCEConfig(GradientConfig):
     num_envs: int = count(16)  # episodes of one update, B
     rollout_steps: int = count(1000)  # wait at most so many steps for the episodes to end
     whole_episodes: bool = True  # Monte Carlo: restart at every rollout and keep each first episode
-    estimator: str = one_of("returns", "gae", "td")  # with baseline "value": any; without a critic only "returns"
+    estimator: str = estimators("returns", "gae", "td")  # with baseline "value": any; without a critic only "returns"
     baseline: str = one_of("value", "others", "none")  # off the return: critic's "value", mean of the "others", "none"
     reward_to_go: bool = True  # credit an action with what follows it; False: with the whole episode's return
     discount_states: bool = False  # weight step t by gamma^t, as the theorem does and practice does not
@@ -33,6 +33,12 @@ class REINFORCEConfig(GradientConfig):
                 f"baseline: wanted 'value' where an episode is cut or the estimator is {self.estimator!r}: both need "
                 f"a critic; got {self.baseline!r}"
             )
+        for name, unread in (("critic_hidden", None), ("value_target", "advantage")):
+            if self.baseline != "value" and getattr(self, name) != unread:
+                raise ValueError(
+                    f"{name}: wanted {unread!r} with baseline {self.baseline!r}, which reads no critic; "
+                    f"got {getattr(self, name)!r}"
+                )
         if not self.reward_to_go and self.baseline != "none":
             raise ValueError(f"reward_to_go: wanted True with baseline {self.baseline!r}; got False")
         if self.discount_states and not self.reward_to_go:

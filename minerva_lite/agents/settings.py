@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from ..checks import require_count, require_non_negative, require_one_of, require_positive, require_unit_interval
 from .networks import LOG_STD_MAX, LOG_STD_MIN
@@ -38,9 +39,30 @@ def unit_interval(default: float) -> float:
     return ranged(default, require_unit_interval)
 
 
-def one_of(default: str, *others: str) -> str:
-    """One of these words; the first is the default."""
-    return ranged(default, lambda **named: require_one_of((default, *others), **named))
+def one_of(default: str, *others: str, elsewhere: Mapping[str, str] = MappingProxyType({})) -> str:
+    """One of these words; the first is the default.
+
+    elsewhere: what other libraries call some of them. The error then says which word is meant here; it is not taken
+    for that word, so that a setting has one name wherever it is written down.
+    """
+
+    def check(**named: str) -> None:
+        for name, value in named.items():
+            if value in elsewhere:
+                words = ", ".join((default, *others))
+                raise ValueError(f"{name}: wanted one of {words}; got {value!r}, which is {elsewhere[value]!r} here")
+        require_one_of((default, *others), **named)
+
+    return ranged(default, check)
+
+
+def unless_none(check: Callable[..., None]) -> Any:
+    """A field that is None unless it is set, and whose value must then pass `check(name=value)`."""
+
+    def check_if_set(**named: Any) -> None:
+        check(**{name: value for name, value in named.items() if value is not None})
+
+    return ranged(None, check_if_set)
 
 
 def _require_widths(**named: tuple[int, ...]) -> None:
@@ -66,6 +88,11 @@ class Settings:
                 each.metadata["check"](**{each.name: getattr(self, each.name)})
 
 
+def completed(current: Any, saved: Mapping[str, Any]) -> dict[str, Any]:
+    """A dataclass as it was saved, and the default of each field of `current` that there was not yet at that time."""
+    return {each.name: each.default for each in fields(current) if each.default is not MISSING} | dict(saved)
+
+
 @dataclass(frozen=True)
 class CollectSettings(Settings):
     """How much is collected between two updates, and the networks that see it."""
@@ -75,12 +102,18 @@ class CollectSettings(Settings):
     gamma: float = unit_interval(0.99)  # discount
     normalize_obs: bool = False  # shift and scale observations by running statistics, clipped at 10
     hidden: tuple[int, ...] = ranged((64, 64), _require_widths)  # widths of the layers of policy and critic
+    critic_hidden: tuple[int, ...] | None = unless_none(_require_widths)  # widths of the critic's; None: as hidden
     log_std_init: float = ranged(0.0, _require_log_std)  # log of the first standard deviation of a Gaussian policy
 
     @property
     def batch_size(self) -> int:
         """Environment steps of a rollout, T * B; with whole episodes the most it can hold."""
         return self.rollout_steps * self.num_envs
+
+    @property
+    def critic_widths(self) -> tuple[int, ...]:
+        """Widths of the critic's layers."""
+        return self.hidden if self.critic_hidden is None else self.critic_hidden
 
 
 @dataclass(frozen=True)
@@ -97,6 +130,13 @@ class OptimizerSettings(Settings):
         if self.optimizer == "adam" and self.momentum:
             raise ValueError(f"momentum: wanted 0 with adam, which has its own; got {self.momentum}")
 
+    def rate_left(self, progress: float) -> float:
+        """The factor of the first learning rate after a share `progress` of the training, in [0, 1]."""
+        if not self.anneal_lr:
+            return 1.0
+        # LaTeX: f_u = 1 - p_u
+        return 1.0 - progress
+
 
 @dataclass(frozen=True)
 class BoundSettings(Settings):
@@ -109,3 +149,4 @@ class BoundSettings(Settings):
     alpha_mean_init: float = positive(1.0)  # first multiplier of eps_mean
     alpha_std_init: float = positive(1.0)  # first multiplier of eps_std
     dual_learning_rate: float = positive(1e-2)  # of the temperature and the multipliers
+    temperature_learning_rate: float | None = unless_none(require_positive)  # temperature's; None: dual_learning_rate

@@ -60,8 +60,14 @@ class VMPOConfig(OnPolicyConfig, OptimizerSettings, BoundSettings):
         self.require_kept(self.batch_size, "samples of a batch")
         if self.shared_encoder and not self.hidden:
             raise ValueError("hidden: wanted at least one layer, which shared_encoder lets the critic use; got ()")
-        if self.torso == "layernorm" and not self.hidden:
-            raise ValueError("hidden: wanted at least one layer, which torso 'layernorm' normalizes; got ()")
+        if self.shared_encoder and self.critic_hidden is not None:
+            raise ValueError(
+                f"critic_hidden: wanted None with shared_encoder, whose critic has the policy's layers; "
+                f"got {self.critic_hidden}"
+            )
+        for name, widths in (("hidden", self.hidden), ("critic_hidden", self.critic_widths)):
+            if self.torso == "layernorm" and not widths:
+                raise ValueError(f"{name}: wanted at least one layer, which torso 'layernorm' normalizes; got ()")
         if self.importance_clip is not None:
             require_positive(importance_clip=self.importance_clip)
             if self.act_by == "target":
@@ -110,7 +116,7 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
         policy = self.make_policy(weights, torso=c.torso, squash=c.squash)
         if c.shared_encoder:
             return policy, ValueHead(policy.encoder, c.hidden[-1], weights)
-        return policy, ValueNet(self.spec.obs_dim, c.hidden, weights, c.torso)
+        return policy, ValueNet(self.spec.obs_dim, c.critic_widths, weights, c.torso)
 
     def setup(self) -> None:
         super().setup()
@@ -123,6 +129,8 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
             {"params": list(self.critic.parameters()), "lr": c.value_learning_rate},
             {"params": list(self.duals.parameters()), "lr": c.dual_learning_rate},
         ]
+        if c.temperature_learning_rate is not None:  # else three groups, as in every checkpoint so far
+            groups[-1:] = self.duals.groups(c.temperature_learning_rate, c.dual_learning_rate)
         return make_optimizer(c.optimizer, groups, c.policy_learning_rate, momentum=c.momentum)
 
     @property
@@ -132,7 +140,7 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
     def set_learning_rate(self, progress: float) -> None:
         """The learning rates of this update: constant, or policy's and critic's falling linearly to 0 at progress 1."""
         c = self.config
-        left = 1.0 - progress if c.anneal_lr else 1.0
+        left = c.rate_left(progress)
         self.optimizer.param_groups[0]["lr"] = c.policy_learning_rate * left
         self.optimizer.param_groups[1]["lr"] = c.value_learning_rate * left
 

@@ -19,6 +19,7 @@ from tqdm.asyncio import tqdm_asyncio
 from tqdm.auto import tqdm
 
 from ..agents.base import give_up
+from ..agents.settings import completed
 from ..checks import require_count
 from ..worlds.spec import VectorEnv
 from .checkpoints import fitting, read, require_place, save
@@ -232,7 +233,8 @@ class _Run:
             raise ValueError(
                 f"checkpoint: wanted a training of {agent.name} over {self.total_steps} steps; {file} holds {held}"
             )
-        ours, theirs = asdict(agent.spec) | asdict(agent.config), saved["state"]["spec"] | saved["state"]["config"]
+        ours, state = asdict(agent.spec) | asdict(agent.config), saved["state"]
+        theirs = completed(agent.spec, state["spec"]) | completed(agent.config, state["config"])
         other = [name for name in ours if name not in theirs or theirs[name] != ours[name]]
         if other:
             raise ValueError(

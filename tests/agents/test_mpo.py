@@ -449,10 +449,12 @@ OPTIONS = [
     ("critic_learning_rate", "Pendulum-v1", {}, 1e-3, 2e-3),
     ("policy_learning_rate", "Pendulum-v1", {}, 1e-3, 2e-3),
     ("dual_learning_rate", "Pendulum-v1", {}, 1e-2, 2e-2),
+    ("temperature_learning_rate", "Pendulum-v1", {}, None, 2e-2),
     ("anneal_lr", "Pendulum-v1", {}, False, True),
     ("max_grad_norm", "Pendulum-v1", SGD, 0.01, 40.0),
     ("normalize_obs", "Pendulum-v1", {}, True, False),
     ("hidden", "Pendulum-v1", {}, (8,), (8, 8)),
+    ("critic_hidden", "Pendulum-v1", {}, None, (4,)),
     ("log_std_init", "Pendulum-v1", {}, 0.0, -0.5),
 ]  # fmt: skip
 

@@ -203,6 +203,8 @@ OPTIONS = [
     ("normalize_reward", {}, True, False),
     ("normalize_advantage", {}, True, False),
     ("hidden", {}, (16,), (16, 16)),
+    ("critic_hidden", {}, None, (4,)),
+    ("value_target", {"estimator": "gae"}, "advantage", "returns"),
     ("head_init", {}, "orthogonal", "small"),
     ("log_std_init", {"env_id": "Pendulum-v1"}, 0.0, -0.5),
     ("squash", {"env_id": "Pendulum-v1"}, True, False),
@@ -232,6 +234,9 @@ def test_no_option_is_left_out():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"baseline": "others", "critic_hidden": (4,)}, r"^critic_hidden: wanted None with baseline 'others', which reads no critic; got \(4,\)$"),
+        ({"baseline": "none", "value_target": "returns"}, r"^value_target: wanted 'advantage' with baseline 'none', which reads no critic; got 'returns'$"),
+        ({"estimator": "dae"}, r"^estimator: wanted one of returns, gae, td; got 'dae', which is 'td' here$"),
         ({"baseline": "mean"}, r"^baseline: wanted one of value, others, none; got 'mean'"),
         ({"baseline": "none", "estimator": "gae"}, r"^baseline: wanted 'value' where an episode is cut or the estimator is 'gae'.*; got 'none'"),
         ({"baseline": "others", "whole_episodes": False}, r"^baseline: wanted 'value' where an episode is cut.*; got 'others'"),

@@ -48,6 +48,8 @@ OPTIONS = [
     ("normalize_reward", "Pendulum-v1", {}, True, False),
     ("normalize_advantage", "Pendulum-v1", {"step_rule": "fixed"}, True, False),
     ("hidden", "Pendulum-v1", {}, (16,), (16, 16)),
+    ("critic_hidden", "Pendulum-v1", {}, None, (4,)),
+    ("value_target", "Pendulum-v1", {}, "advantage", "returns"),
     ("head_init", "Pendulum-v1", {}, "orthogonal", "small"),
     ("log_std_init", "Pendulum-v1", {}, 0.0, -0.5),
     ("squash", "Pendulum-v1", {}, True, False),

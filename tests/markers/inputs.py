@@ -455,6 +455,18 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"self": ppo(), "rollout": stepped(ppo(), g)}
 
 
+@cases("agents.settings.OptimizerSettings.rate_left")
+def _(g: Generator) -> Iterator[Any]:
+    for progress in (0.2, 0.7):
+        yield {"self": agent_of("a2c", anneal_lr=True).config, "progress": progress}
+
+
+@cases("agents.on_policy.GradientAgent.set_learning_rate")
+def _(g: Generator) -> Iterator[Any]:
+    for progress in (0.2, 0.7):
+        yield {"self": agent_of("a2c", anneal_lr=True, learning_rate=0.3), "progress": progress}
+
+
 @cases("agents.ppo.PPOAgent.loss")
 def _(g: Generator) -> Iterator[Any]:
     for objective in ("clip", "kl_penalty"):
