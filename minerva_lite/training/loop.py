@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 
 from ..agents.base import give_up
 from ..checks import require_count
-from ..worlds.spec import VectorEnv
+from ..worlds.spec import EnvSpec, VectorEnv
 from .checkpoints import fitting, read, require_place, save
 from .evaluation import History, evaluate
 from .gpu import Plain, accelerate, floats
@@ -232,7 +232,10 @@ class _Run:
             raise ValueError(
                 f"checkpoint: wanted a training of {agent.name} over {self.total_steps} steps; {file} holds {held}"
             )
-        ours, theirs = asdict(agent.spec) | asdict(agent.config), saved["state"]["spec"] | saved["state"]["config"]
+        with fitting(self.path, agent.name):
+            spec = EnvSpec(**saved["state"]["spec"])
+        ours, theirs = asdict(agent.spec) | asdict(agent.config), asdict(spec) | saved["state"]["config"]
+        ours.pop("own"), theirs.pop("own")  # older files have none
         other = [name for name in ours if name not in theirs or theirs[name] != ours[name]]
         if other:
             raise ValueError(
