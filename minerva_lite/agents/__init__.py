@@ -2,6 +2,7 @@
 
 from .a2c import A2CAgent, A2CConfig
 from .mpo import MPOAgent, MPOConfig
+from .multi_categorical import MultiCategoricalPolicy
 from .networks import CategoricalPolicy, GaussianPolicy, QNet, SquashedGaussianPolicy, ValueNet
 from .ppo import PPOAgent, PPOConfig
 from .reinforce import REINFORCEAgent, REINFORCEConfig
@@ -26,6 +27,7 @@ __all__ = [
     "GaussianPolicy",
     "MPOAgent",
     "MPOConfig",
+    "MultiCategoricalPolicy",
     "PPOAgent",
     "PPOConfig",
     "QNet",

@@ -8,12 +8,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
 from ..checks import require_bool, require_dtype, require_shape, require_unit_interval
 from ..experience.normalizer import Normalizer
 from ..worlds.spec import EnvSpec, VectorEnv
+from .acting import as_rows, require_rows
+from .multi_categorical import MultiCategoricalPolicy
 from .networks import CategoricalPolicy, GaussianPolicy, Params, Policy, SquashedGaussianPolicy
 from .settings import CollectSettings, completed
 
@@ -127,20 +130,60 @@ class Agent:
         Raises ValueError: squash with a finite action set.
         """
         c, spec = self.config, self.spec
+        if spec.discrete and squash:
+            raise ValueError(f"squash: wanted False for {spec.env_id}, whose actions are discrete; got True")
+        if spec.choices:
+            return MultiCategoricalPolicy(spec.obs_dim, spec.choices, c.hidden, weights, torso)
         if spec.num_actions:
-            if squash:
-                raise ValueError(f"squash: wanted False for {spec.env_id}, whose actions are discrete; got True")
             return CategoricalPolicy(spec.obs_dim, spec.num_actions, c.hidden, weights, torso)
         family = SquashedGaussianPolicy if squash else GaussianPolicy
         return family(spec.obs_dim, spec.action_dim, c.hidden, c.log_std_init, weights, torso)
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, deterministic: bool = False) -> tuple[Tensor, Params]:
-        """Actions for obs [B, O] as the policy stores them, and the parameters they were drawn from."""
-        require_shape((None, self.spec.obs_dim), obs=obs)
+        """Actions for obs [B, O] as the policy stores them, and the parameters they were drawn from.
+
+        `predict` acts outside training. Raises ValueError: obs is no tensor, or has another shape or dtype.
+        """
+        require_rows(self.spec, self.dtype, obs)
         params = (self.policy if deterministic else self.acting_policy)(self.normalized(obs))
         action = self.policy.mode(params) if deterministic else self.policy.sample(params, self.generator)
         return action, params
+
+    def predict(self, obs: Any, *, deterministic: bool = True) -> np.ndarray:
+        """What to do, in the environment's own actions: its shape, bounds and dtype; the policy's mode, or a draw.
+
+        obs: one observation as the environment gives it, or a batch of them [B, ...]: a NumPy array, a list or a
+        tensor of any kind of numbers. One observation gives one action (a number where that is what the environment
+        takes), a batch a first axis [B]. Where training flattened the observations, as it does with all that are no
+        Box, put gymnasium.wrappers.FlattenObservation around the environment.
+        Nothing of the agent changes: statistics are read, and its random numbers touched only by
+        deterministic=False. Stable-Baselines3 returns a pair, of which the second is the state of a recurrent policy;
+        there is none here, so the action alone is returned.
+        Raises ValueError: obs has another shape, is no numbers, or holds a NaN or an infinity; or the environment's
+        bounds are not known (`EnvSpec.own`).
+        """
+        rows, single = as_rows(self.spec, self.dtype, self.device, obs)
+        action, _ = self.act(rows, deterministic=deterministic)
+        with torch.no_grad():
+            own: np.ndarray = self.spec.own_action(self.policy.to_env(action))
+        return own[0] if single else own
+
+    @torch.no_grad()
+    def value(self, obs: Any) -> np.ndarray | float:
+        """What the critic expects from here on: a number for one observation, [B] for a batch, as `predict` takes them.
+
+        In units of the discounted return of raw rewards. With `normalize_reward` the critic learns from scaled ones;
+        its value is multiplied by the present scale, and what was clipped stays clipped. Nothing changes.
+        Raises ValueError: obs is refused as by `predict`, or no critic has learned.
+        """
+        rows, single = as_rows(self.spec, self.dtype, self.device, obs)
+        value: np.ndarray = self.state_value(self.normalized(rows)).double().cpu().numpy()
+        return float(value[0]) if single else value
+
+    def state_value(self, obs: Tensor) -> Tensor:
+        """V(s) of obs [B, O] as the networks see them: [B], in units of the discounted return of raw rewards."""
+        raise NotImplementedError
 
     @property
     def acting_policy(self) -> Policy:
@@ -201,9 +244,9 @@ class Agent:
         rows = tuple(rollout.reward.shape)
         require_shape(rows, behavior_log_prob=rollout.behavior_log_prob, **flags)
         require_shape((*rows, spec.obs_dim), obs=rollout.obs, next_obs=rollout.next_obs)
-        require_shape(rows if self.policy.discrete else (*rows, spec.action_dim), action=action)
+        require_shape((*rows, *spec.action_shape), action=action)
         params = {name: tensor for name, tensor in features.items() if name.startswith("behavior_params")}
-        require_shape((*rows, spec.num_actions or spec.action_dim), **params)
+        require_shape((*rows, spec.params_dim), **params)
         if rollout.restart_weight is not None:
             require_shape(rows, restart_weight=rollout.restart_weight)
             weight = rollout.restart_weight
@@ -226,10 +269,7 @@ class Agent:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a saved state. Raises ValueError: it was saved under other settings."""
-        if any(
-            completed(ours, state[name]) != asdict(ours)
-            for name, ours in (("config", self.config), ("spec", self.spec))
-        ):
+        if completed(self.config, state["config"]) != asdict(self.config) or EnvSpec(**state["spec"]) != self.spec:
             raise ValueError("state: wanted one saved with this config and environment; got another")
         self.modules.load_state_dict(state["modules"])
         self.generator.set_state(state["generator"])

@@ -100,6 +100,11 @@ class MPOAgent(Agent):
 
     def make_modules(self, weights: Generator) -> dict[str, nn.Module]:
         c, spec = self.config, self.spec
+        if spec.choices:
+            raise ValueError(
+                f"env_id: wanted Discrete or Box actions for MPO, whose critic lists all values; {spec.env_id} has "
+                f"{len(spec.choices)} choices at once: take an on-policy agent, such as ppo"
+            )
         policy = self.make_policy(weights, torso="layernorm", squash=False)
         critic = QNet(spec.obs_dim, spec.action_dim, spec.num_actions, c.critic_widths, weights)
         starts, each = {"eta": c.eta_init, "alpha_mean": c.alpha_mean_init}, (1,)
@@ -131,6 +136,10 @@ class MPOAgent(Agent):
             name: make_optimizer(c.optimizer, groups[name], rate, momentum=c.momentum) for name, rate in rates.items()
         }
         self.learned = 0  # learner steps so far
+
+    def state_value(self, obs: Tensor) -> Tensor:
+        """Q of the policy's mode, which `predict` returns: no average over draws, which would take random numbers."""
+        return self.critic(obs, self.policy.mode(self.policy(obs)))
 
     def collect(self, env: VectorEnv, obs: Tensor) -> tuple[Rollout, Tensor]:
         return collect(self, env, obs, self.config.rollout_steps)

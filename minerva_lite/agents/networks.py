@@ -112,7 +112,7 @@ class Policy(nn.Module):
     """A network from obs [..., O] to the parameters of a distribution over actions, and what to ask of the latter.
 
     Each method but `forward` is a plain function of the parameters, from `formulas.distributions`. An action [...] is
-    int64 where the set is finite, else [..., D].
+    int64 where the set is finite ([..., D] where it has several parts), else [..., D].
     Log-densities and entropies are those of actions in [-1, 1], not in the environment's own units: there an interval
     of length h in a dimension takes log(h / 2) off the one and adds it to the other.
     """
@@ -132,7 +132,7 @@ class Policy(nn.Module):
         raise NotImplementedError
 
     def kl_parts(self, old: Params, new: Params) -> tuple[Tensor, ...]:
-        """The parts of KL(old || new) that MPO bounds one by one, each [..., D]; one of [..., 1] if discrete."""
+        """The parts of KL(old || new) that MPO bounds one by one, each [..., D]; one if discrete."""
         raise NotImplementedError
 
     def noise(self, rows: int, generator: Generator) -> Tensor:
@@ -168,6 +168,8 @@ class Policy(nn.Module):
 class GaussianPolicy(Policy):
     """Diagonal Gaussian. Parameters: mean, std [..., D], log-std clamped to [-20, 2].
 
+    Log-densities and entropies are those of actions in [-1, 1], before the environment rescales them to its bounds. In
+    its own units log-densities are lower, and entropies higher, by the sum of log((high - low) / 2) over dimensions.
     torso "tanh": an `MLP` gives the mean, the log-std does not depend on the state. "layernorm": a `LayerNormMLP`
     gives both, the log-std as what it adds to log_std_init.
     """

@@ -98,6 +98,10 @@ class OnPolicyAgent(Agent):
             name = "whole_episodes" if self.config.whole_episodes else "restart_weight"
             raise ValueError(f"{name}: wanted at least 2 rows to learn from, one advantage has no spread; got {rows}")
 
+    def state_value(self, obs: Tensor) -> Tensor:
+        value = self.critic(obs)
+        return self.reward_scaler.unscale(value) if self.config.normalize_reward else value
+
     @torch.no_grad()
     def absorb_rewards(self, rollout: Rollout) -> None:
         if not self.config.normalize_reward:

@@ -78,6 +78,11 @@ class REINFORCEAgent(GradientAgent[WeightedBatch]):
         advantage = returns - baseline
         return advantage, baseline
 
+    def state_value(self, obs: Tensor) -> Tensor:
+        if self.config.baseline != "value":
+            raise ValueError(f"baseline: wanted 'value', whose critic learns; got {self.config.baseline!r}")
+        return super().state_value(obs)
+
     @torch.no_grad()
     def prepare(self, rollout: Rollout) -> WeightedBatch:
         weight, kept = self.state_weight(rollout.reward), self.kept(rollout)

@@ -274,7 +274,7 @@ class TRPOAgent(OnPolicyAgent):
         shape = tuple(rollout.q_value.shape)
         require_shape((None, None), q_value=rollout.q_value)
         require_shape(shape, proposal_log_prob=rollout.proposal_log_prob)
-        require_shape(shape if self.policy.discrete else (*shape, self.spec.action_dim), action=rollout.action)
+        require_shape((*shape, *self.spec.action_shape), action=rollout.action)
         require_shape((shape[0], self.spec.obs_dim), obs=rollout.obs)
         require_dtype(self.dtype, q_value=rollout.q_value, proposal_log_prob=rollout.proposal_log_prob)
 

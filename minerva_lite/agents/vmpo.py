@@ -106,7 +106,7 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
         c = self.config
         modules = super().make_modules(weights)
         starts = {"eta": c.eta_init, "alpha_mean": c.alpha_mean_init}
-        if not self.spec.num_actions:
+        if not self.spec.discrete:
             starts["alpha_std"] = c.alpha_std_init
         target_policy = copy.deepcopy(modules["policy"]).requires_grad_(False)
         return modules | {"target_policy": target_policy, "duals": Multipliers(starts)}

@@ -72,6 +72,10 @@ class RewardScaler(nn.Module):
         # LaTeX: \hat{r} = \operatorname{clip}\left( \frac{r}{\sqrt{\nu + \varepsilon}}, -c, c \right)
         return (reward / (stats.var + stats.eps).sqrt()).clamp(-stats.clip, stats.clip)
 
+    def unscale(self, value: Tensor) -> Tensor:
+        """Returns of scaled rewards in the units of raw ones; what `scale` has clipped stays clipped."""
+        return value * (self.stats.var + self.stats.eps).sqrt()
+
     def absorb(self, reward: Tensor, ended: Tensor, real: Tensor | None = None) -> None:
         """Fold one rollout in: reward [T, B], ended [T, B] bool; real [T, B] bool, rows to count (None: all)."""
         if not self.stats.training:

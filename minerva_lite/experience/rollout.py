@@ -35,7 +35,7 @@ class Rollout:
     """
 
     obs: Tensor  # [T, B, O]  s_t, raw
-    action: Tensor  # [T, B, D] float or [T, B] int64: as sampled, before clipping or squashing
+    action: Tensor  # [T, B, D] float, or [T, B] or [T, B, D] int64: as sampled, before clipping or squashing
     behavior_log_prob: Tensor  # [T, B]  log pi_b(a_t | s_t), nats
     behavior_params: tuple[Tensor, ...]  # each [T, B, ...]: the parameters of pi_b(. | s_t)
     reward: Tensor  # [T, B]  r_t, raw
@@ -83,7 +83,7 @@ class Batch:
     """N rows of a rollout as a loss reads them; `batch[index]` takes some of them, by a mask, a slice or numbers."""
 
     obs: Tensor  # [N, O]  s_t as the networks see it
-    action: Tensor  # [N, D] float or [N] int64
+    action: Tensor  # [N, D] float, or [N] or [N, D] int64
     behavior_log_prob: Tensor  # [N]  log pi_b(a_t | s_t), nats
     behavior_params: tuple[Tensor, ...]  # each [N, ...]: the parameters of pi_b(. | s_t)
     advantage: Tensor  # [N]  A_t

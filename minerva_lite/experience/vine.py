@@ -118,7 +118,7 @@ def _propose(agent: Any, params: tuple[Tensor, ...], actions: int, proposal: str
         drawn = policy.sample(wide, agent.generator)
         return drawn, policy.log_prob(wide, drawn)
     flat = torch.zeros_like(wide[0])
-    if count:
+    if policy.discrete:
         drawn = policy.sample((flat,), agent.generator)
         return drawn, policy.log_prob((flat,), drawn)
     unit = torch.rand(flat.shape, generator=agent.generator, dtype=flat.dtype, device=device)

@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 from ..agents.base import give_up
 from ..agents.settings import completed
 from ..checks import require_count
-from ..worlds.spec import VectorEnv
+from ..worlds.spec import EnvSpec, VectorEnv
 from .checkpoints import fitting, read, require_place, save
 from .evaluation import History, evaluate
 from .gpu import Plain, accelerate, floats
@@ -233,8 +233,12 @@ class _Run:
             raise ValueError(
                 f"checkpoint: wanted a training of {agent.name} over {self.total_steps} steps; {file} holds {held}"
             )
-        ours, state = asdict(agent.spec) | asdict(agent.config), saved["state"]
-        theirs = completed(agent.spec, state["spec"]) | completed(agent.config, state["config"])
+        state = saved["state"]
+        with fitting(self.path, agent.name):
+            spec = EnvSpec(**state["spec"])
+        ours = asdict(agent.spec) | asdict(agent.config)
+        theirs = asdict(spec) | completed(agent.config, state["config"])
+        ours.pop("own"), theirs.pop("own")  # older files have none
         other = [name for name in ours if name not in theirs or theirs[name] != ours[name]]
         if other:
             raise ValueError(

@@ -2,7 +2,7 @@
 
 from .envs import make_env
 from .numpy_backed import EnvPoolEnv, GymEnv
-from .spec import BranchingEnv, EnvSpec, Step, VectorEnv
+from .spec import BranchingEnv, EnvSpec, OwnSpaces, Step, VectorEnv
 from .tabular import Paths, TabularMDP, drifting_critic, inverse_cdf, random_policy, softmax_score
 from .torch_native import TORCH_ENVS, TabularEnv, TorchCartPole, TorchEnv, TorchPendulum
 
@@ -12,6 +12,7 @@ __all__ = [
     "EnvPoolEnv",
     "EnvSpec",
     "GymEnv",
+    "OwnSpaces",
     "Paths",
     "Step",
     "TabularEnv",

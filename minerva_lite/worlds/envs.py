@@ -52,11 +52,12 @@ def make_env(
     `next_step`, Gymnasium's other way: the step after an end is the reset, a phantom row, to which `collect` gives
     restart weight 0.
     Raises ValueError: an unknown id, back end or autoreset, fewer than one environment, `stagger` for one that is not
-    torch-native, `next_step` for one that is not Gymnasium's, or spaces no agent here can handle. ImportError: the
-    optional packages of the back end or of dm_control are missing. `gymnasium.error.DependencyNotInstalled`: MuJoCo or
-    Box2D is missing.
+    torch-native, `next_step` for one that is not Gymnasium's, or spaces no agent here can handle, pixels among them.
+    ImportError: the optional packages of the back end or of dm_control are missing.
+    `gymnasium.error.DependencyNotInstalled`: MuJoCo or Box2D is missing.
     """
     require_one_of(("auto", "torch", "gymnasium", "parallel", "envpool"), backend=backend)
+    _require_form(env_id)
     require_one_of(tuple(AUTORESET), autoreset=autoreset)
     require_count(num_envs=num_envs)
     if backend == "torch" and env_id not in TORCH_ENVS:
@@ -78,9 +79,26 @@ def make_env(
         return GymEnv(env_id, num_envs, seed=seed, device=device, dtype=dtype, parallel=parallel, autoreset=autoreset)
     except gym.error.DependencyNotInstalled:
         raise  # the id is known, and the message says what to install
+    except ModuleNotFoundError as error:
+        if ":" not in env_id:
+            raise  # it says which optional package is missing
+        why = str(error).split(". ")[0]
+        raise ValueError(
+            f"env_id: wanted <module>:<id> with a module that can be imported, or an id alone; got {env_id!r} ({why})"
+        ) from error
     except gym.error.Error as error:
         hint = "".join(f"; did you mean {name}?" for name in _like(env_id)) or f" ({error})"
         raise ValueError(f"env_id: wanted a registered Gymnasium id; got {env_id!r}{hint}") from error
+
+
+def _require_form(env_id: str) -> None:
+    """Raise ValueError if an id is none of any form: Gymnasium's errors would name a form that is not meant."""
+    if not isinstance(env_id, str) or not env_id.strip():
+        raise ValueError(f"env_id: wanted a name, such as CartPole-v1 or dm_control/cheetah/run; got {env_id!r}")
+    if env_id.split("/")[0] == "dm_control" and not re.fullmatch(r"dm_control/(\w+/\w+|[\w-]+-v\d+)", env_id):
+        raise ValueError(f"env_id: wanted dm_control/<domain>/<task>, such as dm_control/cheetah/run; got {env_id!r}")
+    if ":" in env_id and not re.fullmatch(r"\w+(\.\w+)*:[^:]+", env_id):
+        raise ValueError(f"env_id: wanted <module>:<id>, where one is to be imported, or an id alone; got {env_id!r}")
 
 
 def _like(env_id: str) -> list[str]:

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from ..checks import require_count, require_one_of, require_shape
+from .own_spaces import describe, flat
 from .snapshot import Opaque, restore, snapshot
-from .spec import EnvSpec, Step
+from .spec import Step
 
 AUTORESET = {"same_step": gym.vector.AutoresetMode.SAME_STEP, "next_step": gym.vector.AutoresetMode.NEXT_STEP}
 
@@ -35,25 +36,7 @@ class NumpyEnv:
     ):
         self.num_envs, self.device, self.dtype = num_envs, torch.device(device), dtype
         self._seed: int | None = seed  # of the first reset
-        observed, actions = spaces
-        if not isinstance(observed, gym.spaces.Box):
-            raise ValueError(
-                f"env_id: wanted Box observations; {env_id} has {observed}; gymnasium.wrappers.FlattenObservation, "
-                "named where the environment is registered, makes a Box of most spaces"
-            )
-        obs_dim = int(np.prod(observed.shape))
-        if isinstance(actions, gym.spaces.Discrete):
-            self._first = int(actions.start)
-            self.spec = EnvSpec(env_id, obs_dim, num_actions=int(actions.n))
-        elif isinstance(actions, gym.spaces.Box) and np.isfinite([actions.low, actions.high]).all():
-            self._actions = actions
-            self._low, self._high = actions.low.astype(np.float64), actions.high.astype(np.float64)
-            self.spec = EnvSpec(env_id, obs_dim, action_dim=int(np.prod(actions.shape)))
-        else:
-            raise ValueError(
-                f"env_id: wanted Discrete or bounded Box actions; {env_id} has {actions}; "
-                "gymnasium.wrappers.TransformAction, named where the environment is registered, can make one of another"
-            )
+        self.spec = describe(env_id, *spaces)
 
     def reset(self) -> Tensor:
         """Start new episodes everywhere: [B, O]. Only the first reset uses the seed, so episodes do not repeat."""
@@ -68,7 +51,7 @@ class NumpyEnv:
         raise NotImplementedError
 
     def step(self, action: Tensor) -> Step:
-        """Advance by `action` ([B, D] in [-1, 1], clipped, or [B] int64)."""
+        """Advance by `action` ([B, D] in [-1, 1], clipped, or int64: [B], or [B, D] of several choices)."""
         next_obs, reward, terminated, truncated, obs = self.advance(self.native(action))
         return Step(
             self._obs(next_obs),
@@ -91,18 +74,13 @@ class NumpyEnv:
         return torch.as_tensor(obs.reshape(self.num_envs, -1), dtype=self.dtype, device=self.device)
 
     def native(self, action: Tensor) -> np.ndarray:
-        """The action as the environments take it: each dimension mapped affinely from [-1, 1] onto its own bounds."""
-        if self.spec.num_actions:
-            require_shape((self.num_envs,), action=action)
-            return action.cpu().numpy() + self._first
-        require_shape((self.num_envs, self.spec.action_dim), action=action)
-        unit = action.clamp(-1.0, 1.0).cpu().double().numpy().reshape(self.num_envs, *self._actions.shape)
-        scaled = self._low + 0.5 * (unit + 1.0) * (self._high - self._low)
-        return scaled.astype(self._actions.dtype)
+        """The action as the environments take it, each dimension in its own bounds."""
+        require_shape((self.num_envs, *self.spec.action_shape), action=action)
+        return self.spec.own_action(action)
 
 
 class GymEnv(NumpyEnv):
-    """Any Gymnasium id with Box observations, or a dictionary of them, and Box or Discrete actions.
+    """Any Gymnasium id whose observations `describe` makes a vector of, and whose actions are of a kind that it names.
 
     parallel: each environment runs in its own process, which is faster where single steps are slow. autoreset:
     `same_step`, or `next_step`, where an environment that has ended spends the next step on its reset: a phantom row,
@@ -194,11 +172,6 @@ class GymEnv(NumpyEnv):
         return next_obs, reward, terminated, truncated, obs
 
 
-def flat(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """A dictionary of observations as one vector, in the order of the names; anything else as it is."""
-    return gym.wrappers.FlattenObservation(env) if isinstance(env.observation_space, gym.spaces.Dict) else env
-
-
 def registered_id(env_id: str) -> str:
     """The name that Gymnasium has for an id: `dm_control/<domain>/<task>` is Shimmy's `dm_control/<domain>-<task>-v0`.
 
@@ -242,7 +215,10 @@ class EnvPoolEnv(NumpyEnv):
         if env_id not in envpool.list_all_envs():
             raise ValueError(f"env_id: wanted one that EnvPool has; got {env_id!r}")
         self.env = envpool.make_gymnasium(env_id, num_envs=num_envs, seed=seed)
-        super().__init__(env_id, num_envs, (self.env.observation_space, self.env.action_space), seed, device, dtype)
+        observed = self.env.observation_space
+        if not isinstance(observed, gym.spaces.Box):
+            raise ValueError(f"backend: wanted one that flattens {observed}, gymnasium or parallel; got envpool")
+        super().__init__(env_id, num_envs, (observed, self.env.action_space), seed, device, dtype)
 
     def reset(self) -> Tensor:
         obs, _ = self.env.reset()

@@ -1,22 +1,81 @@
-"""The two types that every environment shares with the agents: its description, and one step."""
+"""What every environment shares with the agents: its description, and one step."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from ..checks import require_shape
+
+
+@dataclass(frozen=True)
+class OwnSpaces:
+    """The shapes, bounds and dtype in which an environment itself speaks, which agents never see."""
+
+    obs_shape: tuple[int, ...]  # of one observation; after flattening where it is no array
+    action_shape: tuple[int, ...]  # of one action, () for one number
+    action_dtype: str  # NumPy's name of it
+    low: tuple[float, ...]  # [D] smallest value of each entry of an action, in the environment's own units
+    high: tuple[float, ...]  # [D] largest one
 
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """What an agent must know to build its networks. Exactly one of action_dim and num_actions is above 0."""
+    """What an agent must know to build its networks, and to answer in the environment's own actions.
+
+    Exactly one says what an action is: action_dim (D numbers in [-1, 1]), num_actions (one of K), or choices (one of
+    K_i for each of D parts, all at once). own: not known of an environment that somebody described by hand, nor in a
+    checkpoint of an older version. Two specs that differ in nothing else are equal.
+    """
 
     env_id: str
     obs_dim: int
     action_dim: int = 0
     num_actions: int = 0
+    choices: tuple[int, ...] = ()
+    own: OwnSpaces | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.own, dict):  # as a checkpoint has it
+            object.__setattr__(self, "own", OwnSpaces(**self.own))
+
+    @property
+    def discrete(self) -> bool:
+        """Whether there are finitely many actions."""
+        return bool(self.num_actions or self.choices)
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        """The shape of one action as agents store it: () or (D,)."""
+        return () if self.num_actions else (self.action_dim or len(self.choices),)
+
+    @property
+    def params_dim(self) -> int:
+        """How many numbers a policy gives for each of its parameters: D means, K logits, or those of all parts."""
+        return self.num_actions or self.action_dim or sum(self.choices)
+
+    def own_action(self, action: Tensor) -> np.ndarray:
+        """Actions as the environment itself takes them: [B, *own.action_shape], its units and dtype.
+
+        action: [B, D] in [-1, 1], clipped, each dimension mapped affinely onto its own bounds; or int64, from 0.
+        Raises ValueError: another shape, or `own` is not known.
+        """
+        if self.own is None:
+            raise ValueError(
+                f"spec.own: wanted the bounds of {self.env_id}, which neither a checkpoint of an older version nor a "
+                f"spec made by hand has; got None: set agent.spec = make_env({self.env_id!r}).spec"
+            )
+        require_shape((None, *self.action_shape), action=action)
+        low, high = np.array(self.own.low), np.array(self.own.high)
+        if self.discrete:
+            values = action.cpu().numpy().reshape(len(action), -1) + low
+        else:
+            values = low + 0.5 * (action.clamp(-1.0, 1.0).cpu().double().numpy() + 1.0) * (high - low)
+        return values.reshape(len(action), *self.own.action_shape).astype(self.own.action_dtype)
 
 
 class Step(NamedTuple):
@@ -46,7 +105,7 @@ class VectorEnv(Protocol):
         ...
 
     def step(self, action: Tensor) -> Step:
-        """Advance by `action`: [B, D] in [-1, 1], clipped, or [B] int64."""
+        """Advance by `action`: [B, D] in [-1, 1], clipped, or int64: [B], or [B, D] where there are several choices."""
         ...
 
     def state_dict(self) -> dict[str, Any] | None:

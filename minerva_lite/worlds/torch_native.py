@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from ..checks import can_ask, require_count, require_shape
-from .spec import EnvSpec, Step
+from .spec import EnvSpec, OwnSpaces, Step
 from .tabular import TabularMDP, inverse_cdf
 
 
@@ -65,22 +65,25 @@ class TorchEnv:
         return self.observe(self.state)
 
     def step(self, action: Tensor) -> Step:
-        """Advance by `action` ([B, D] in [-1, 1], clipped, or [B] int64)."""
+        """Advance by `action` ([B, D] in [-1, 1], clipped, or int64: [B], or [B, D] of several choices)."""
         # Without this check an action [B] would broadcast against [B, 1]: wrong numbers, and no error.
-        per_env = (self.spec.action_dim,) if self.spec.action_dim else ()
-        require_shape((self.num_envs, *per_env), action=action)
-        if self.spec.num_actions and can_ask(action):
-            low, high = action.aminmax()
-            if low < 0 or high >= self.spec.num_actions:
-                raise ValueError(
-                    f"action: wanted whole numbers from 0 to {self.spec.num_actions - 1}; got {low} to {high}"
-                )
+        require_shape((self.num_envs, *self.spec.action_shape), action=action)
+        if self.spec.discrete and can_ask(action):
+            self._require_known(action)
         if len(self.state) != self.num_envs:
             raise RuntimeError("step: wanted reset() first; there is no state yet")
         successor, reward, terminated = self.advance(self.state, action)
         # First states are drawn at every step, whether an episode ended or not: to ask would be to wait for the device.
         step, self.state, self.elapsed = self.arrive(successor, reward, terminated, self.elapsed, self.initial())
         return step
+
+    def _require_known(self, action: Tensor) -> None:
+        """Raise ValueError unless every action [B], or every part of one [B, D], is among those that there are."""
+        options_of = self.spec.choices or (self.spec.num_actions,)
+        for options, part in zip(options_of, action.reshape(len(action), -1).T, strict=True):
+            low, high = part.aminmax()
+            if low < 0 or high >= options:
+                raise ValueError(f"action: wanted whole numbers from 0 to {options - 1}; got {low} to {high}")
 
     def arrive(
         self, successor: Tensor, reward: Tensor, terminated: Tensor, elapsed: Tensor, fresh: Tensor
@@ -124,7 +127,7 @@ class TorchEnv:
 class TorchPendulum(TorchEnv):
     """Gymnasium's Pendulum-v1 (0.05 s steps): state (angle, rad; angular velocity, rad/s), torque 2 N m times a."""
 
-    spec = EnvSpec("Pendulum-v1", obs_dim=3, action_dim=1)
+    spec = EnvSpec("Pendulum-v1", obs_dim=3, action_dim=1, own=OwnSpaces((3,), (1,), "float32", (-2.0,), (2.0,)))
     max_steps, state_dim = 200, 2
 
     def initial(self) -> Tensor:
@@ -147,7 +150,7 @@ class TorchPendulum(TorchEnv):
 class TorchCartPole(TorchEnv):
     """Gymnasium's CartPole-v1 (Euler steps of 0.02 s): state (x, m; m/s; pole angle, rad; rad/s), push 10 N."""
 
-    spec = EnvSpec("CartPole-v1", obs_dim=4, num_actions=2)
+    spec = EnvSpec("CartPole-v1", obs_dim=4, num_actions=2, own=OwnSpaces((4,), (), "int64", (0,), (1,)))
     max_steps, state_dim = 500, 4
 
     def initial(self) -> Tensor:

@@ -27,6 +27,9 @@ from minerva_lite.agents.base import pick_device
 from minerva_lite.training.checkpoints import load, read, replacing, save
 
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float64)
+PIXELS = spaces.Box(0, 255, (64, 48, 3), np.uint8)
+OBSERVED = "Box, Discrete, MultiDiscrete or MultiBinary observations, or a Dict or Tuple of them"
+ACTIONS = "Discrete, MultiDiscrete, MultiBinary or bounded Box actions"
 WIDE = {"num_envs": 4, "rollout_steps": 16, "minibatch_size": 32, "epochs": 1, "hidden": (512, 512)}  # a megabyte
 
 
@@ -73,20 +76,43 @@ def test_an_unknown_environment_is_refused_with_the_nearest_name(env_id, hint):
 
 
 @pytest.mark.parametrize(
+    ("env_id", "wanted"),
+    [
+        *((each, "dm_control/<domain>/<task>, such as dm_control/cheetah/run") for each in ("dm_control", "dm_control/", "dm_control/cheetah", "dm_control//run", "dm_control/cheetah/run/x", "dm_control/cheetah/run/")),
+        *((each, "a name, such as CartPole-v1 or dm_control/cheetah/run") for each in ("", "  ", None, 3)),
+        *((each, "<module>:<id>, where one is to be imported, or an id alone") for each in (":", ":CartPole-v1", "a:b:c", "module:", ".here:CartPole-v1")),
+    ],
+)  # fmt: skip
+def test_an_id_of_no_form_is_refused_with_the_form(env_id, wanted):
+    with pytest.raises(ValueError) as told:
+        make_env(env_id)
+    assert str(told.value) == f"env_id: wanted {wanted}; got {env_id!r}"
+
+
+def test_a_module_that_cannot_be_imported_is_named():
+    with pytest.raises(ValueError) as told:
+        make_env("no_such_module:CartPole-v1")
+    assert str(told.value) == (
+        "env_id: wanted <module>:<id> with a module that can be imported, or an id alone; got "
+        "'no_such_module:CartPole-v1' (No module named 'no_such_module')"
+    )
+    assert make_env("gymnasium:CartPole-v1").spec.num_actions == 2
+
+
+@pytest.mark.parametrize(
     ("observed", "actions", "wanted"),
     [
-        (spaces.Tuple((BOX, spaces.Discrete(2))), BOX, "Box observations; ToyAny-v0 has Tuple(Box("),
-        (spaces.MultiDiscrete([2, 3]), BOX, "Box observations; ToyAny-v0 has MultiDiscrete([2 3]); gymnasium.wrappers.FlattenObservation, "),
-        (spaces.MultiBinary(3), BOX, "Box observations; ToyAny-v0 has MultiBinary(3); "),
-        (spaces.Text(5), BOX, "Box observations; ToyAny-v0 has Text("),
-        (spaces.Sequence(BOX), BOX, "Box observations; ToyAny-v0 has Sequence("),
-        (spaces.Dict({"a": BOX, "b": spaces.Sequence(BOX)}), BOX, "Box observations; ToyAny-v0 has Dict("),
-        (BOX, spaces.Tuple((BOX, spaces.Discrete(2))), "Discrete or bounded Box actions; ToyAny-v0 has Tuple("),
-        (BOX, spaces.MultiDiscrete([2, 3]), "Discrete or bounded Box actions; ToyAny-v0 has MultiDiscrete([2 3]); gymnasium.wrappers.TransformAction, "),
-        (BOX, spaces.MultiBinary(3), "Discrete or bounded Box actions; ToyAny-v0 has MultiBinary(3); "),
-        (BOX, spaces.Text(5), "Discrete or bounded Box actions; ToyAny-v0 has Text("),
-        (BOX, spaces.Dict({"a": BOX}), "Discrete or bounded Box actions; ToyAny-v0 has Dict("),
-        (BOX, spaces.Box(-np.inf, 1.0, (2,), np.float64), "Discrete or bounded Box actions; ToyAny-v0 has Box(-inf, 1.0"),
+        (spaces.Text(5), BOX, f"{OBSERVED}; ToyAny-v0 has Text("),
+        (spaces.Sequence(BOX), BOX, f"{OBSERVED}; ToyAny-v0 has Sequence("),
+        (spaces.Dict({"a": BOX, "b": spaces.Sequence(BOX)}), BOX, f"{OBSERVED}; ToyAny-v0 has Dict("),
+        (spaces.Tuple((BOX, spaces.Text(5))), BOX, f"{OBSERVED}; ToyAny-v0 has Tuple("),
+        (PIXELS, BOX, "observations that are measurements; ToyAny-v0 has pixels, Box(0, 255, (64, 48, 3), uint8), and the networks here have no convolutions: name a wrapper that makes features"),
+        (spaces.Box(0, 255, (84, 84), np.uint8), BOX, "observations that are measurements; ToyAny-v0 has pixels, Box(0, 255, (84, 84), uint8), "),
+        (spaces.Dict({"a": BOX, "b": spaces.Tuple((PIXELS,))}), BOX, "observations that are measurements; ToyAny-v0 has pixels, Box(0, 255, (64, 48, 3), uint8), "),
+        (BOX, spaces.Tuple((BOX, spaces.Discrete(2))), f"{ACTIONS}; ToyAny-v0 has Tuple("),
+        (BOX, spaces.Text(5), f"{ACTIONS}; ToyAny-v0 has Text("),
+        (BOX, spaces.Dict({"a": BOX}), f"{ACTIONS}; ToyAny-v0 has Dict("),
+        (BOX, spaces.Box(-np.inf, 1.0, (2,), np.float64), f"{ACTIONS}; ToyAny-v0 has Box(-inf, 1.0"),
     ],
 )  # fmt: skip
 def test_spaces_that_no_agent_can_handle_are_named_with_a_way_out(observed, actions, wanted, register):
@@ -109,14 +135,34 @@ def register(monkeypatch):
 
 def test_an_environment_refused_leaves_no_process_behind():
     before = set(multiprocessing.active_children())  # other tests' pools, whose order is chance
-    with pytest.raises(ValueError, match="^env_id: wanted Box observations; FrozenLake-v1 has Discrete") as told:
-        make_env("FrozenLake-v1", 2, backend="parallel")
+    with pytest.raises(ValueError, match=f"^env_id: wanted {ACTIONS}; ToyNoBounds-v0 has Box") as told:
+        make_env("ToyNoBounds-v0", 2, backend="parallel")
     assert told and not set(multiprocessing.active_children()) - before
 
 
-def test_a_dictionary_of_boxes_is_none_of_these(register):
-    register(spaces.Dict({"a": BOX, "b": spaces.Dict({"c": BOX, "d": spaces.Discrete(3)})}), BOX)
-    assert make_env("ToyAny-v0").spec.obs_dim == 7
+@pytest.mark.parametrize(
+    ("observed", "obs_dim"),
+    [
+        (spaces.Dict({"a": BOX, "b": spaces.Dict({"c": BOX, "d": spaces.Discrete(3)})}), 7),
+        (spaces.Tuple((BOX, spaces.Discrete(3), spaces.MultiBinary(2))), 7),
+        (spaces.Discrete(5), 5),
+        (spaces.MultiDiscrete([2, 3]), 5),
+        (spaces.MultiBinary((2, 3)), 6),
+        (spaces.Box(0, 255, (7, 7, 3), np.uint8), 147),  # the map of a grid, not a picture
+        (spaces.Box(0, 255, (1_200,), np.uint8), 1_200),  # a memory
+        (spaces.Box(0.0, 1.0, (40, 40), np.float32), 1_600),
+    ],
+)
+def test_observations_of_these_kinds_are_one_vector(observed, obs_dim, register):
+    register(observed, BOX)
+    env = make_env("ToyAny-v0", 2)
+    obs = env.reset()
+    assert env.spec.obs_dim == obs_dim and obs.shape == (2, obs_dim)
+    # As Gymnasium flattens what it draws: the same seed gives the same first observation.
+    observed.seed(3)
+    env.env.envs[0].unwrapped.observation_space.seed(3)
+    first = spaces.flatten(observed, observed.sample())
+    assert env.env.envs[0].reset()[0].flatten().tolist() == first.tolist()
 
 
 @pytest.mark.parametrize(("action", "got"), [([0, 2, 1], "0 to 2"), ([0, -1, 1], "-1 to 1")])

@@ -146,7 +146,7 @@ def test_a_missing_package_is_named(monkeypatch, arguments, missing, message):
     [
         ({"env_id": "Nope-v0", "backend": "envpool"}, r"^env_id: wanted one that EnvPool has; got 'Nope-v0'"),
         ({"env_id": "dm_control/cheetah/fly"}, r"^env_id: wanted a registered Gymnasium id; got 'dm_control/cheetah/fly'"),
-        ({"env_id": "FrozenLake-v1", "backend": "parallel"}, r"^env_id: wanted Box observations; FrozenLake-v1 has Discrete"),
+        ({"env_id": "FrozenLake-v1", "backend": "envpool"}, r"^backend: wanted one that flattens Discrete\(16\), gymnasium or parallel; got envpool"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(arguments, message):
