@@ -41,4 +41,5 @@ class A2CAgent(GradientAgent[Batch]):
             entropy = self.policy.entropy(params, self.generator)
             # LaTeX: L' = L - c_H \operatorname{mean}_t H_t
             loss = loss - c.entropy_coef * entropy.mean()
-        return loss, {"loss/policy": policy_loss.detach(), "loss/value": critic_loss.detach()}
+        parts = {"loss/policy": policy_loss, "loss/value": critic_loss, "loss/total": loss}
+        return loss, {name: part.detach() for name, part in parts.items()}

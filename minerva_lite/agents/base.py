@@ -18,6 +18,7 @@ from ..worlds.spec import EnvSpec, VectorEnv
 from .acting import as_rows, require_rows
 from .multi_categorical import MultiCategoricalPolicy
 from .networks import CategoricalPolicy, GaussianPolicy, Params, Policy, SquashedGaussianPolicy
+from .optimizers import flatten
 from .settings import CollectSettings, completed
 
 MAX_SKIPS = 3
@@ -217,11 +218,19 @@ class Agent:
         Those of the rewards move before the rollout is used, because its own rewards set their scale; those of the
         observations after its last use, so that acting and learning see the same normalized observation.
         """
+        before = self.policy_vector()
         self.absorb_rewards(rollout)
         figures = self.improve(rollout, progress)
         if self.config.normalize_obs:
             self.obs_normalizer.absorb(rollout.visited)
-        return figures
+        figures = figures | {"train/param_step_norm": (self.policy_vector() - before).norm()}
+        weight = rollout.tensors().get("restart_weight")
+        return figures if weight is None else figures | {"train/restart_fraction": 1.0 - weight.mean()}
+
+    @torch.no_grad()
+    def policy_vector(self) -> Tensor:
+        """The parameters of the policy one after another, [n], a copy."""
+        return flatten(list(self.policy.parameters()))
 
     def absorb_rewards(self, rollout: Any) -> None:
         """Let the rewards of a rollout into their running statistics; nothing for an agent that keeps none."""

@@ -154,7 +154,19 @@ class MPOAgent(Agent):
                 self.optimizers[name].param_groups[0]["lr"] = rate * c.rate_left(progress)
             for _ in range(c.learner_steps):
                 figures = self.learn(self.replay.sample(c.minibatch_size, c.sequence_length, self.generator))
+            figures |= self.sums_and_shares(figures)
         return figures | {"train/replay_steps": torch.tensor(float(self.replay.num_steps))}
+
+    def sums_and_shares(self, figures: dict[str, Tensor]) -> dict[str, Tensor]:
+        """From the diagnostics of a learner step: what the duals lose together, and each KL over its bound."""
+        c = self.config
+        dual = sum(figures[name] for name in figures if name.startswith("loss/temperature"))
+        bounds = {"estep": c.eps_eta, "mean": c.eps_mean, "std": c.eps_std}
+        return {"loss/dual": dual + figures["loss/alpha"]} | {
+            f"kl/{name}_relative": figures[f"kl/{name}"] / bound
+            for name, bound in bounds.items()
+            if f"kl/{name}" in figures
+        }
 
     def learn(self, batch: Rollout) -> dict[str, Tensor]:
         """One learner step on sequences [L, B]: the critic, then the E-step, then the M-step; its diagnostics."""
@@ -232,6 +244,7 @@ class MPOAgent(Agent):
             "value/q_mean": q_value.detach().mean(),
             "value/q_min": q_value.detach().min(),
             "value/q_max": q_value.detach().max(),
+            "value/pred_std": q_value.detach().std(correction=0),
             "value/target_std": target.std(correction=0),
             "train/critic_grad_norm": self.step("critic", loss),
         }
@@ -254,12 +267,14 @@ class MPOAgent(Agent):
         weights = estep_weights(q_value, log_prior, eta)
         figures = {
             "dual/eta": eta,
+            "loss/temperature": by_value.detach(),
             "kl/estep": weights_kl(weights, log_prior).mean(),
             "train/effective_samples": effective_sample_size(weights).mean(),
             "train/weights_entropy": -torch.xlogy(weights, weights).sum(0).mean(),
         }
         if not c.action_penalty:
             return weights, figures
+        figures["loss/temperature_penalty"] = by_penalty.detach()
         eta_penalty = figures["dual/eta_penalty"] = duals.value("eta_penalty").detach()
         pull = estep_weights(overshoot, log_prior, eta_penalty)
         # The two sets of weights are added: each state's sum to 2, and both pull with full strength.
@@ -285,9 +300,11 @@ class MPOAgent(Agent):
         kl = self.mean_kl(old, params)
         bounds = {"mean": self.config.eps_mean, "std": self.config.eps_std}
         slack = [multiplier_loss(self.duals.value(f"alpha_{name}"), kl[name], bounds[name]) for name in kl]
-        self.step("duals", sum(slack[1:], slack[0]))
+        multipliers = sum(slack[1:], slack[0])
+        self.step("duals", multipliers)
         loss, parts = self.loss(action, weights, old, params, kl)
         figures = parts | {
+            "loss/alpha": multipliers.detach(),
             "train/policy_grad_norm": self.step("policy", loss),
             "train/entropy": self.policy.entropy(params, self.generator).mean().detach(),
         }
@@ -295,7 +312,8 @@ class MPOAgent(Agent):
             figures[f"dual/alpha_{name}"] = self.duals.value(f"alpha_{name}").detach().mean()
             figures[f"kl/{name}"] = part.detach().mean()
         if not self.policy.discrete:
-            figures |= {"train/std": params[1].detach().mean(), "train/std_min": params[1].detach().min()}
+            std = params[1].detach()
+            figures |= {"train/std": std.mean(), "train/std_min": std.min(), "train/std_max": std.max()}
         return figures
 
     def mean_kl(self, old: Params, params: Params) -> dict[str, Tensor]:
@@ -308,7 +326,7 @@ class MPOAgent(Agent):
     def loss(
         self, action: Tensor, weights: Tensor, old: Params, params: Params, kl: dict[str, Tensor]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The policy's loss, which is its fit to the weighted actions plus multiplier times KL; and the fit alone.
+        """The policy's loss, which is its fit to the weighted actions plus multiplier times KL; and its parts.
 
         A Gaussian's mean is fitted with the old std, and its std with the old mean. params: the policy's, at the B
         states. kl: as `mean_kl` gives it. The other arguments are those of `mstep`.
@@ -325,10 +343,12 @@ class MPOAgent(Agent):
             by_std = weighted_nll(gaussian_log_prob(action, mean_old, std), weights)
             # LaTeX: L^\pi = L^\mu + L^\sigma
             fit = by_mean + by_std
-        price = sum(kl_price(self.duals.value(f"alpha_{name}"), kl[name]) for name in kl)
+        prices = {f"loss/kl_{name}_penalty": kl_price(self.duals.value(f"alpha_{name}"), kl[name]) for name in kl}
+        price = sum(prices.values())
         # LaTeX: L = L^\pi + L^{\mathrm{KL}}
         loss = fit + price
-        return loss, {"loss/policy": fit.detach()}
+        parts = {"loss/policy": fit, "loss/total": loss} | prices
+        return loss, {name: part.detach() for name, part in parts.items()}
 
     def step(self, name: str, loss: Tensor) -> Tensor:
         """One step of "critic", "policy" or "duals" down `loss`; the norm of its gradient before clipping, 0-d."""

@@ -169,13 +169,15 @@ class OnPolicyAgent(Agent):
             "train/entropy": entropy.mean(),
             "value/explained_variance": explained_variance(batch.value_old, batch.value_target),
             "value/mean": batch.value_old.mean(),
+            "value/pred_std": batch.value_old.std(correction=0),
             "value/target_mean": batch.value_target.mean(),
             "value/target_std": batch.value_target.std(correction=0),
             "adv/raw_mean": batch.advantage.mean(),
             "adv/raw_std": batch.advantage.std(correction=0),
         }
         if not self.policy.discrete:
-            figures["train/std"] = params[1].mean()
+            low, high = params[1].aminmax()
+            figures |= {"train/std": params[1].mean(), "train/std_min": low, "train/std_max": high}
             figures["train/abs_action"] = self.policy.to_env(batch.action).abs().mean()
         return figures
 

@@ -89,6 +89,8 @@ class PPOAgent(GradientAgent[Batch]):
                 break
         diagnostics = self.diagnose(batch)
         if c.objective == "kl_penalty":
+            diagnostics["loss/kl_penalty"] = self.kl_penalty * diagnostics["kl/exact"]
+            diagnostics["kl/exact_relative"] = diagnostics["kl/exact"] / c.kl_bound
             self.kl_penalty = adapt_kl_penalty(self.kl_penalty, float(diagnostics["kl/exact"]), c.kl_bound)
         return diagnostics | {
             "train/grad_norm": torch.stack(grad_norms).mean() if grad_norms else torch.zeros(()),
@@ -97,7 +99,7 @@ class PPOAgent(GradientAgent[Batch]):
         }
 
     def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The scalar to descend on N rows, and its parts: two losses, log-ratio [N], entropy [N] where it counts."""
+        """The scalar to descend on N rows, and its parts: losses, log-ratio [N], entropy [N] where it counts."""
         c = self.config
         params = self.policy(batch.obs)
         log_prob = self.policy.log_prob(params, batch.action)
@@ -123,6 +125,7 @@ class PPOAgent(GradientAgent[Batch]):
             entropy = parts["entropy"] = self.policy.entropy(params, self.generator)
             # LaTeX: L' = L - c_H \operatorname{mean}_t H_t
             loss = loss - c.entropy_coef * entropy.mean()
+        parts["loss/total"] = loss
         return loss, {name: part.detach() for name, part in parts.items()}
 
     def drifted(self, log_ratio: Tensor) -> bool:
@@ -139,6 +142,7 @@ class PPOAgent(GradientAgent[Batch]):
         return super().diagnose(batch, parts.get("entropy", entropy)) | {
             "loss/policy": parts["loss/policy"],
             "loss/value": parts["loss/value"],
+            "loss/total": parts["loss/total"],
             "kl/k1": k1.mean(),
             "kl/k3": k3.mean(),
             "kl/penalty": torch.tensor(self.kl_penalty),

@@ -115,4 +115,4 @@ class REINFORCEAgent(GradientAgent[WeightedBatch]):
             entropy = self.policy.entropy(params, self.generator)
             # LaTeX: L := L - c_H \operatorname{mean}_t H_t
             loss = loss - c.entropy_coef * entropy.mean()
-        return loss, parts
+        return loss, parts | {"loss/total": loss.detach()}

@@ -117,7 +117,10 @@ class TRPOAgent(OnPolicyAgent):
         share = max(1.0 - progress, 1e-6) if self.config.anneal_kl else 1.0  # a bound of 0 has no step
         figures = self.policy_step(batch, self.config.kl_bound * share)
         fitted = self.fit_value(trunk)
-        return self.diagnose(trunk) | figures | fitted
+        figures = self.diagnose(trunk) | figures | fitted
+        if "kl/bound" in figures:
+            figures["kl/exact_relative"] = figures["kl/exact"] / figures["kl/bound"]
+        return figures
 
     def policy_step(self, batch: Batch | VineBatch, kl_bound: float) -> dict[str, Tensor]:
         """Move the policy, or leave it as it was to the bit and say why (`train/skip_…` is then 1)."""

@@ -158,7 +158,7 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
         for _ in range(self.config.inner_steps):
             loss, parts = self.loss(batch)
             figures = parts | {"train/grad_norm": self.gradient_step(loss)}
-        figures = self.diagnose(batch) | figures | {"train/learning_rate": self.learning_rate}
+        figures = self.diagnose(batch) | self.divergences(batch, figures) | {"train/learning_rate": self.learning_rate}
         self.updates += 1
         if self.updates % self.config.target_period == 0:
             self.target_policy.load_state_dict(self.policy.state_dict())
@@ -184,7 +184,10 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
         )
 
     def loss(self, batch: WeighedBatch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The scalar to descend, for policy, critic, temperature and multipliers at once, and its parts."""
+        """The scalar to descend, for policy, critic, temperature and multipliers at once, and its parts.
+
+        Among the parts is each KL by state and dimension, `kl_mean` and `kl_std` [N, D].
+        """
         c = self.config
         params = self.policy(batch.obs)
         log_prob = self.policy.log_prob(params, batch.action)
@@ -202,6 +205,7 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
         # LaTeX: L = L^\pi + c_V L^V + g
         loss = fit + c.vf_coef * critic_loss + temperature
         figures = {"loss/policy": fit, "loss/value": critic_loss, "loss/temperature": temperature}
+        slacks = []
         # A discrete policy's KL has one part, bounded by eps_mean.
         for (name, bound), part in zip(
             (("mean", c.eps_mean), ("std", c.eps_std)), self.policy.kl_parts(batch.old, params), strict=False
@@ -216,13 +220,32 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
             price, slack = kl_price(alpha, kl), multiplier_loss(alpha, kl, bound)
             # LaTeX: L := L + L^{\mathrm{KL}} + L^\alpha
             loss = loss + price + slack
-            figures |= {f"kl/{name}": kl, f"dual/alpha_{name}": alpha}
+            slacks.append(slack)
+            figures |= {f"kl/{name}": kl, f"dual/alpha_{name}": alpha, f"loss/kl_{name}_penalty": price}
+            figures[f"kl_{name}"] = part
+        figures |= {"loss/alpha": sum(slacks[1:], slacks[0]), "loss/total": loss}
         return loss, {name: figure.detach() for name, figure in figures.items()}
 
     def gradient_step(self, loss: Tensor) -> Tensor:
         norm = super().gradient_step(loss)
         self.duals.project()
         return norm
+
+    @torch.no_grad()
+    def divergences(self, batch: WeighedBatch, parts: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The parts of a loss as figures, 0-d: each KL over its bound, over all states and over those of the kept."""
+        c, kept = self.config, batch.kept
+        figures = {name: part for name, part in parts.items() if not name.startswith("kl_")}
+        figures["loss/dual"] = figures["loss/temperature"] + figures["loss/alpha"]
+        for name, bound in (("mean", c.eps_mean), ("std", c.eps_std)):
+            if f"kl_{name}" in parts:  # a discrete policy's KL has one part
+                by_state = parts[f"kl_{name}"].sum(-1)
+                figures |= {
+                    f"kl/{name}_all": by_state.mean(),
+                    f"kl/{name}_kept": (kept * by_state).sum() / kept.sum(),
+                    f"kl/{name}_relative": figures[f"kl/{name}"] / bound,
+                }
+        return figures
 
     @torch.no_grad()
     def diagnose(self, batch: Batch, entropy: Tensor | None = None) -> dict[str, Tensor]:
@@ -232,9 +255,13 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
             return figures
         psi, kept, advantage, eta = batch.psi, batch.kept, batch.scaled_advantage, self.duals.value("eta")
         log_prior = batch.log_importance.masked_fill(~kept, -torch.inf).log_softmax(0)
+        to_the_kept = weights_kl(psi, log_prior)
+        if self.config.importance_clip is not None:
+            figures["train/importance_mean"] = batch.log_importance.exp().mean()
         return figures | {
             "dual/eta": eta,
-            "kl/psi_kept": weights_kl(psi, log_prior),
+            "kl/psi_kept": to_the_kept,
+            "kl/psi_kept_relative": to_the_kept / self.config.eps_eta,
             "kl/psi_batch": (torch.xlogy(psi, psi)).sum() + math.log(len(psi)),
             "train/effective_samples": effective_sample_size(psi),
             "train/selected_fraction": kept.to(psi.dtype).mean(),

@@ -1,5 +1,6 @@
 """What an agent learns from: rollouts, branches, replay, running statistics."""
 
+from .episodes import RunningEpisodes
 from .normalizer import Normalizer, RewardScaler
 from .replay import SequenceReplay
 from .rollout import Batch, Rollout, collect, collect_episodes
@@ -10,6 +11,7 @@ __all__ = [
     "Normalizer",
     "RewardScaler",
     "Rollout",
+    "RunningEpisodes",
     "SequenceReplay",
     "Vine",
     "collect",

@@ -21,6 +21,7 @@ from tqdm.auto import tqdm
 from ..agents.base import give_up
 from ..agents.settings import completed
 from ..checks import require_count
+from ..experience.episodes import RunningEpisodes, finished_only
 from ..worlds.spec import EnvSpec, VectorEnv
 from .checkpoints import fitting, read, require_place, save
 from .evaluation import History, evaluate
@@ -44,7 +45,8 @@ def train(
     """Collect and update until `total_steps` environment steps are done, rounded up to whole rollouts.
 
     eval_every: evaluate after the first update past each multiple (None: total_steps / 20). stop_at: leave early
-    once an evaluation's mean reaches it. callback: called with every row of figures.
+    once an evaluation's mean reaches it. callback: called with every row of figures. The row of an update in which
+    episodes finished has their means, `train/episode_return` (raw rewards, actions sampled) and `train/episode_length`.
     checkpoint: a file written after the first update past each multiple of checkpoint_every (None: at every
     evaluation), at the end, and on Ctrl-C, which waits for the update in progress; beside it, under the same name with
     `.best` before the suffix, the agent of the best evaluation, which is one whose mean is finite. resume: go on from
@@ -71,7 +73,8 @@ def train(
             start = time.perf_counter()
             rollout, obs = runner.collect(env, obs)
             figures = runner.update(rollout, progress=min(1.0, run.steps / total_steps))
-            told = floats(figures | {"train/reward_mean": rollout.reward.mean()})
+            episodes = run.episodes.absorb(rollout)
+            told = finished_only(floats(figures | {"train/reward_mean": rollout.reward.mean()} | episodes))
             run.seconds += time.perf_counter() - start
             before, run.steps = run.steps, run.steps + rollout.num_steps
             row = {"steps": run.steps, "seconds": run.seconds} | told
@@ -132,8 +135,11 @@ def _bar(run: _Run, progress: bool) -> tqdm:
 
 def _show(bar: tqdm, run: _Run) -> None:
     """Move the bar to where the run stands."""
-    told = {"return": f"{run.history.evaluations[-1]['eval/mean']:.1f}"} if run.history.evaluations else {}
-    bar.set_postfix(told | {"steps/s": f"{run.steps / run.seconds:.0f}"}, refresh=False)
+    if "train/episode_return" in run.history.updates[-1]:
+        run.shown["train return"] = f"{run.history.updates[-1]['train/episode_return']:.1f}"
+    if run.history.evaluations:
+        run.shown["eval return"] = f"{run.history.evaluations[-1]['eval/mean']:.1f}"
+    bar.set_postfix(run.shown | {"steps/s": f"{run.steps / run.seconds:.0f}"}, refresh=False)
     bar.update(min(run.steps, run.total_steps) - bar.n)  # tqdm drops the bar of a run that passes its end
 
 
@@ -161,6 +167,8 @@ class _Run:
         self.path, self.runner, self.agent = Path(path) if path else None, runner, runner.agent
         self.env, self.total_steps = env, total_steps
         self.history, self.steps, self.seconds, self.stopped, self.refused = History(), 0, 0.0, False, 0.0
+        self.episodes = RunningEpisodes(whole=getattr(self.agent.config, "whole_episodes", False))
+        self.shown: dict[str, str] = {}  # on the progress bar, the latest of each
         self.best = self.path and self.path.with_name(f"{self.path.stem}.best{self.path.suffix}")
         self.saved: int | None = None  # steps of the checkpoint that stands in the file
 
@@ -168,7 +176,8 @@ class _Run:
         if self.path:
             told = {name: getattr(self, name) for name in ("total_steps", "steps", "seconds", "stopped")}
             told |= {"updates": self.history.updates, "evaluations": self.history.evaluations}
-            self.write(self.path, told | {"obs": obs, "env": self.env.state_dict()})
+            told |= {"episodes": self.episodes.state_dict(), "obs": obs, "env": self.env.state_dict()}
+            self.write(self.path, told)
             self.saved = self.steps
 
     def keep_best(self, row: dict[str, float]) -> None:
@@ -223,6 +232,9 @@ class _Run:
                 f"checkpoint: wanted the state of a {type(self.env).__name__}; {self.path.name} holds that of another "
                 "back end: name the one it was saved with"
             ) from error
+        # A file that does not hold them was written by a version that did not count them.
+        unknown = {"running": torch.full((2, self.env.num_envs), torch.nan)}
+        self.episodes.load_state_dict(told.get("episodes", unknown))
         return told["obs"].to(self.agent.device)
 
     def require_same(self, saved: dict[str, Any]) -> None:

@@ -212,7 +212,8 @@ def test_sampling_before_enough_was_stored_is_refused_and_the_agent_waits():
         agent.replay.sample(8, 10)
     before = [p.clone() for p in agent.modules.parameters()]
     figures, obs = live(agent, env, obs, 1)
-    assert set(figures) == {"train/replay_steps", "train/skipped_batches"}
+    assert set(figures) == {"train/param_step_norm", "train/replay_steps", "train/skipped_batches"}
+    assert figures["train/param_step_norm"] == 0
     assert all(torch.equal(a, b) for a, b in zip(before, agent.modules.parameters(), strict=True))
     with pytest.raises(ValueError, match="^length: wanted at most the 8 steps held"):
         agent.replay.sample(8, 10)

@@ -528,9 +528,12 @@ def test_figures_carry_no_graph_and_are_finite(env_id):
         "loss/critic", "loss/policy", "kl/estep", "kl/mean", "dual/eta", "dual/alpha_mean", "train/entropy",
         "train/effective_samples", "train/weights_entropy", "train/replay_steps", "train/skipped_batches",
         "train/critic_grad_norm", "train/policy_grad_norm", "value/q_mean", "value/q_min", "value/q_max", "value/target_std",
+        "value/pred_std", "loss/total", "loss/alpha", "loss/temperature", "loss/dual", "loss/kl_mean_penalty",
+        "kl/estep_relative", "kl/mean_relative", "train/param_step_norm",
     }  # fmt: skip
     if env_id == "Pendulum-v1":
         wanted |= {"kl/std", "dual/alpha_std", "train/std", "train/std_min", "train/abs_action"}
+        wanted |= {"kl/std_relative", "loss/kl_std_penalty", "train/std_max"}
     assert set(figures) == wanted
     assert all(v.dim() == 0 and not v.requires_grad and v.isfinite() for v in figures.values())
 

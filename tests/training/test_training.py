@@ -213,7 +213,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_the_bar_shows_return_and_the_speed_of_training_alone(monkeypatch):
+def test_the_bar_tells_the_training_return_from_the_evaluations_and_the_speed_of_training_alone(monkeypatch):
     """An update takes one second, an evaluation 100: 64 steps a second."""
     import minerva_lite.training.loop as training
 
@@ -224,9 +224,10 @@ def test_the_bar_shows_return_and_the_speed_of_training_alone(monkeypatch):
     agent, env = make()
     update = agent.update
     agent.update = lambda *args, **how: (clock.append(clock.pop() + 1.0), update(*args, **how))[1]
-    train(agent, env, 250, eval_every=64)
+    history = train(agent, env, 250, eval_every=64)
     *_, last, end = re.split("[\r\n]", screen.getvalue().strip(" "))
-    wanted = r"100%\|.*\| 250/250 steps \[\d\d:\d\d<00:00, return=-7\.2, steps/s=64\]"
+    latest = history.column("train/episode_return")[-1]
+    wanted = rf"100%\|.*\| 250/250 steps \[\d\d:\d\d<00:00, train return={latest:.1f}, eval return=-7\.2, steps/s=64\]"
     assert end == "" and re.fullmatch(wanted, last.strip())
 
 

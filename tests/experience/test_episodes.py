@@ -1,0 +1,153 @@
+"""Returns and lengths of training episodes, against a count by hand: seams, phantom rows, second episodes, vines."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from minerva_lite import A2CConfig, TRPOConfig
+from minerva_lite.agents import AGENTS
+from minerva_lite.experience.episodes import RunningEpisodes, finished_only
+from minerva_lite.experience.rollout import Rollout, collect, collect_episodes
+from minerva_lite.experience.vine import Vine
+from minerva_lite.worlds.envs import make_env
+from tests.living import live, make_agent, through_a_file
+from tests.tape import Questions
+
+
+def rollout_of(reward, ended, restart_weight=None):
+    """Rows that hold nothing but what an episode's return is made of; every second end is a truncation."""
+    nothing, even = torch.zeros_like(reward), torch.arange(len(reward)).unsqueeze(1) % 2 == 0
+    return Rollout(
+        nothing.unsqueeze(-1), nothing.long(), nothing, (), reward, nothing.unsqueeze(-1),
+        ended & even, ended & ~even, restart_weight,
+    )  # fmt: skip
+
+
+def random_rows(steps: int, num_envs: int, seed: int = 0, next_step: bool = False):
+    """Rewards, ends and, with next-step autoreset, weights: [steps, num_envs]. The last environment never ends."""
+    draw = torch.Generator().manual_seed(seed)
+    reward = torch.randn(steps, num_envs, generator=draw)
+    ended = torch.rand(steps, num_envs, generator=draw) < 0.2
+    ended[:, -1] = False
+    if not next_step:
+        return reward, ended, None
+    weight = torch.ones(steps, num_envs)
+    for t in range(1, steps):
+        weight[t] = 1.0 - ended[t - 1].float()
+        ended[t] &= weight[t] == 1
+    return reward, ended, weight
+
+
+def by_hand(reward, ended, weight, lengths):
+    """Means over the episodes that end in each rollout of so many rows, one row and one environment at a time."""
+    told, start = [], 0
+    total, length = [0.0] * reward.shape[1], [0] * reward.shape[1]
+    for rows in lengths:
+        finished = []
+        for t in range(start, start + rows):
+            for b in range(reward.shape[1]):
+                if weight is not None and weight[t, b] == 0:
+                    continue
+                total[b], length[b] = total[b] + reward[t, b].item(), length[b] + 1
+                if ended[t, b]:
+                    finished.append((total[b], length[b]))
+                    total[b], length[b] = 0.0, 0
+        start += rows
+        count = len(finished) or math.nan
+        told.append((sum(r for r, _ in finished) / count, sum(n for _, n in finished) / count))
+    return told
+
+
+def told_by(episodes, rows, lengths):
+    told, start = [], 0
+    for count in lengths:
+        part = (None if column is None else column[start : start + count] for column in rows)
+        told.append(tuple(figure.item() for figure in episodes.absorb(rollout_of(*part)).values()))
+        start += count
+    return told
+
+
+@pytest.mark.parametrize("next_step", [False, True])
+@pytest.mark.parametrize("lengths", [(60,), (1,) * 60, (7, 13, 1, 1, 20, 18)], ids=len)
+def test_means_are_those_of_a_count_by_hand_wherever_rollouts_are_cut(lengths, next_step):
+    rows = random_rows(60, 4, next_step=next_step)
+    wanted, got = by_hand(*rows, lengths), told_by(RunningEpisodes(), rows, lengths)
+    assert [one == pytest.approx(other, rel=1e-12, nan_ok=True) for one, other in zip(got, wanted, strict=True)] == [
+        True
+    ] * len(lengths)
+    assert len(lengths) < 60 or any(math.isnan(length) for _, length in got), "in some no episode ends"
+
+
+def test_a_sum_of_many_small_rewards_after_a_large_one_keeps_its_digits():
+    reward = torch.full((1001, 1), 0.1)
+    reward[0] = 1e6
+    ended = torch.zeros(1001, 1, dtype=torch.bool)
+    ended[-1] = True
+    ((total, length),) = told_by(RunningEpisodes(), (reward, ended, None), (1001,))
+    assert (total, length) == (pytest.approx(1e6 + 1000 * float(reward[1]), abs=1e-6), 1001.0)
+
+
+def test_a_reward_that_is_nan_spoils_its_own_episode_alone():
+    reward, ended = torch.ones(4, 2), torch.tensor([[0, 0], [1, 1], [0, 0], [1, 1]], dtype=torch.bool)
+    reward[2, 0] = math.nan
+    episodes = RunningEpisodes()
+    assert told_by(episodes, (reward, ended, None), (2, 1)) == [(2.0, 2.0), (pytest.approx(math.nan, nan_ok=True),) * 2]
+    total, length = (x.item() for x in episodes.absorb(rollout_of(reward[3:], ended[3:])).values())
+    assert math.isnan(total) and length == 2.0
+    assert told_by(episodes, (torch.ones(2, 2), ended[:2], None), (2,)) == [(2.0, 2.0)]
+
+
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
+def test_of_whole_episodes_the_first_ones_count_and_each_rollout_starts_afresh(autoreset):
+    """Lengths 3, 4, 5, 6, 1, 2, and rewards of 1: with second episodes the mean would be below 3.5."""
+    agent, *_ = make_agent("a2c", "ToyLottery-v0", num_envs=6)
+    env = make_env("ToyLottery-v0", 6, backend="gymnasium", seed=2, autoreset=autoreset)
+    episodes = RunningEpisodes(whole=True)
+    rollout, _ = collect_episodes(agent, env, 50)
+    assert rollout.ended.sum() > 6, "some second episodes end too"
+    assert [x.item() for x in episodes.absorb(rollout).values()] == [3.5, 3.5]
+    cut, _ = collect_episodes(agent, env, 1)
+    assert episodes.absorb(cut)["train/episode_length"].nan_to_num(nan=1.0) == 1.0
+    assert not episodes.running.any(), "what max_steps cut off does not go on"
+
+
+def test_of_a_vine_the_trunk_counts():
+    settings = {"sampling": "vine", "vine_states": 8, "vine_steps": 4, "num_envs": 4, "rollout_steps": 40}
+    agent, env, obs = make_agent("trpo", "CartPole-v1", **settings)
+    assert isinstance(agent.config, TRPOConfig)
+    vine, _ = agent.collect(env, obs)
+    assert isinstance(vine, Vine) and vine.trunk.ended.any()
+    assert RunningEpisodes().absorb(vine) == RunningEpisodes().absorb(vine.trunk)
+
+
+def test_an_episode_goes_on_after_a_checkpoint_and_data_of_another_kind_are_let_pass():
+    rows = random_rows(60, 4)
+    whole = told_by(RunningEpisodes(), rows, (30, 30))[1]
+    first, second = ([column[part] for column in rows[:2]] for part in (slice(30), slice(30, 60)))
+    episodes, restored = RunningEpisodes(), RunningEpisodes()
+    episodes.absorb(rollout_of(*first))
+    restored.load_state_dict(through_a_file(episodes.state_dict()))
+    assert tuple(x.item() for x in restored.absorb(rollout_of(*second)).values()) == whole
+    assert whole != tuple(x.item() for x in RunningEpisodes().absorb(rollout_of(*second)).values())
+    assert episodes.absorb("a recording") == {}
+
+
+def test_a_row_loses_the_two_names_only_where_nothing_finished():
+    row = {"steps": 1.0, "train/episode_return": 3.0, "train/episode_length": 2.0}
+    assert finished_only(row) == row and finished_only({"steps": 1.0}) == {"steps": 1.0}
+    assert finished_only(row | {"train/episode_return": math.nan}).keys() == row.keys(), "a reward was NaN"
+    assert finished_only(row | {"train/episode_return": math.nan, "train/episode_length": math.nan}) == {"steps": 1.0}
+
+
+def test_the_device_is_asked_for_nothing():
+    assert isinstance(AGENTS["a2c"][1](), A2CConfig)
+    agent, env, obs = make_agent("a2c", "CartPole-v1", num_envs=4)
+    live(agent, env, obs, 1)
+    rollout, _ = collect(agent, env, obs, 30)
+    with Questions() as questions:
+        RunningEpisodes().absorb(rollout)
+        RunningEpisodes(whole=True).absorb(rollout)
+    assert questions.asked == []
