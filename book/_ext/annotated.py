@@ -306,7 +306,7 @@ def fold_label(module: Module, head: int, last: int) -> str:
 
 
 def add_code(block: nodes.container, line: str, calls: list[Call]) -> None:
-    """Append one highlighted line; what it calls is a link, and in a docstring the label after "eq.", with its number."""
+    """Append one highlighted line; calls are links, and so is in a docstring the label after "eq.", with its number."""
     if calls:
         code = nodes.inline(classes=["mathjax_ignore", "tex2jax_ignore"])
         for text, target in linked(line, calls):

@@ -307,8 +307,9 @@ class MPOAgent(Agent):
         """The policy's loss, which is its fit to the weighted actions plus multiplier times KL; and the fit alone.
 
         A Gaussian's mean is fitted with the old std, and its std with the old mean. Each then has a KL and a bound of
-        its own, so that the std can be held tighter than the mean and does not collapse early. params: the policy's, at the B
-        states. kl: as `mean_kl` gives it. The other arguments are those of `mstep`.
+        its own, so that the std can be held tighter than the mean and does not collapse early.
+
+        params: the policy's, at the B states. kl: as `mean_kl` gives it. The other arguments are those of `mstep`.
         """
         if self.policy.discrete:
             log_prob = self.policy.log_prob((params[0].expand(*action.shape, -1),), action)

@@ -106,7 +106,8 @@ class OnPolicyAgent(Agent):
         """Advantages and value targets of a rollout, as a batch of its N rows; it changes nothing.
 
         All is computed before the first step, by the critic as it is: targets that moved with every step would never
-        be reached. Rows of restart weight 0 are left out, and those of second episodes where whole episodes were asked for.
+        be reached. Rows of restart weight 0 are left out, and those of second episodes where whole episodes were asked
+        for.
         """
         obs, reward = self.normalized(rollout.obs), rollout.reward
         if self.config.normalize_reward:
