@@ -192,12 +192,21 @@ class GradientAgent(OnPolicyAgent, Generic[Rows]):
         raise NotImplementedError
 
     def gradient_step(self, loss: Tensor) -> Tensor:
-        """One step of the optimizer down `loss`, its gradient clipped; the norm before clipping, 0-d."""
+        """One step of the optimizer down `loss`, its gradient clipped; the norm before clipping, 0-d.
+
+        Raises NonFiniteStep, which ends an update: loss or norm is not finite, and nothing has moved.
+        """
         self.optimizer.zero_grad()
         loss.backward()
         norm = nn.utils.clip_grad_norm_(self.parameters, self.config.max_grad_norm)
+        self.guard.admit("loss", loss, norm)
         self.optimizer.step()
         return norm
+
+    def evidence(self, rollout: Rollout) -> dict[str, Tensor]:
+        batch = cast(Rows, self.prepare(rollout))
+        loss, parts = self.loss(batch)
+        return {"advantage": batch.advantage, "value_target": batch.value_target} | parts | {"loss": loss}
 
     @property
     def learning_rate(self) -> Tensor:
