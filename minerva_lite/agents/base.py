@@ -6,6 +6,8 @@ An algorithm builds its networks in `make_modules`, what learns them in `setup`,
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -209,8 +211,23 @@ class Agent:
         self.absorb_rewards(rollout)
         figures = self.improve(rollout, progress)
         if self.config.normalize_obs:
-            self.obs_normalizer.absorb(rollout.visited)
+            with self.all_or_nothing("obs_normalizer.var", self.obs_normalizer, self.obs_normalizer):
+                self.obs_normalizer.absorb(rollout.visited)
         return figures
+
+    @contextmanager
+    def all_or_nothing(self, name: str, module: nn.Module, statistics: Normalizer) -> Iterator[None]:
+        """A block that moves the running statistics of `module`, undone if their variance, of that name, overflows.
+
+        Raises NonFiniteStep then, because such statistics turn whatever comes after them into zeros.
+        """
+        before = {key: tensor.clone() for key, tensor in module.state_dict().items()}
+        yield
+        try:
+            self.guard.admit(name, statistics.var.max())
+        except NonFiniteStep:
+            module.load_state_dict(before)
+            raise
 
     def absorb_rewards(self, rollout: Any) -> None:
         """Let the rewards of a rollout into their running statistics; nothing for an agent that keeps none."""

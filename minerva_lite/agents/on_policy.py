@@ -96,10 +96,11 @@ class OnPolicyAgent(Agent):
     def absorb_rewards(self, rollout: Rollout) -> None:
         if not self.config.normalize_reward:
             return
-        if self.config.whole_episodes:  # no episode of the rollout before goes on in this one
-            self.reward_scaler.running = torch.zeros_like(rollout.reward[0])
-        real = None if rollout.restart_weight is None else rollout.real
-        self.reward_scaler.absorb(rollout.reward, rollout.ended, real)
+        scaler, real = self.reward_scaler, None if rollout.restart_weight is None else rollout.real
+        with self.all_or_nothing("reward_scaler.stats.var", scaler, scaler.stats):
+            if self.config.whole_episodes:  # no episode of the rollout before goes on in this one
+                scaler.running = torch.zeros_like(rollout.reward[0])
+            scaler.absorb(rollout.reward, rollout.ended, real)
 
     @torch.no_grad()
     def prepare(self, rollout: Rollout) -> Batch:
