@@ -250,10 +250,10 @@ class _Run:
         agent, told, file = self.agent, saved.get("training"), self.path.name
         if saved["agent"] != agent.name or told is None or told["total_steps"] != self.total_steps:
             held = f"one of {saved['agent']} over {told['total_steps']} steps" if told else f"{saved['agent']} alone"
-            hint = "go on with that, or under another name" if told else "it is nothing to go on from; take another name"
+            way = "go on with that, or under another name" if told else "nothing to go on from; take another name"
             raise ValueError(
                 f"checkpoint: wanted a training of {agent.name} over {self.total_steps} steps; {file} holds {held}: "
-                f"{hint}"
+                f"{way}"
             )
         ours, theirs = asdict(agent.spec) | asdict(agent.config), saved["state"]["spec"] | saved["state"]["config"]
         other = [name for name in ours if name not in theirs or theirs[name] != ours[name]]

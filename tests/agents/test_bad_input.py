@@ -231,7 +231,7 @@ def test_the_agent_alone_is_no_training(tmp_path):
     save(agent, tmp_path / "run.pt")
     with pytest.raises(
         ValueError,
-        match=r"^checkpoint: wanted a training of ppo over 64 steps; run.pt holds ppo alone: it is nothing to go on from; "
+        match=r"^checkpoint: wanted a training of ppo over 64 steps; run.pt holds ppo alone: nothing to go on from; "
         "take another name$",
     ):
         train(agent, env, 64, progress=False, checkpoint=tmp_path / "run.pt", resume=True)
@@ -379,7 +379,7 @@ def agents(tmp_path_factory):
         ("train ppo --env CartPole-v1 --history none/run.csv", "history: wanted a file in a folder that exists and may be written to; got none/run.csv"),
         ("train ppo --env CartPole-v1 --out run.pt", "checkpoint: run.pt exists; wanted resume=True to go on from it, or another name"),
         ("train a2c --env CartPole-v1 --out run.pt --resume --steps 64", "checkpoint: wanted a training of a2c over 64 steps; run.pt holds one of ppo over 64 steps: go on with that, or under another name"),
-        ("train ppo --env CartPole-v1 --out agent.pt --resume", "checkpoint: wanted a training of ppo over 65536 steps; agent.pt holds ppo alone: it is nothing to go on from; take another name"),
+        ("train ppo --env CartPole-v1 --out agent.pt --resume", "checkpoint: wanted a training of ppo over 65536 steps; agent.pt holds ppo alone: nothing to go on from; take another name"),
         ("train ppo --env CartPole-v1 --out other.pt --resume", "path: wanted a checkpoint of minerva_lite; other.pt cannot be read .*"),
         ("evaluate none.pt", ".*No such file or directory: 'none.pt'"),
         ("evaluate other.pt", "path: wanted a checkpoint of minerva_lite; other.pt cannot be read .*"),
