@@ -20,7 +20,7 @@ from .training.defaults import announcement, settings_for
 from .training.evaluation import evaluate
 from .training.loop import train
 from .training.studies import read_failures, study
-from .training.trackers import TensorBoard, WeightsAndBiases
+from .training.trackers import TensorBoard, WeightsAndBiases, same_run
 from .training.video import film
 from .worlds.envs import make_env
 
@@ -65,7 +65,7 @@ def train_command(
         trackers = [opened.enter_context(TensorBoard(tensorboard))] if tensorboard else []
         if wandb:
             about = {"algorithm": algorithm, "env": env, "seed": seed} | asdict(config)
-            trackers.append(opened.enter_context(WeightsAndBiases(wandb, config=about)))
+            trackers.append(opened.enter_context(WeightsAndBiases(wandb, config=about, **same_run(out, resume))))
 
         def track(row: dict[str, float]) -> None:
             for tracker in trackers:

@@ -1,10 +1,13 @@
-"""What every agent shares: acting, the check of a rollout before anything learns from it, saving.
+"""What every agent shares: acting, the checks of a rollout and of a step before anything moves, saving.
 
 An algorithm builds its networks in `make_modules`, what learns them in `setup`, and learns from a rollout in `improve`.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -24,28 +27,53 @@ from .settings import CollectSettings, completed
 MAX_SKIPS = 3
 
 
+class NonFiniteStep(FloatingPointError):
+    """A step that was not taken, because its loss or gradient is not finite; the message is the tensor's name."""
+
+
 class NonFiniteGuard:
-    """Refuses a batch with a NaN or an infinity before any parameter moves, and counts the refusals by name."""
+    """Refuses what holds a NaN or an infinity before it moves any parameter, and counts the refusals by name.
+
+    It stands at two doors: `refuses` before an update, for the rollout; `admit` before a step, for loss and gradient.
+    """
 
     def __init__(self) -> None:
         self.skipped: dict[str, int] = {}
-        self.in_a_row = 0
+        self.in_a_row = 0  # updates that were refused or cut short, up to the last one
+        self.before = 0  # the same, up to the update before the present one
 
     def refuses(self, **tensors: Tensor) -> str | None:
         """The name of the first tensor that is not finite, or None.
 
         Raises FloatingPointError: three batches in a row were refused.
         """
+        self.before, self.in_a_row = self.in_a_row, 0
         # One question for all of them: on a GPU each would wait for the device.
         finite = torch.stack([torch.isfinite(tensor).all() for tensor in tensors.values()]).tolist()
         bad = [name for name, is_finite in zip(tensors, finite, strict=True) if not is_finite]
         if not bad:
-            self.in_a_row = 0
             return None
-        self.skipped[bad[0]] = self.skipped.get(bad[0], 0) + 1
-        self.in_a_row += 1
-        give_up(self.in_a_row, self.skipped, bad[0])
+        self.count(bad[0])
         return bad[0]
+
+    def admit(self, name: str, loss: Tensor, norm: Tensor | None = None) -> None:
+        """Let a step be taken: the last question before anything moves.
+
+        name: the loss's. loss: what the step descends, 0-d. norm: its gradient's, 0-d, where it has one.
+        Raises NonFiniteStep: one of the two is not finite.
+        """
+        # One question, put to a plain number: torch's own test of a tensor is five operations.
+        if not math.isfinite((loss.detach() if norm is None else loss.detach() + norm).item()):
+            raise NonFiniteStep(f"gradient of {name}" if math.isfinite(loss.item()) else name)
+
+    def count(self, name: str) -> None:
+        """Count this update as one that the tensor of that name spoiled.
+
+        Raises FloatingPointError: it is the third in a row.
+        """
+        self.skipped[name] = self.skipped.get(name, 0) + 1
+        self.in_a_row = self.before + 1
+        give_up(self.in_a_row, self.skipped, name)
 
     def state_dict(self) -> dict[str, Any]:
         return {"skipped": dict(self.skipped), "skipped_in_a_row": self.in_a_row}
@@ -202,14 +230,20 @@ class Agent:
     def update(self, rollout: Any, progress: float = 0.0) -> dict[str, Tensor]:
         """Improve on one rollout; `progress` in [0, 1] is the share of training done, by which a rate or a bound falls.
 
-        Returns diagnostics as 0-d tensors. A rollout with a non-finite number changes nothing and is counted.
+        Returns diagnostics as 0-d tensors. A rollout with a non-finite number changes nothing. A step whose loss or
+        gradient is not finite changes nothing either, and the update ends before it. Both are counted by
+        `train/skipped_batches`, in `guard.skipped` by the tensor's name, and leave no other diagnostics.
         Raises ValueError: a tensor of the rollout has the wrong shape or dtype, or progress lies outside [0, 1].
-        FloatingPointError: the third refused rollout in a row.
+        FloatingPointError: the third update in a row that was refused or cut short.
         """
         self.check(rollout)
         require_unit_interval(progress=progress)
-        refused = self.guard.refuses(**rollout.tensors())
-        figures = {} if refused else self.learn_from(rollout, progress)
+        figures: dict[str, Tensor] = {}
+        if not self.guard.refuses(**rollout.tensors()):
+            try:
+                figures = self.learn_from(rollout, progress)
+            except NonFiniteStep as error:
+                self.guard.count(self.blame(rollout) or str(error))
         return figures | {"train/skipped_batches": torch.tensor(float(sum(self.guard.skipped.values())))}
 
     def learn_from(self, rollout: Any, progress: float) -> dict[str, Tensor]:
@@ -222,7 +256,8 @@ class Agent:
         self.absorb_rewards(rollout)
         figures = self.improve(rollout, progress)
         if self.config.normalize_obs:
-            self.obs_normalizer.absorb(rollout.visited)
+            with self.all_or_nothing("obs_normalizer.var", self.obs_normalizer, self.obs_normalizer):
+                self.obs_normalizer.absorb(rollout.visited)
         figures = figures | {"train/param_step_norm": (self.policy_vector() - before).norm()}
         weight = rollout.tensors().get("restart_weight")
         return figures if weight is None else figures | {"train/restart_fraction": 1.0 - weight.mean()}
@@ -232,12 +267,50 @@ class Agent:
         """The parameters of the policy one after another, [n], a copy."""
         return flatten(list(self.policy.parameters()))
 
+    @contextmanager
+    def all_or_nothing(self, name: str, module: nn.Module, statistics: Normalizer) -> Iterator[None]:
+        """A block that moves the running statistics of `module`, undone if their variance, of that name, overflows.
+
+        Raises NonFiniteStep then, because such statistics turn whatever comes after them into zeros.
+        """
+        before = {key: tensor.clone() for key, tensor in module.state_dict().items()}
+        yield
+        try:
+            self.guard.admit(name, statistics.var.max())
+        except NonFiniteStep:
+            module.load_state_dict(before)
+            raise
+
     def absorb_rewards(self, rollout: Any) -> None:
         """Let the rewards of a rollout into their running statistics; nothing for an agent that keeps none."""
 
     def improve(self, rollout: Any, progress: float) -> dict[str, Tensor]:
         """Learn from a checked rollout and return diagnostics, 0-d: the algorithm."""
         raise NotImplementedError
+
+    def blame(self, rollout: Any) -> str | None:
+        """The first of `evidence` that is not finite, else the parameter whose gradient is not; None: neither is.
+
+        Asked only after a step was refused, so an update pays nothing for it.
+        """
+        try:
+            evidence = self.evidence(rollout)
+        except Exception:  # of an agent whose loss takes something else: a name is not worth a run
+            return None
+        for name, tensor in evidence.items():
+            if not torch.isfinite(tensor).all():
+                return name
+        *_, loss = [None, *evidence.values()]
+        if loss is None or not loss.requires_grad:
+            return None
+        named = {name: p for name, p in self.modules.named_parameters() if p.requires_grad}
+        gradients = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
+        bad = [name for name, g in zip(named, gradients, strict=True) if g is not None and not torch.isfinite(g).all()]
+        return f"gradient of {bad[0]}" if bad else None
+
+    def evidence(self, rollout: Any) -> dict[str, Tensor]:
+        """What an update computes of a rollout, by name, in the order of computing; the last may be a loss, 0-d."""
+        return {}
 
     def check(self, rollout: Any) -> None:
         """Raise ValueError unless every tensor of the rollout has the shape and dtype that this agent learns from."""

@@ -14,7 +14,8 @@ from .optimizers import make_optimizer
 def fit_lbfgs(critic: nn.Module, obs: Tensor, target: Tensor, *, iterations: int, l2: float) -> bool:
     """Fit critic(obs) [N] to target [N] by L-BFGS on the squared error plus l2 times the squared weights.
 
-    True if the fit was kept. One that raises its own loss, or leaves a non-finite number, is undone.
+    True if the fit was kept. One that raises its own loss, or leaves a non-finite number, is undone; one whose loss is
+    not finite to begin with is not tried.
     Raises ValueError: fewer than one iteration or a negative penalty.
     """
     require_count(iterations=iterations)
@@ -68,12 +69,14 @@ def fit_adam(
 
 
 def _keep_if_better(weights: list[nn.Parameter], loss: Callable[[], Tensor], run: Callable[[], object]) -> bool:
-    """Run a fit; restore the weights if it raised the loss. A NaN counts as raised."""
+    """Run a fit; restore the weights if it raised the loss. A NaN counts as raised, and so does a weight's infinity."""
     with torch.no_grad():
         before, old = loss(), [w.clone() for w in weights]
+    if not torch.isfinite(before):
+        return False
     run()
     with torch.no_grad():
-        better = bool(loss() <= before)
+        better = bool(loss() <= before) and all(bool(torch.isfinite(w).all()) for w in weights)
         if not better:
             for weight, value in zip(weights, old, strict=True):
                 weight.copy_(value)

@@ -177,7 +177,6 @@ class MPOAgent(Agent):
         c = self.config
         if self.learned % c.target_period == 0:
             self.synchronize()
-        self.learned += 1
         obs, next_obs = self.normalized(batch.obs), self.normalized(batch.next_obs)
         kept = slice(1) if c.learn_from == "first" else slice(None)
         target = self.critic_targets(batch, obs, next_obs)[kept]
@@ -187,7 +186,9 @@ class MPOAgent(Agent):
             old = self.target_policy(states)
             action, log_prior, q_value = self.candidates(states, old)
         weights, more = self.estep(action, log_prior, q_value)
-        return figures | more | self.mstep(states, old, action, weights)
+        figures |= more | self.mstep(states, old, action, weights)
+        self.learned += 1
+        return figures
 
     def synchronize(self) -> None:
         """Copy policy and critic to their targets: a new prior for the E-step, a new center for the M-step's bounds."""
@@ -363,15 +364,25 @@ class MPOAgent(Agent):
         return loss, {name: part.detach() for name, part in parts.items()}
 
     def step(self, name: str, loss: Tensor) -> Tensor:
-        """One step of "critic", "policy" or "duals" down `loss`; the norm of its gradient before clipping, 0-d."""
+        """One step of "critic", "policy" or "duals" down `loss`; the norm of its gradient before clipping, 0-d.
+
+        Raises NonFiniteStep, which ends an update: loss or norm is not finite, and this step has moved nothing.
+        """
         optimizer = self.optimizers[name]
         optimizer.zero_grad()
         loss.backward()
         norm = nn.utils.clip_grad_norm_(getattr(self, name).parameters(), self.config.max_grad_norm)
+        self.guard.admit(f"loss/{name}", loss, norm)
         optimizer.step()
         if name == "duals":
             self.duals.project()
         return norm
+
+    def evidence(self, rollout: Rollout) -> dict[str, Tensor]:
+        obs, next_obs = self.normalized(rollout.obs), self.normalized(rollout.next_obs)
+        target = self.critic_targets(rollout, obs, next_obs)
+        q_value = self.critic(obs, rollout.action)
+        return {"target": target, "q_value": q_value, "loss/critic": value_loss(q_value, target)}
 
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {

@@ -106,10 +106,11 @@ class OnPolicyAgent(Agent):
     def absorb_rewards(self, rollout: Rollout) -> None:
         if not self.config.normalize_reward:
             return
-        if self.config.whole_episodes:  # no episode of the rollout before goes on in this one
-            self.reward_scaler.running = torch.zeros_like(rollout.reward[0])
-        real = None if rollout.restart_weight is None else rollout.real
-        self.reward_scaler.absorb(rollout.reward, rollout.ended, real)
+        scaler, real = self.reward_scaler, None if rollout.restart_weight is None else rollout.real
+        with self.all_or_nothing("reward_scaler.stats.var", scaler, scaler.stats):
+            if self.config.whole_episodes:  # no episode of the rollout before goes on in this one
+                scaler.running = torch.zeros_like(rollout.reward[0])
+            scaler.absorb(rollout.reward, rollout.ended, real)
 
     @torch.no_grad()
     def prepare(self, rollout: Rollout) -> Batch:
@@ -214,12 +215,21 @@ class GradientAgent(OnPolicyAgent, Generic[Rows]):
         raise NotImplementedError
 
     def gradient_step(self, loss: Tensor) -> Tensor:
-        """One step of the optimizer down `loss`, its gradient clipped; the norm before clipping, 0-d."""
+        """One step of the optimizer down `loss`, its gradient clipped; the norm before clipping, 0-d.
+
+        Raises NonFiniteStep, which ends an update: loss or norm is not finite, and nothing has moved.
+        """
         self.optimizer.zero_grad()
         loss.backward()
         norm = nn.utils.clip_grad_norm_(self.parameters, self.config.max_grad_norm)
+        self.guard.admit("loss", loss, norm)
         self.optimizer.step()
         return norm
+
+    def evidence(self, rollout: Rollout) -> dict[str, Tensor]:
+        batch = cast(Rows, self.prepare(rollout))
+        loss, parts = self.loss(batch)
+        return {"advantage": batch.advantage, "value_target": batch.value_target} | parts | {"loss": loss}
 
     @property
     def learning_rate(self) -> Tensor:

@@ -127,6 +127,7 @@ class TRPOAgent(OnPolicyAgent):
         c, parameters = self.config, list(self.policy.parameters())
         skipped = {f"train/skip_{reason}": torch.zeros(()) for reason in SKIPS}
         figures = {"train/step_fraction": torch.zeros(()), "train/trials": torch.zeros(()), **skipped}
+        self.guard.admit("advantage", batch.advantage.abs().max())
         if not self.informative(batch.advantage):
             return figures | {"train/skip_equal_advantages": torch.ones(())}
         if c.normalize_advantage:
@@ -134,6 +135,7 @@ class TRPOAgent(OnPolicyAgent):
         surrogate = self.surrogate(batch)
         gradient = flatten(torch.autograd.grad(surrogate, parameters, materialize_grads=True)).detach()
         norm = gradient.norm()
+        self.guard.admit("surrogate", surrogate, norm)
         figures |= {"loss/surrogate": surrogate.detach(), "train/grad_norm": norm}
         if not norm > 0:
             return figures | {"train/skip_zero_gradient": torch.ones(())}
@@ -146,11 +148,13 @@ class TRPOAgent(OnPolicyAgent):
             direction = norm * unit
             scaled = full_step(gradient, direction, kl_bound)
         except CurvatureError:
+            self.guard.admit("Fisher-vector product", product(gradient / norm).norm())
             return figures | {"train/skip_curvature": torch.ones(())}
         if at_rounding_level(predicted_gain(gradient, scaled), batch.advantage, kl_bound):
             return figures | {"train/skip_rounding": torch.ones(())}
         step = c.natural_step * direction if c.step_rule == "fixed" else scaled
         gain = predicted_gain(gradient, step)
+        self.guard.admit("predicted gain", gain, step.norm())
         found = self.search(batch, parameters, step, surrogate.detach(), float(gain), kl_bound)
         if not found.fraction:
             figures[f"train/skip_{found.reason}"] = torch.ones(())
@@ -263,8 +267,10 @@ class TRPOAgent(OnPolicyAgent):
                 generator=self.generator,
             )
         with torch.no_grad():
+            loss = value_loss(critic(obs), target)
+            self.guard.admit("loss/value", loss)
             return {
-                "loss/value": value_loss(critic(obs), target),
+                "loss/value": loss,
                 "value/fit_failed": torch.tensor(float(not kept)),
             }
 

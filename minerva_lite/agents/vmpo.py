@@ -230,6 +230,11 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
         figures |= {"loss/alpha": sum(slacks[1:], slacks[0]), "loss/total": loss}
         return loss, {name: figure.detach() for name, figure in figures.items()}
 
+    def evidence(self, rollout: Rollout) -> dict[str, Tensor]:
+        batch = self.estep(self.prepare(rollout))
+        loss, parts = self.loss(batch)
+        return {"advantage": batch.advantage, "value_target": batch.value_target} | parts | {"loss": loss}
+
     def gradient_step(self, loss: Tensor) -> Tensor:
         norm = super().gradient_step(loss)
         self.duals.project()

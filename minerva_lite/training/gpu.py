@@ -110,6 +110,8 @@ class Accelerated(Plain):
     """An agent whose class is known, compiled if it asks for that, and on a GPU with masked and recorded updates.
 
     A rollout that is not finite is learned from all the same, and then everything is put back as it was: a masked step.
+    So is an update one of whose steps had a loss or a gradient that is not finite. The plain way keeps the steps before
+    that one; which one it was, nobody asks here.
     """
 
     def __init__(self, agent: Agent, known: Known, *, masked: bool, record: bool):
@@ -186,11 +188,12 @@ class Accelerated(Plain):
             self.unsettled = None
 
     def masked_update(self, fields: dict[str, Any]) -> dict[str, Tensor]:
-        """Learn from the rollout of these fields, then keep what was learned only if every number of it was finite."""
+        """Learn from the rollout of these fields, then keep what was learned only if rollout and steps were finite."""
         agent, rollout = self.agent, self.kind(**fields)
-        finite = self.finite = agent.guard.finite(**rollout.tensors())
+        agent.guard.finite(**rollout.tensors())
         before = copied(learned_state(agent))
         figures = agent.learn_from(rollout, self.progress)
+        finite = self.finite = agent.guard.admitted()
         for name, tensor in learned_state(agent).items():
             old = before.get(name)
             if old is None or old.shape != tensor.shape:  # made by this very update
@@ -272,26 +275,45 @@ def learned_state(agent: Agent) -> dict[str, Tensor]:
     return found
 
 
+STEP = "step"  # what a refused step is counted under: which tensor it was is not asked
+
+
 class MaskedGuard(NonFiniteGuard):
     """A `NonFiniteGuard` for a device that is not to be waited for: its counts stay there until they are read."""
 
     def __init__(self, device: torch.device | str):
-        self.names: tuple[str, ...] = ()
+        self.tensors: tuple[str, ...] = ()  # of a rollout
+        self.names: tuple[str, ...] = ()  # those, then STEP, then what else was refused before
+        self.steps: list[Tensor] = []  # losses and gradient norms of the present update
         self.device = torch.device(device)
         self.counts = torch.zeros(0, dtype=torch.int64, device=self.device)  # refusals by the name they were due to
         self.run = torch.zeros((), dtype=torch.int64, device=self.device)  # refusals in a row
 
     def finite(self, **tensors: Tensor) -> Tensor:
         """Whether every number of every tensor is finite, 0-d bool on the device; counted if not."""
-        if tuple(tensors) != self.names:
+        if tuple(tensors) != self.tensors:
             kept = self.skipped
-            self.names = tuple(tensors)
+            self.tensors = tuple(tensors)
+            self.names = tuple(dict.fromkeys([*tensors, STEP, *kept]))
             self.counts = torch.tensor([kept.get(name, 0) for name in self.names], device=self.device)
         bad = ~torch.stack([torch.isfinite(tensor).all() for tensor in tensors.values()])
+        self.steps, self.arrived, self.longer = [], ~bad.any(), self.run + 1
         # In place: a recorded CUDA graph finds them where they were.
-        self.counts += bad & (bad.cumsum(0) == 1)
+        self.counts[: len(bad)].add_(bad & (bad.cumsum(0) == 1))
         self.run.copy_((self.run + 1) * bad.any())
-        return ~bad.any()
+        return self.arrived
+
+    def admit(self, name: str, loss: Tensor, norm: Tensor | None = None) -> None:
+        """Note what a step goes by; `admitted` judges all steps of an update at once."""
+        self.steps += [number.detach() for number in (loss, norm) if number is not None]
+
+    def admitted(self) -> Tensor:
+        """Whether the rollout and every step learned from it were finite, 0-d bool on the device; counted if not."""
+        finite = torch.isfinite(torch.stack(self.steps)).all() if self.steps else torch.ones_like(self.arrived)
+        spoiled = self.arrived & ~finite
+        self.counts[len(self.tensors)].add_(spoiled)
+        self.run.copy_(torch.where(spoiled, self.longer, self.run))
+        return self.arrived & finite
 
     @property
     def total(self) -> Tensor:
@@ -309,7 +331,7 @@ class MaskedGuard(NonFiniteGuard):
         return int(self.run)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.names = tuple(state["skipped"])
+        self.tensors, self.names = (), tuple(state["skipped"])
         self.counts = torch.tensor(list(state["skipped"].values()), dtype=torch.int64, device=self.device)
         self.run.fill_(state["skipped_in_a_row"])
 

@@ -25,7 +25,7 @@ from ..experience.episodes import RunningEpisodes, finished_only
 from ..worlds.spec import EnvSpec, VectorEnv
 from .checkpoints import fitting, read, require_place, save
 from .evaluation import History, evaluate
-from .gpu import Plain, accelerate, floats
+from .gpu import STEP, Plain, accelerate, floats
 
 
 def train(
@@ -54,9 +54,11 @@ def train(
     the bit, where the environment's state can be saved, and with fresh episodes, and a warning, where not.
     Raises ValueError: total_steps below one rollout, an environment that does not fit the agent, a checkpoint that
     exists without `resume`, or one of another run. OSError: a checkpoint cannot be written. OutOfMemoryError: the
-    device's memory is full. FloatingPointError: three rollouts in a row held a number that is not finite, or one that
-    is not finite would have gone into a checkpoint, on Ctrl-C and at the end too. After the last three the last
-    checkpoint stands, and its numbers are finite.
+    device's memory is full. FloatingPointError: three updates in a row were refused, or a number that is not finite
+    would have gone into a checkpoint, on Ctrl-C and at the end too. In both cases the last checkpoint stands, and its
+    numbers are finite. An update is refused if its rollout holds a number that is not finite; it ends early, before
+    anything moves by that, at a step whose loss or gradient is not. The first such update is told by a warning, every
+    hundredth too, and all of them by the figure `train/skipped_batches`.
     """
     require_count(total_steps=total_steps, eval_episodes=eval_episodes)
     for name, every in (("eval_every", eval_every), ("checkpoint_every", checkpoint_every)):
@@ -79,7 +81,7 @@ def train(
             before, run.steps = run.steps, run.steps + rollout.num_steps
             row = {"steps": run.steps, "seconds": run.seconds} | told
             row["train/steps_per_second"] = run.steps / run.seconds
-            run.notice_refusals(row)
+            run.notice_refusals(row, rollout)
             history.updates.append(row)
             if callback:
                 callback(row)
@@ -167,9 +169,11 @@ class _Run:
     def __init__(self, path: str | Path | None, runner: Plain, env: VectorEnv, total_steps: int):
         self.path, self.runner, self.agent = Path(path) if path else None, runner, runner.agent
         self.env, self.total_steps = env, total_steps
-        self.history, self.steps, self.seconds, self.stopped, self.refused = History(), 0, 0.0, False, 0.0
+        self.history, self.steps, self.seconds, self.stopped = History(), 0, 0.0, False
         self.episodes = RunningEpisodes(whole=getattr(self.agent.config, "whole_episodes", False))
         self.shown: dict[str, str] = {}  # on the progress bar, the latest of each
+        self.refused: dict[str, int] = {}  # what the guard has refused so far, by name
+        self.warned = False
         self.best = self.path and self.path.with_name(f"{self.path.stem}.best{self.path.suffix}")
         self.saved: int | None = None  # steps of the checkpoint that stands in the file
 
@@ -197,11 +201,27 @@ class _Run:
             left += [f"{self.best} the agent of the best evaluation"] if self.best and self.best.exists() else []
             raise FloatingPointError("; ".join([f"{error} after {self.steps} steps", *left])) from error
 
-    def notice_refusals(self, row: dict[str, float]) -> None:
-        """Raise FloatingPointError after three refusals in a row, which a guard on a GPU counts but cannot raise."""
-        if row.get("train/skipped_batches", 0.0) > self.refused:
-            self.refused, guard = row["train/skipped_batches"], self.agent.guard
-            give_up(guard.in_a_row, guard.skipped, ", ".join(guard.skipped))
+    def notice_refusals(self, row: dict[str, float], rollout: Any) -> None:
+        """Warn of this training's first refusal, and of every hundredth.
+
+        Raises FloatingPointError: the third in a row, which a guard on a GPU counts but cannot raise.
+        """
+        count = row.get("train/skipped_batches", 0.0)
+        if count <= sum(self.refused.values()):
+            return
+        guard = self.agent.guard
+        before, self.refused = self.refused, dict(guard.skipped)
+        name = next(name for name, number in self.refused.items() if number > before.get(name, 0))
+        if name == STEP:  # the guard did not ask; everything was put back, so it can be found now
+            name = self.agent.blame(rollout) or "loss or gradient"
+        give_up(guard.in_a_row, self.refused, name)
+        if not self.warned or count % 100 == 0:
+            self.warned = True
+            warnings.warn(
+                f"{name}: not finite in the update that ends at {self.steps} steps; it was refused before anything "
+                "moved (train/skipped_batches counts such updates, and three in a row end the training)",
+                stacklevel=3,
+            )
 
     def begin(self, resume: bool) -> torch.Tensor:
         """Start, or take over what the file says; what to act on first, [B, O]."""
@@ -216,6 +236,7 @@ class _Run:
         told = saved["training"]
         with fitting(self.path, self.agent.name):
             self.runner.load_state_dict(saved["state"])
+        self.refused = dict(self.agent.guard.skipped)
         for leftover in self.path.parent.glob(f"{self.path.name}*.part"):  # of a process killed while it wrote
             leftover.unlink()
         self.steps, self.seconds, self.stopped = told["steps"], told["seconds"], told["stopped"]
@@ -243,8 +264,10 @@ class _Run:
         agent, told, file = self.agent, saved.get("training"), self.path.name
         if saved["agent"] != agent.name or told is None or told["total_steps"] != self.total_steps:
             held = f"one of {saved['agent']} over {told['total_steps']} steps" if told else f"{saved['agent']} alone"
+            way = "go on with that, or under another name" if told else "nothing to go on from; take another name"
             raise ValueError(
-                f"checkpoint: wanted a training of {agent.name} over {self.total_steps} steps; {file} holds {held}"
+                f"checkpoint: wanted a training of {agent.name} over {self.total_steps} steps; {file} holds {held}: "
+                f"{way}"
             )
         state = saved["state"]
         with fitting(self.path, agent.name):

@@ -6,6 +6,7 @@ train(…, callback=tracker)`.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,8 +50,9 @@ class TensorBoard:
 class WeightsAndBiases:
     """Every figure over environment steps, in a run of `project`; `settings` go to `wandb.init`.
 
-    `mode="offline"` and `dir=…` keep it on this machine. `id="…", resume="allow"` goes on with a run: of each step W&B
-    keeps the row that it received first, and drops the one that a resumed training sends again.
+    `mode="offline"` and `dir=…` keep it on this machine. `**same_run("run.pt", resume=True)` goes on with the run of a
+    checkpoint: of each step W&B keeps the row that it received first, and drops the one that a resumed training sends
+    again.
     Raises ImportError: W&B is missing.
     """
 
@@ -72,3 +74,18 @@ class WeightsAndBiases:
 
     def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
         self.close(failed=kind is not None)
+
+
+def same_run(checkpoint: str | Path | None, resume: bool) -> dict[str, str]:
+    """Settings by which `WeightsAndBiases` keeps to one run while a training is stopped and resumed.
+
+    The run's id lies beside the checkpoint, as `run.pt.wandb` beside `run.pt`; move the two together. Without a
+    checkpoint, or where one stands that is not to be resumed, there is nothing to keep to.
+    Raises OSError: the id cannot be written.
+    """
+    if checkpoint is None or (Path(checkpoint).exists() and not resume):
+        return {}
+    file = Path(f"{checkpoint}.wandb")
+    known = file.read_text(encoding="utf-8").strip() if resume and file.exists() else ""
+    file.write_text(known or secrets.token_hex(4), encoding="utf-8")
+    return {"id": file.read_text(encoding="utf-8"), "resume": "allow"}

@@ -258,7 +258,7 @@ def test_a_checkpoint_of_other_shapes_is_named(change, message, tmp_path):
         (lambda: make(hidden=(16,)), 64, r"^checkpoint: wanted a training with hidden=\(16,\); run.pt holds one with hidden=\(8,\): go on with its settings, or under another name$"),
         (lambda: make("Pendulum-v1", hidden=(8,)), 64, r"^checkpoint: wanted a training with env_id='Pendulum-v1', obs_dim=3, action_dim=1, num_actions=0; run.pt holds one with env_id='CartPole-v1', obs_dim=4, action_dim=0, num_actions=2: "),
         (lambda: make(hidden=(8,), gamma=0.5, lam=0.5), 64, r"^checkpoint: wanted a training with gamma=0.5, lam=0.5; run.pt holds one with gamma=0.99, lam=0.95: "),
-        (lambda: make(hidden=(8,)), 128, r"^checkpoint: wanted a training of ppo over 128 steps; run.pt holds one of ppo over 64 steps$"),
+        (lambda: make(hidden=(8,)), 128, r"^checkpoint: wanted a training of ppo over 128 steps; run.pt holds one of ppo over 64 steps: go on with that, or under another name$"),
         (lambda: (make(hidden=(8,))[0], make_env("CartPole-v1", 4, backend="gymnasium")), 64, r"^checkpoint: wanted the state of a GymEnv; run.pt holds that of another back end: name the one it was saved with$"),
     ],
 )  # fmt: skip
@@ -276,7 +276,9 @@ def test_the_agent_alone_is_no_training(tmp_path):
     agent, env = make(hidden=(8,))
     save(agent, tmp_path / "run.pt")
     with pytest.raises(
-        ValueError, match=r"^checkpoint: wanted a training of ppo over 64 steps; run.pt holds ppo alone$"
+        ValueError,
+        match=r"^checkpoint: wanted a training of ppo over 64 steps; run.pt holds ppo alone: nothing to go on from; "
+        "take another name$",
     ):
         train(agent, env, 64, progress=False, checkpoint=tmp_path / "run.pt", resume=True)
 
@@ -422,8 +424,8 @@ def agents(tmp_path_factory):
         ("train ppo --env CartPole-v1 --out none/run.pt", "out: wanted a file in a folder that exists and may be written to; got none/run.pt"),
         ("train ppo --env CartPole-v1 --history none/run.csv", "history: wanted a file in a folder that exists and may be written to; got none/run.csv"),
         ("train ppo --env CartPole-v1 --out run.pt", "checkpoint: run.pt exists; wanted resume=True to go on from it, or another name"),
-        ("train a2c --env CartPole-v1 --out run.pt --resume --steps 64", "checkpoint: wanted a training of a2c over 64 steps; run.pt holds one of ppo over 64 steps"),
-        ("train ppo --env CartPole-v1 --out agent.pt --resume", "checkpoint: wanted a training of ppo over 65536 steps; agent.pt holds ppo alone"),
+        ("train a2c --env CartPole-v1 --out run.pt --resume --steps 64", "checkpoint: wanted a training of a2c over 64 steps; run.pt holds one of ppo over 64 steps: go on with that, or under another name"),
+        ("train ppo --env CartPole-v1 --out agent.pt --resume", "checkpoint: wanted a training of ppo over 65536 steps; agent.pt holds ppo alone: nothing to go on from; take another name"),
         ("train ppo --env CartPole-v1 --out other.pt --resume", "path: wanted a checkpoint of minerva_lite; other.pt cannot be read .*"),
         ("evaluate none.pt", ".*No such file or directory: 'none.pt'"),
         ("evaluate other.pt", "path: wanted a checkpoint of minerva_lite; other.pt cannot be read .*"),

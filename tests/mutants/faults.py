@@ -749,7 +749,7 @@ MUTANTS = (
     Mutant(0, "moments of a refused rollout stay", GPU, (('for key, tensor in state.items() if tensor is not None}', 'for key, tensor in state.items() if tensor is None}'),), (TAKEN_BACK,)),
     Mutant(0, "refusals in a row are not forgotten", GPU, (("(self.run + 1) * bad.any()", "self.run + bad.any()"),), (MASKED_COUNT,)),
     Mutant(0, "a refusal is counted for every tensor that is not finite", GPU, (("bad & (bad.cumsum(0) == 1)", "bad"),), (MASKED_COUNT,)),
-    Mutant(0, "nobody reads the count of refusals", LOOP, (("            run.notice_refusals(row)\n", ""),), (THREE_ON_A_GPU,)),
+    Mutant(0, "nobody reads the count of refusals", LOOP, (("            run.notice_refusals(row, rollout)\n", ""),), (THREE_ON_A_GPU,)),
     Mutant(0, "a recorded walk starts where the recording did", GPU, (('self.env.state, self.env.elapsed = start["state"], start["elapsed"]', "pass"),), (RECORDED_BITS,)),
     Mutant(0, "a recorded update keeps the learning rate it was recorded at", GPU, (('        agent.set_learning_rate(self.progress)\n', ''),), (RECORDED_BITS,)),
     Mutant(0, "the running return is replaced, not changed in place", NORMALIZER, (("self.running.copy_(running)", "self.running = running"),), (RECORDED_BITS,)),

@@ -8,6 +8,7 @@ import math
 import os
 import re
 import signal
+import warnings
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ import torch
 from minerva_lite.agents import AGENTS
 from minerva_lite.training import loop
 from minerva_lite.training.checkpoints import load, read, save
+from minerva_lite.training.gpu import KNOWN, Accelerated
 from minerva_lite.training.loop import train
 from minerva_lite.worlds.envs import make_env
 
@@ -23,11 +25,11 @@ SMALL |= {"minibatch_size": 16, "warmup_steps": 64, "learner_steps": 2, "replay_
 ROLLOUT, STEPS = 64, 640
 
 
-def make(name: str, env_id: str = "Pendulum-v1"):
+def make(name: str, env_id: str = "Pendulum-v1", **options):
     """A small agent of any algorithm, with whichever of the settings it has, and its environments."""
     kind, settings = AGENTS[name]
     known = {field.name for field in dataclasses.fields(settings)}
-    changed = {key: value for key, value in SMALL.items() if key in known}
+    changed = {key: value for key, value in (SMALL | options).items() if key in known}
     changed |= {"whole_episodes": False} if "whole_episodes" in known else {}
     env = make_env(env_id, SMALL["num_envs"], seed=1)
     return kind(settings(**changed), env.spec, seed=2, device="cpu"), env
@@ -39,7 +41,7 @@ def poison(agent, number: float = math.nan) -> None:
         next(agent.policy.parameters()).view(-1)[0] = number
 
 
-def run(agent, env, path, poisoned_at: int | None = None, **options):
+def run(agent, env, path, poisoned_at: int | None = None, total_steps: int = STEPS, **options):
     """Train with a checkpoint after every rollout; the policy is poisoned in the update that ends at `poisoned_at`."""
 
     def callback(row):
@@ -47,7 +49,7 @@ def run(agent, env, path, poisoned_at: int | None = None, **options):
             poison(agent)
 
     settings = {"eval_every": 160, "eval_episodes": 1, "checkpoint_every": ROLLOUT, "resume": True}
-    return train(agent, env, STEPS, callback=callback, checkpoint=path, progress=False, **settings | options)
+    return train(agent, env, total_steps, callback=callback, checkpoint=path, progress=False, **settings | options)
 
 
 def leaves(state, path: str):
@@ -214,3 +216,63 @@ def test_the_error_names_the_best_agent_where_there_is_one(tmp_path):
     with pytest.raises(FloatingPointError, match=r"; \S*run\.best\.pt the agent of the best evaluation$"):
         run(agent, env, tmp_path / "run.pt", poisoned_at=5 * ROLLOUT)
     assert all(p.isfinite().all() for p in load(tmp_path / "run.best.pt", device="cpu").policy.parameters())
+
+
+# What an update that is refused leaves
+
+
+def spoiled_after(env, rollouts: int, monkeypatch, size: int = ROLLOUT, every: int = 1) -> None:
+    """After so many rollouts the rewards of every `every`-th are so large that their squares overflow."""
+    step, calls = env.step, []
+
+    def huge(action):
+        done, rollout = step(action), len(calls) * env.num_envs // size
+        calls.append(1)
+        return done._replace(reward=done.reward + 1e26) if rollout >= rollouts and rollout % every == 0 else done
+
+    monkeypatch.setattr(env, "step", huge)
+
+
+TOLD = dict.fromkeys(AGENTS, "loss/value") | {"mpo": "loss/critic"}
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("name", AGENTS)
+def test_three_refused_updates_end_a_run_with_its_last_good_checkpoint(name, masked, tmp_path, monkeypatch, same):
+    if masked and KNOWN[AGENTS[name][0]].waits(make(name)[0].config):
+        return
+    agent, env = make(name, normalize_reward=False)
+    size, path = agent.config.batch_size, tmp_path / "run.pt"
+    spoiled_after(env, 4, monkeypatch, size)
+    if masked:
+        monkeypatch.setattr(
+            loop, "accelerate", lambda agent: Accelerated(agent, KNOWN[type(agent)], masked=True, record=False)
+        )
+    with (
+        pytest.warns(UserWarning, match=rf"^{TOLD[name]}: not finite in the update that ends at {5 * size} ") as warned,
+        pytest.raises(FloatingPointError, match=rf"^{TOLD[name]}: not finite in 3 batches in a row; refused so far"),
+    ):
+        run(agent, env, path, checkpoint_every=size)
+    assert len(warned) == 1
+    saved = read(path)
+    assert saved["training"]["steps"] == 6 * size and saved["state"]["skipped_in_a_row"] == 2
+    assert [row["train/skipped_batches"] for row in saved["training"]["updates"]] == [0, 0, 0, 0, 1, 2]
+    clean, env = make(name, normalize_reward=False)
+    run(clean, env, None, total_steps=4 * size)
+    assert same(load(path, device="cpu").policy.state_dict(), clean.policy.state_dict()), "nothing has moved since"
+    again, env = make(name, normalize_reward=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        told = run(again, env, path, checkpoint_every=size)
+    assert told.updates[-1]["train/skipped_batches"] == 2 and again.guard.in_a_row == 0, "a place to go on from"
+
+
+def test_every_hundredth_refusal_is_told_again(monkeypatch):
+    agent, env = make("a2c", normalize_reward=False)
+    spoiled_after(env, 0, monkeypatch, agent.config.batch_size, every=2)
+    with pytest.warns(UserWarning) as told:
+        run(agent, env, None, total_steps=220 * ROLLOUT, eval_every=10**9)
+    ends = [
+        re.search(r"^loss/value: not finite in the update that ends at (\d+) steps; ", str(t.message)) for t in told
+    ]
+    assert [int(end[1]) // ROLLOUT for end in ends] == [1, 199]

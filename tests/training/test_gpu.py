@@ -25,6 +25,7 @@ from minerva_lite.training.gpu import (
     Plain,
     Recorded,
     accelerate,
+    copied,
     floats,
     learned_state,
 )
@@ -223,6 +224,80 @@ def test_a_masked_step_leaves_everything_as_it_was(algorithm, at, bad):
     again = floats(runner.update(rollout, 0.1))
     assert again["train/skipped_batches"] == 1 and agent.guard.in_a_row == 0
     assert all(math.isfinite(x) for x in again.values())
+
+
+STEPS_OF = {"ppo": "gradient_step", "a2c": "gradient_step", "vmpo": "gradient_step", "mpo": "step"}
+SPOILED = [("a2c", 1), ("ppo", 1), ("ppo", 3), ("vmpo", 2), ("mpo", 1), ("mpo", 2), ("mpo", 4), ("mpo", 8)]
+
+
+@pytest.mark.parametrize("how", ["loss", "gradient"])
+@pytest.mark.parametrize(("algorithm", "at"), SPOILED)
+def test_a_step_that_is_not_finite_takes_its_update_back_without_a_question(algorithm, at, how, monkeypatch):
+    """Here the whole update is put back: which of its steps it was is not asked."""
+    agent, env = made(algorithm, "Pendulum-v1", {})
+    runner = as_on_a_gpu(agent)
+    lived(runner, env, 2)
+    rollout, _ = runner.collect(env, env.reset())
+    step, calls = getattr(agent, STEPS_OF[algorithm]), []
+
+    def spoiled(*given):
+        *words, loss = given
+        calls.append(1)
+        if len(calls) == at:
+            network = getattr(agent, words[0]) if words else agent.policy
+            loss = loss * math.inf if how == "loss" else loss + (0.0 * next(network.parameters()).sum()).sqrt()
+        return step(*words, loss)
+
+    before = {name: tensor.clone() for name, tensor in learned_state(agent).items()}
+    with monkeypatch.context() as patch, tape_instead_of_cuda(monkeypatch), Questions() as questions:
+        patch.setattr(agent, STEPS_OF[algorithm], spoiled)
+        figures = runner.update(rollout, 0.1)
+    assert questions.asked == [] and len(calls) >= at
+    assert floats(figures)["train/skipped_batches"] == 1 and agent.guard.skipped == {"step": 1}
+    assert agent.guard.in_a_row == 1
+    after = learned_state(agent)
+    assert after.keys() == before.keys() and all(torch.equal(after[name], before[name]) for name in after)
+    again = floats(runner.update(rollout, 0.1))
+    assert again["train/skipped_batches"] == 1 and agent.guard.in_a_row == 0
+    assert all(math.isfinite(x) for x in again.values())
+    assert any(not torch.equal(tensor, before[name]) for name, tensor in learned_state(agent).items())
+
+
+@pytest.mark.parametrize("algorithm", ["a2c", "ppo", "vmpo"])
+def test_a_recorded_update_refuses_its_steps_too(algorithm, monkeypatch):
+    with tape_instead_of_cuda(monkeypatch):
+        agent, env = made(algorithm, "CartPole-v1", {"normalize_reward": False})
+        runner = as_on_a_gpu(agent, record=True)
+        lived(runner, env, WARM_UP + 2)
+        rollout, _ = runner.collect(env, env.reset())
+        huge = dataclasses.replace(rollout, reward=torch.full_like(rollout.reward, 1e26))
+        before = copied(learned_state(agent))
+        for i in (1, 2):
+            assert floats(runner.update(huge, 0.1))["train/skipped_batches"] == i == agent.guard.in_a_row
+        assert runner.recorded_update.graph and agent.guard.skipped == {"step": 2}
+        after = learned_state(agent)
+        assert all(torch.equal(after[name], before[name]) for name in before)
+        again = floats(runner.update(rollout, 0.1))
+        assert again["train/skipped_batches"] == 2 and agent.guard.in_a_row == 0
+        assert any(not torch.equal(tensor, before[name]) for name, tensor in learned_state(agent).items())
+
+
+def test_the_masked_guard_counts_both_doors_as_the_other_does():
+    good, bad, one = torch.ones(2), torch.tensor([1.0, math.nan]), torch.ones(())
+    guard = MaskedGuard("cpu")
+    guard.load_state_dict({"skipped": {"loss/value": 4}, "skipped_in_a_row": 1})
+    guard.finite(obs=good), guard.admit("loss", one, one), guard.admit("loss", one, one * math.nan)
+    assert not guard.admitted() and guard.in_a_row == 2
+    guard.finite(obs=bad), guard.admit("loss", one * math.nan, one)
+    assert not guard.admitted() and guard.in_a_row == 3, "refused once, by the first door"
+    assert guard.skipped == {"obs": 1, "step": 1, "loss/value": 4} and guard.total == 6
+    guard.finite(obs=good), guard.admit("loss", one)
+    assert guard.admitted() and guard.in_a_row == 0
+    guard.finite(obs=good)
+    assert guard.admitted(), "an update without a step"
+    plain = NonFiniteGuard()
+    plain.load_state_dict(guard.state_dict())
+    assert plain.skipped == guard.skipped
 
 
 def test_the_masked_guard_counts_as_the_other_does():

@@ -6,12 +6,14 @@ import json
 import os
 import sys
 import time
+import types
 
 import pytest
 
+from minerva_lite.__main__ import main
 from minerva_lite.agents import PPOAgent, PPOConfig
 from minerva_lite.training.loop import train
-from minerva_lite.training.trackers import TensorBoard, WeightsAndBiases
+from minerva_lite.training.trackers import TensorBoard, WeightsAndBiases, same_run
 from minerva_lite.worlds.envs import make_env
 
 CONFIG = PPOConfig(num_envs=4, rollout_steps=16, minibatch_size=32, epochs=1, hidden=(8,))
@@ -154,6 +156,46 @@ def test_weights_and_biases_drops_steps_that_go_back_and_records_a_failed_run(of
         for record in found
     ]
     assert told == [[1.0], [2.0], [4.0]]
+
+
+def test_a_resumed_training_goes_on_with_its_run_and_another_one_does_not(tmp_path):
+    path = tmp_path / "run.pt"
+    first = same_run(path, False)
+    assert first["resume"] == "allow" and len(first["id"]) == 8
+    assert same_run(path, True) == first, "killed before its first checkpoint"
+    path.write_bytes(b"")
+    assert same_run(path, True) == same_run(str(path), True) == first
+    assert same_run(path, False) == {} and same_run(path, True) == first, "a training that is refused changes nothing"
+    path.unlink()
+    second = same_run(path, False)
+    assert second["id"] != first["id"] and same_run(path, True) == second
+    assert same_run(None, True) == {} and same_run(tmp_path / "other.pt", True)["id"] not in (first["id"], second["id"])
+    assert {file.name for file in tmp_path.iterdir()} == {"run.pt.wandb", "other.pt.wandb"}
+
+
+def test_the_command_line_resumes_its_run(tmp_path, monkeypatch):
+    runs = []
+
+    class Run:
+        def __init__(self, **settings):
+            runs.append(settings)
+
+        def log(self, row, step):
+            pass
+
+        def finish(self, exit_code):
+            pass
+
+    wandb = types.ModuleType("wandb")
+    wandb.init = Run
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    monkeypatch.chdir(tmp_path)
+    words = "train a2c --env CartPole-v1 --steps 256 --episodes 1 --wandb book --out run.pt --resume"
+    for _ in range(2):
+        monkeypatch.setattr(sys, "argv", ["minerva_lite", *words.split()])
+        main()
+    assert [run["project"] for run in runs] == ["book", "book"] and runs[0]["id"] == runs[1]["id"]
+    assert {run["resume"] for run in runs} == {"allow"}
 
 
 @pytest.mark.parametrize("tracker", [TensorBoard, WeightsAndBiases])

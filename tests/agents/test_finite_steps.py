@@ -1,0 +1,206 @@
+"""A step whose loss or gradient is not finite moves nothing, ends its update, is counted and named."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from minerva_lite.agents import AGENTS
+from minerva_lite.agents.base import MAX_SKIPS, NonFiniteGuard, NonFiniteStep
+from minerva_lite.worlds.envs import make_env
+
+SMALL = {
+    "num_envs": 4, "rollout_steps": 16, "hidden": (8,), "normalize_obs": True, "whole_episodes": False,
+    "minibatch_size": 16, "epochs": 2, "inner_steps": 8, "target_period": 3,
+    "warmup_steps": 64, "learner_steps": 3, "replay_steps": 640, "policy_steps": 2,
+}  # fmt: skip
+COUNTS = ("generator", "skipped", "skipped_in_a_row")
+
+
+def make(name: str, env_id: str = "Pendulum-v1", **changes):
+    """A small agent of any algorithm, with whichever of the settings it has, after two updates; its next rollout."""
+    kind, settings = AGENTS[name]
+    known = {field.name for field in dataclasses.fields(settings)}
+    env = make_env(env_id, SMALL["num_envs"], seed=1)
+    changed = {key: value for key, value in (SMALL | changes).items() if key in known}
+    agent, obs = kind(settings(**changed), env.spec, seed=2, device="cpu"), env.reset()
+    for _ in range(2):
+        rollout, obs = agent.collect(env, obs)
+        agent.update(rollout)
+    return agent, agent.collect(env, obs)[0]
+
+
+def learned(agent):
+    """All that training changes, but for the generator and the counts of refusals."""
+    return copy.deepcopy({key: value for key, value in agent.state_dict().items() if key not in COUNTS})
+
+
+def infinite(loss, parameter):
+    return loss * math.inf
+
+
+def with_a_nan_gradient(loss, parameter):
+    """A finite loss with a gradient that is not: that of the root of zero."""
+    return loss + (0.0 * parameter.sum()).sqrt()
+
+
+def spoil(agent, at: int, how, monkeypatch):
+    """From now on the loss of step number `at` is spoiled; the list gets a state before every step."""
+    name = "step" if agent.name == "mpo" else "gradient_step"
+    step, before = getattr(agent, name), []
+
+    def watched(*words_and_loss):
+        *words, loss = words_and_loss
+        before.append(learned(agent))
+        network = getattr(agent, words[0]) if words else agent.policy
+        return step(*words, how(loss, next(network.parameters())) if len(before) == at else loss)
+
+    monkeypatch.setattr(agent, name, watched)
+    return before
+
+
+STEPS = {"reinforce": 1, "a2c": 1, "ppo": 8, "vmpo": 8, "mpo": 3 * (1 + 1 + 2 * 2)}
+PLACES = [(name, at) for name, steps in STEPS.items() for at in {1, min(3, steps), min(4, steps), steps}]
+PLACES += [("mpo", 2), ("mpo", 7), ("mpo", 10)]  # a temperature, a critic and a policy
+
+
+@pytest.mark.parametrize("how", [infinite, with_a_nan_gradient])
+@pytest.mark.parametrize(("name", "at"), PLACES)
+def test_a_step_that_is_not_finite_moves_nothing_and_ends_its_update(name, at, how, monkeypatch, same):
+    agent, rollout = make(name)
+    with monkeypatch.context() as patch:
+        before = spoil(agent, at, how, patch)
+        figures = agent.update(rollout)
+    assert len(before) == at, "no step came after it"
+    assert same(learned(agent), before[-1]) and (at == 1 or not same(before[-1], before[0]))
+    assert {key: float(figure) for key, figure in figures.items()} == {"train/skipped_batches": 1.0}
+    [told] = agent.guard.skipped
+    assert told.startswith("gradient of loss" if how is with_a_nan_gradient else "loss") and agent.guard.in_a_row == 1
+    figures = agent.update(rollout)
+    assert figures["train/skipped_batches"] == 1 and agent.guard.in_a_row == 0 and len(figures) > 5
+    assert not same(learned(agent), before[-1]), "it goes on"
+
+
+@pytest.mark.parametrize("value_fit", ["lbfgs", "adam"])
+@pytest.mark.parametrize("target", [math.inf, math.nan, 1e26])
+def test_trpo_keeps_its_critic_where_the_fit_is_not_finite(target, value_fit, monkeypatch, same):
+    agent, rollout = make("trpo", value_fit=value_fit)
+    fit, before = agent.fit_value, []
+
+    def watched(batch):
+        before.append(learned(agent))
+        return fit(dataclasses.replace(batch, value_target=torch.full_like(batch.value_target, target)))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(agent, "fit_value", watched)
+        figures = agent.update(rollout)
+    assert len(before) == 1 and same(learned(agent), before[0])
+    assert list(figures) == ["train/skipped_batches"] and agent.guard.skipped == {"loss/value": 1}
+
+
+@pytest.mark.parametrize(
+    ("part", "spoiled", "told"),
+    [
+        ("surrogate", lambda loss: loss * math.inf, "surrogate"),
+        ("surrogate", lambda loss: loss + (0.0 * loss).sqrt(), "gradient of surrogate"),
+        ("fisher_product", lambda product: lambda vector: product(vector) * math.nan, "Fisher-vector product"),
+    ],
+)
+def test_trpo_takes_no_step_from_what_is_not_finite(part, spoiled, told, monkeypatch, same):
+    agent, rollout = make("trpo")
+    whole, before = getattr(agent, part), learned(agent)
+    with monkeypatch.context() as patch:
+        patch.setattr(agent, part, lambda *given: spoiled(whole(*given)))
+        figures = agent.update(rollout)
+    assert same(learned(agent), before) and agent.guard.skipped == {told: 1}
+    assert list(figures) == ["train/skipped_batches"]
+    assert len(agent.update(rollout)) > 5 and agent.guard.in_a_row == 0
+
+
+@pytest.mark.parametrize("step_rule", ["trpo", "natural", "fixed"])
+def test_trpo_walks_no_step_that_overflows(step_rule, monkeypatch, same):
+    agent, rollout = make("trpo", step_rule=step_rule, natural_step=1e30)
+    monkeypatch.setattr("minerva_lite.agents.trpo.full_step", lambda gradient, direction, bound: direction * 1e38)
+    monkeypatch.setattr(agent, "config", dataclasses.replace(agent.config, natural_step=1e38))
+    before = learned(agent)["modules"]
+    agent.update(rollout)
+    assert same(learned(agent)["modules"], before) and agent.guard.skipped == {"predicted gain": 1}
+
+
+NAMES = {
+    "reinforce": "loss/value", "a2c": "loss/value", "ppo": "loss/value", "vmpo": "loss/value", "trpo": "loss/value",
+    "mpo": "loss/critic",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
+@pytest.mark.parametrize("name", AGENTS)
+def test_rewards_whose_squares_overflow_are_refused_by_name_and_three_times_are_enough(name, env_id, same):
+    agent, rollout = make(name, env_id)
+    huge, before = dataclasses.replace(rollout, reward=torch.full_like(rollout.reward, 1e26)), learned(agent)
+    for i in range(1, MAX_SKIPS):
+        assert agent.update(huge)["train/skipped_batches"] == i == agent.guard.in_a_row
+    with pytest.raises(FloatingPointError, match=rf"^{NAMES[name]}: not finite in 3 batches in a row; .*: 3}}"):
+        agent.update(huge)
+    after = learned(agent)
+    if name == "mpo":
+        assert after.pop("replay") and before.pop("replay"), "what was seen is kept; what was learned is compared"
+    assert same(after, before)
+
+
+def test_both_doors_count_to_three_together():
+    agent, rollout = make("ppo")
+    absent = dataclasses.replace(rollout, reward=torch.full_like(rollout.reward, math.nan))
+    huge = dataclasses.replace(rollout, reward=torch.full_like(rollout.reward, 1e26))
+    agent.update(huge), agent.update(rollout)
+    agent.update(absent), agent.update(huge)
+    assert agent.guard.skipped == {"loss/value": 2, "reward": 1} and agent.guard.in_a_row == 2
+    with pytest.raises(FloatingPointError, match="^reward: not finite in 3 batches in a row"):
+        agent.update(absent)
+
+
+def test_a_gradient_that_is_not_finite_is_named_by_its_parameter(monkeypatch):
+    agent, rollout = make("ppo")
+    loss = agent.loss
+
+    def spoiled(batch):
+        whole, parts = loss(batch)
+        return with_a_nan_gradient(whole, agent.policy.log_std), parts
+
+    monkeypatch.setattr(agent, "loss", spoiled)
+    agent.update(rollout)
+    assert agent.guard.skipped == {"gradient of policy.log_std": 1}
+
+
+def test_an_agent_whose_loss_takes_something_else_is_told_of_the_loss(monkeypatch):
+    """A name is looked for by evaluating again; where that fails, the refusal stands all the same."""
+    agent, rollout = make("a2c")
+    spoil(agent, 1, infinite, monkeypatch)
+    monkeypatch.setattr(agent, "evidence", lambda rollout: rollout.nothing_of_the_kind)
+    agent.update(rollout)
+    assert agent.guard.skipped == {"loss": 1}
+
+
+@pytest.mark.parametrize(("field", "told"), [("reward", "reward_scaler.stats.var"), ("next_obs", "obs_normalizer.var")])
+def test_statistics_that_would_overflow_stay_as_they_were(field, told, same):
+    """An infinite variance would turn whatever comes after it into zeros."""
+    agent, rollout = make("a2c", normalize_reward=True)
+    before = learned(agent)["modules"]
+    agent.update(dataclasses.replace(rollout, **{field: torch.full_like(getattr(rollout, field), 1e26)}))
+    after = learned(agent)["modules"]
+    moved = {key for key in before if not same(before[key], after[key])}
+    assert agent.guard.skipped == {told: 1} and not any(key.startswith(told.split(".")[0]) for key in moved)
+    assert bool(moved) == (field == "next_obs"), "observations are let in after the step, rewards before it"
+
+
+def test_the_second_door_lets_through_what_is_finite_and_names_what_is_not():
+    guard, one, bad = NonFiniteGuard(), torch.ones(()), torch.tensor(-math.inf)
+    guard.admit("loss", one.requires_grad_(), 3e38 * one), guard.admit("advantage", one)
+    for given, told in (((bad, one), "loss"), ((one, bad), "gradient of loss"), ((bad, bad), "loss"), ((bad,), "loss")):
+        with pytest.raises(NonFiniteStep, match=f"^{told}$"):
+            guard.admit("loss", *given)
+    assert guard.skipped == {} and guard.in_a_row == 0
