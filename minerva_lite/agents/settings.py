@@ -56,7 +56,7 @@ def one_of(default: str, *others: str, elsewhere: Mapping[str, str] = MappingPro
     return ranged(default, check)
 
 
-def unless_none(check: Callable[..., None]) -> Any:
+def optional(check: Callable[..., None]) -> Any:
     """A field that is None unless it is set, and whose value must then pass `check(name=value)`."""
 
     def check_if_set(**named: Any) -> None:
@@ -102,7 +102,7 @@ class CollectSettings(Settings):
     gamma: float = unit_interval(0.99)  # discount
     normalize_obs: bool = False  # shift and scale observations by running statistics, clipped at 10
     hidden: tuple[int, ...] = ranged((64, 64), _require_widths)  # widths of the layers of policy and critic
-    critic_hidden: tuple[int, ...] | None = unless_none(_require_widths)  # widths of the critic's; None: as hidden
+    critic_hidden: tuple[int, ...] | None = optional(_require_widths)  # widths of the critic's layers; None: as hidden
     log_std_init: float = ranged(0.0, _require_log_std)  # log of the first standard deviation of a Gaussian policy
 
     @property
@@ -149,4 +149,4 @@ class BoundSettings(Settings):
     alpha_mean_init: float = positive(1.0)  # first multiplier of eps_mean
     alpha_std_init: float = positive(1.0)  # first multiplier of eps_std
     dual_learning_rate: float = positive(1e-2)  # of the temperature and the multipliers
-    temperature_learning_rate: float | None = unless_none(require_positive)  # temperature's; None: dual_learning_rate
+    temperature_learning_rate: float | None = optional(require_positive)  # of the temperature; None: dual_learning_rate

@@ -1,4 +1,4 @@
-"""Files that were written before a setting existed: loaded, resumed, and refused where the setting is not its default."""
+"""Files from before a setting existed: loaded, resumed, and refused where the setting is not its default."""
 
 from __future__ import annotations
 
