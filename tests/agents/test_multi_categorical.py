@@ -1,0 +1,259 @@
+"""Actions of several parts, `MultiDiscrete` and `MultiBinary`: the policy against brute force, agents that learn."""
+
+# ruff: noqa: E501 - a table keeps one row a line
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from minerva_lite.agents import AGENTS, MultiCategoricalPolicy
+from minerva_lite.training.checkpoints import load
+from minerva_lite.training.evaluation import evaluate
+from minerva_lite.training.loop import train
+from minerva_lite.worlds.envs import EnvSpec, TorchEnv, make_env
+from tests.living import check_restored, learned, live, make_agent
+
+F64 = torch.float64
+CHOICES = (3, 2, 4)
+
+
+class CombinationEnv(gym.Env):
+    """One of two lamps is lit. Reward 1 where every part of the action is right for it; an episode has 8 steps."""
+
+    observation_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float64)
+    right: dict[float, list[int]]
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.lamp = 0, 1.0
+        return np.array([self.lamp]), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), f"{action!r} of {type(action)}, not of {self.action_space}"
+        reward = float(np.array_equal(action, self.right[self.lamp]))
+        self.t, self.lamp = self.t + 1, float(self.np_random.choice([-1.0, 1.0]))
+        return np.array([self.lamp]), reward, False, self.t == 8, {}
+
+
+class DialsEnv(CombinationEnv):
+    action_space = gym.spaces.MultiDiscrete([3, 2], start=[0, 4])
+    right = {1.0: [2, 4], -1.0: [0, 5]}
+
+
+class SwitchesEnv(CombinationEnv):
+    action_space = gym.spaces.MultiBinary(3)
+    right = {1.0: [1, 0, 1], -1.0: [0, 0, 1]}
+
+
+for env_id, env in {"ToyDials-v0": DialsEnv, "ToySwitches-v0": SwitchesEnv}.items():
+    if env_id not in gym.registry:
+        gym.register(env_id, entry_point=env)
+TOYS = {"ToyDials-v0": (3, 2), "ToySwitches-v0": (2, 2, 2)}
+ON_POLICY = {
+    "reinforce": {"whole_episodes": False},
+    "a2c": {},
+    "ppo": {"minibatch_size": 16, "epochs": 2, "entropy_coef": 0.01},
+    "trpo": {"value_iterations": 3},
+    "vmpo": {"inner_steps": 2, "kl_over": "kept"},
+}
+SMALL = {"num_envs": 4, "rollout_steps": 8, "hidden": (8,), "normalize_obs": True, "normalize_reward": True}
+
+
+@pytest.fixture
+def policy():
+    return MultiCategoricalPolicy(3, CHOICES, (8,), torch.Generator().manual_seed(0)).double()
+
+
+def logits(rows: int, seed: int) -> tuple[torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return (2.0 * torch.randn(rows, sum(CHOICES), generator=generator, dtype=F64),)
+
+
+def every_action() -> torch.Tensor:
+    """All 24 combinations, [24, 3]."""
+    return torch.tensor(list(itertools.product(*map(range, CHOICES))))
+
+
+def table(params) -> torch.Tensor:
+    """The probability of each combination, [B, 24]: products of softmaxes, written out."""
+    first, second, third = (part.softmax(-1) for part in params[0].split(CHOICES, -1))
+    return torch.einsum("bi,bj,bk->bijk", first, second, third).flatten(1)
+
+
+# The policy
+
+
+def test_the_probability_of_each_combination_is_the_product(policy):
+    (params,) = logits(5, 1)
+    actions = every_action()
+    log_prob = policy.log_prob((params.unsqueeze(1).expand(-1, 24, -1),), actions.expand(5, 24, 3))
+    torch.testing.assert_close(log_prob.exp(), table((params,)), rtol=1e-12, atol=0.0)
+
+
+def test_entropy_and_kl_are_those_over_all_combinations(policy):
+    old, new = logits(5, 1), logits(5, 2)
+    p, q = table(old), table(new)
+    torch.testing.assert_close(policy.entropy(old), -(p * p.log()).sum(-1), rtol=1e-12, atol=0.0)
+    torch.testing.assert_close(policy.kl(old, new), (p * (p / q).log()).sum(-1), rtol=1e-12, atol=0.0)
+    (parts,) = policy.kl_parts(old, new)
+    assert parts.shape == (5, 3) and bool((parts > 0).all())
+    torch.testing.assert_close(parts.sum(-1), policy.kl(old, new))
+
+
+def test_draws_come_as_often_as_their_probability_says(policy):
+    (params,), n = logits(1, 3), 40_000
+    generator = torch.Generator().manual_seed(4)
+    drawn = policy.sample((params.expand(n, -1),), generator)
+    code = (drawn * torch.tensor([8, 4, 1])).sum(-1)
+    share, wanted = code.bincount(minlength=24) / n, table((params,))[0]
+    assert drawn.shape == (n, 3) and drawn.dtype == torch.int64
+    assert bool(((share - wanted).abs() < 5.0 * (wanted * (1.0 - wanted) / n).sqrt()).all())
+
+
+def test_the_mode_is_the_likeliest_combination_and_noise_stands_for_a_generator(policy):
+    params = logits(50, 5)
+    assert torch.equal(policy.mode(params), every_action()[table(params).argmax(-1)])
+    noise = policy.noise(50, torch.Generator().manual_seed(6)).double()
+    assert noise.shape == (50, sum(CHOICES))
+    wide = torch.rand(50, sum(CHOICES), generator=torch.Generator().manual_seed(6), dtype=F64)
+    assert torch.equal(policy.sample(params, torch.Generator().manual_seed(6)), policy.sample(params, noise=wide))
+
+
+# Agents
+
+
+@pytest.mark.parametrize("env_id", TOYS)
+@pytest.mark.parametrize("name", ON_POLICY)
+def test_every_on_policy_agent_goes_on_to_the_bit(name, env_id, same):
+    agent, env, obs = make_agent(name, env_id, **SMALL | ON_POLICY[name])
+    assert agent.spec.choices == TOYS[env_id] and isinstance(agent.policy, MultiCategoricalPolicy)
+    before = learned(agent.policy)
+    check_restored(agent, env, obs, same)
+    assert any(not torch.equal(a, b) for a, b in zip(before, learned(agent.policy), strict=True))
+
+
+@pytest.mark.parametrize("env_id", TOYS)
+def test_ppo_learns_the_combination(env_id, tmp_path):
+    config = {
+        "num_envs": 8,
+        "rollout_steps": 32,
+        "minibatch_size": 64,
+        "epochs": 6,
+        "hidden": (16,),
+        "learning_rate": 1e-2,
+    }
+    agent, env, _ = make_agent("ppo", env_id, **config)
+    before = evaluate(agent, episodes=10)["eval/mean"]
+    train(agent, env, 6_144, eval_every=6_144, progress=False, checkpoint=tmp_path / "run.pt")
+    assert before < 6.0 and evaluate(agent, episodes=10)["eval/min"] == 8.0
+    # What was saved acts in the environment itself, which refuses an action of another dtype or shape.
+    again, own = load(tmp_path / "run.pt"), gym.make(env_id)
+    obs, _ = own.reset(seed=0)
+    total, over = 0.0, False
+    while not over:
+        obs, reward, terminated, truncated, _ = own.step(again.predict(obs))
+        total, over = total + reward, terminated or truncated
+    assert total == 8.0
+
+
+def test_a_training_goes_on_to_the_bit_from_its_file(tmp_path, same):
+    config = SMALL | ON_POLICY["ppo"]
+    whole, env, _ = make_agent("ppo", "ToyDials-v0", **config)
+    train(whole, env, 256, eval_every=128, progress=False)
+
+    def stop(row):
+        if row["steps"] >= 128 and "eval/mean" not in row:
+            raise KeyboardInterrupt
+
+    half, env, _ = make_agent("ppo", "ToyDials-v0", **config)
+    path = tmp_path / "run.pt"
+    with pytest.raises(KeyboardInterrupt):
+        train(half, env, 256, eval_every=128, progress=False, checkpoint=path, checkpoint_every=32, callback=stop)
+    rest, env, _ = make_agent("ppo", "ToyDials-v0", **config)
+    train(rest, env, 256, eval_every=128, progress=False, checkpoint=path, resume=True)
+    assert same(whole.state_dict(), rest.state_dict())
+
+
+def test_a_rollout_of_other_shapes_is_refused():
+    agent, env, obs = make_agent("ppo", "ToyDials-v0", **SMALL | ON_POLICY["ppo"])
+    rollout, _ = agent.collect(env, obs)
+    assert rollout.action.shape == (8, 4, 2) and rollout.behavior_params[0].shape == (8, 4, 5)
+    for change, message in [
+        ({"action": rollout.action[..., 0]}, r"^action: wanted shape \(8, 4, 2\); got \(8, 4\)"),
+        ({"action": rollout.action.float()}, r"^action: wanted dtype torch.int64"),
+        (
+            {"behavior_params": (rollout.behavior_params[0][..., :3],)},
+            r"behavior_params\[0\]: wanted shape \(8, 4, 5\)",
+        ),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            agent.update(dataclasses.replace(rollout, **change))
+
+
+def test_mpo_refuses_and_says_who_does_not():
+    with pytest.raises(ValueError) as told:
+        make_agent("mpo", "ToyDials-v0")
+    assert str(told.value) == (
+        "env_id: wanted Discrete or Box actions for MPO, whose critic lists all values; ToyDials-v0 has 2 choices at "
+        "once: take an on-policy agent, such as ppo"
+    )
+    with pytest.raises(ValueError, match="^squash: wanted False for ToyDials-v0, whose actions are discrete; got True"):
+        make_agent("ppo", "ToyDials-v0", squash=True)
+
+
+# An environment in torch
+
+
+class TorchDials(TorchEnv):
+    """The state is what was chosen last; reward 1 for (2, 1)."""
+
+    spec = EnvSpec("ToyTorchDials", obs_dim=2, choices=(3, 2))
+    max_steps, state_dim = 5, 2
+
+    def initial(self):
+        return self.uniform(1.0, 1.0)
+
+    def observe(self, state):
+        return state
+
+    def advance(self, state, action):
+        reward = (action == torch.tensor([2, 1])).all(-1).to(self.dtype)
+        return action.to(self.dtype), reward, torch.zeros(len(action), dtype=torch.bool)
+
+
+def test_a_torch_environment_takes_its_choices_and_no_others():
+    env = TorchDials(3, seed=0)
+    env.reset()
+    assert env.step(torch.tensor([[2, 1], [2, 0], [0, 1]])).reward.tolist() == [1.0, 0.0, 0.0]
+    for wrong, got in ([[0, 2], [0, 0], [0, 1]], "wanted whole numbers from 0 to 1; got 0 to 2"), ([[0, 1], [3, 0], [0, 1]], "wanted whole numbers from 0 to 2; got 0 to 3"):  # fmt: skip
+        with pytest.raises(ValueError, match=got):
+            env.step(torch.tensor(wrong))
+    with pytest.raises(ValueError, match=r"^action: wanted shape \(3, 2\); got \(3,\)"):
+        env.step(torch.tensor([0, 1, 2]))
+
+
+@pytest.mark.parametrize("proposal", ["policy", "uniform"])
+def test_a_vine_branches_over_choices(proposal):
+    agent_class, config_class = AGENTS["trpo"]
+    config = config_class(num_envs=2, rollout_steps=8, hidden=(8,), sampling="vine", vine_states=8, vine_steps=3, vine_proposal=proposal)  # fmt: skip
+    env = TorchDials(2, seed=0)
+    agent = agent_class(config, env.spec, device="cpu")
+    vine, _ = agent.collect(env, env.reset())
+    assert vine.action.shape == (8, 4, 2) and vine.action.dtype == torch.int64
+    params = tuple(p.unsqueeze(1).expand(8, 4, 5) for p in vine.behavior_params)
+    wanted = agent.policy.log_prob(params if proposal == "policy" else (torch.zeros(8, 4, 5),), vine.action)
+    torch.testing.assert_close(vine.proposal_log_prob, wanted)
+    assert live(agent, env, env.reset(), 2)[0]["train/skipped_batches"] == 0
+
+
+def test_make_env_tells_the_choices():
+    for env_id, choices in TOYS.items():
+        spec = make_env(env_id, 2).spec
+        assert (spec.choices, spec.num_actions, spec.action_dim) == (choices, 0, 0)
+        assert (spec.discrete, spec.action_shape, spec.params_dim) == (True, (len(choices),), sum(choices))

@@ -1,0 +1,319 @@
+"""Acting outside training: `predict` and `value` take what an environment gives, and answer in its own terms."""
+
+# ruff: noqa: E501 - a table keeps one row a line
+
+from __future__ import annotations
+
+import copy
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from minerva_lite.agents import AGENTS
+from minerva_lite.training.checkpoints import load, save
+from minerva_lite.training.evaluation import evaluate
+from minerva_lite.training.loop import train
+from minerva_lite.worlds.envs import TORCH_ENVS, EnvSpec, make_env
+from tests.agents.test_multi_categorical import TOYS
+from tests.living import live, make_agent
+
+SMALL = {"num_envs": 4, "rollout_steps": 8, "hidden": (8,)}
+OWN = {
+    "reinforce": {"whole_episodes": False},
+    "ppo": {"minibatch_size": 16, "epochs": 2},
+    "trpo": {"value_iterations": 3},
+    "vmpo": {"inner_steps": 2},
+    "mpo": {"warmup_steps": 0, "learner_steps": 1, "minibatch_size": 4, "replay_steps": 64},
+}
+WORLDS = ["Pendulum-v1", "CartPole-v1", "MountainCarContinuous-v0", "FrozenLake-v1"]
+HINT = ": put gymnasium.wrappers.FlattenObservation around the environment, as training does where it has no Box"
+
+
+def lived_in(name: str = "ppo", env_id: str = "Pendulum-v1", **options):
+    """An agent after two updates."""
+    agent, env, obs = make_agent(name, env_id, **SMALL | OWN.get(name, {}) | options)
+    live(agent, env, obs, 2)
+    return agent
+
+
+def shaped(observed: gym.Space, actions: gym.Space):
+    """An agent for an environment with these spaces."""
+
+    class ShapedEnv(gym.Env):
+        observation_space, action_space = observed, actions
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return observed.sample(), {}
+
+    gym.register("ToyShaped-v0", entry_point=ShapedEnv)
+    try:
+        agent, *_ = make_agent("ppo", "ToyShaped-v0", **SMALL | OWN["ppo"])
+    finally:
+        del gym.registry["ToyShaped-v0"]
+    return agent
+
+
+# The loop of `train.md`
+
+
+@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("env_id", WORLDS)
+def test_a_loop_of_ones_own_repeats_the_evaluation(name, env_id, tmp_path):
+    """From a file, on the plain environment: the returns are those of `evaluate`, to rounding in float32."""
+    trained = lived_in(name, env_id, normalize_obs=True)
+    save(trained, tmp_path / "run.pt")
+    wanted = evaluate(trained, episodes=1, seed=7)
+
+    agent = load(tmp_path / "run.pt", device="cpu")
+    env = gym.make(env_id)
+    env = env if isinstance(env.observation_space, gym.spaces.Box) else gym.wrappers.FlattenObservation(env)
+    obs, _ = env.reset(seed=7)
+    total, steps, over = 0.0, 0, False
+    while not over:
+        action = agent.predict(obs)
+        assert env.action_space.contains(action)
+        obs, reward, terminated, truncated, _ = env.step(action)
+        total, steps, over = total + reward, steps + 1, terminated or truncated
+    assert steps == wanted["eval/length"] and total == pytest.approx(wanted["eval/mean"], rel=1e-5)
+
+
+# Which action
+
+
+def test_actions_have_the_bounds_of_the_environment():
+    """One unit of the policy is half the width of the bounds, [-3, 1] and [10, 30]; what lies outside is clipped."""
+    agent = lived_in(env_id="ToyEcho-v0", dtype=torch.float64)
+    with torch.no_grad():
+        agent.policy.mean[-1].weight.zero_()
+    for mean, wanted in ([0.0, 0.0], [-1.0, 20.0]), ([1.0, -0.5], [1.0, 15.0]), ([-9.0, 9.0], [-3.0, 30.0]):
+        agent.policy.mean[-1].bias.data = torch.tensor(mean, dtype=torch.float64)
+        action = agent.predict([0.0, 0.0])
+        assert action.tolist() == wanted and action.dtype == np.float64
+    squashed = lived_in(squash=True)
+    squashed.policy.mean[-1].bias.data.fill_(0.3)
+    squashed.policy.mean[-1].weight.data.zero_()
+    assert squashed.predict(np.zeros(3)) == pytest.approx(2.0 * np.tanh(0.3), rel=1e-6)
+
+
+@pytest.mark.parametrize("env_id", ["ToyEchoDiscrete-v0", *TOYS])
+def test_numbers_begin_where_the_environment_counts_from(env_id):
+    agent = lived_in(env_id=env_id)
+    batch = agent.predict(np.random.default_rng(0).normal(size=(64, agent.spec.obs_dim)), deterministic=False)
+    space = gym.make(env_id).action_space
+    assert all(map(space.contains, batch)) and batch.dtype == space.dtype
+    low, high = np.array(agent.spec.own.low), np.array(agent.spec.own.high)
+    assert (batch.reshape(64, -1).min(0) == low).all() and (batch.reshape(64, -1).max(0) == high).all()
+
+
+@pytest.mark.parametrize("env_id", TORCH_ENVS)
+def test_torch_native_environments_know_gymnasiums_spaces(env_id):
+    assert TORCH_ENVS[env_id].spec.own == make_env(env_id, backend="gymnasium").spec.own is not None
+
+
+# Which observation
+
+
+def test_one_observation_and_a_batch_of_any_numbers_give_the_same():
+    agent = lived_in(normalize_obs=True)
+    batch = np.array([[1.0, -2.0, 3.0], [0.0, 1.0, -8.0]])
+    wanted = agent.predict(batch)
+    assert wanted.shape == (2, 1) and wanted.dtype == np.float32 and wanted[0] != wanted[1]
+    frozen = batch.astype(np.float32)
+    frozen.setflags(write=False)
+    kinds = [
+        batch.astype(np.float16), batch.astype(np.int8), batch.astype(np.int64), batch.astype(np.longdouble),
+        batch.astype(">f8"), np.flip(np.flip(batch, 1).copy(), 1), np.asfortranarray(batch), frozen, batch.tolist(),
+        tuple(map(tuple, batch)), torch.tensor(batch), torch.tensor(batch).int(), torch.tensor(batch, dtype=torch.bfloat16, requires_grad=True),
+    ]  # fmt: skip
+    for each in kinds:
+        assert np.array_equal(agent.predict(each), wanted)
+        one = agent.predict(each[0])
+        assert one.shape == (1,) and one.dtype == np.float32
+        assert one == pytest.approx(wanted[0], rel=1e-6)  # a product of another height rounds differently
+    assert agent.predict(batch[:1]).shape == (1, 1) and agent.predict(batch[:0]).shape == (0, 1)
+    whole = lived_in(env_id="CartPole-v1")
+    assert isinstance(whole.predict(np.zeros(4)), np.int64) and whole.predict(np.zeros((2, 4))).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("shape", "single", "batch"),
+    [
+        ((2, 3), [(2, 3), (6,)], [(5, 2, 3), (5, 6), (1, 6), (1, 2, 3)]),
+        ((1, 6), [(1, 6), (6,)], [(5, 1, 6), (5, 6), (1, 1, 6)]),
+        ((), [()], [(5,), (1,), (5, 1)]),
+        ((1,), [(1,)], [(5, 1), (1, 1)]),
+    ],
+)
+def test_the_environments_own_shape_tells_one_from_a_batch(shape, single, batch):
+    agent = shaped(gym.spaces.Box(-1.0, 1.0, shape), gym.spaces.Box(-1.0, 1.0, (2, 2)))
+    for each in single:
+        assert agent.predict(np.zeros(each)).shape == (2, 2) and isinstance(agent.value(np.zeros(each)), float)
+    for each in batch:
+        assert agent.predict(np.zeros(each)).shape == (each[0], 2, 2) and agent.value(np.zeros(each)).shape == each[:1]
+
+
+@pytest.mark.parametrize(
+    ("obs", "message"),
+    [
+        (np.zeros(4), "obs: wanted shape (3,), one observation, or (any, 3), a batch; got (4,)"),
+        (np.zeros((3, 2)), "obs: wanted shape (3,), one observation, or (any, 3), a batch; got (3, 2)"),
+        (np.zeros((2, 2, 3)), "obs: wanted shape (3,), one observation, or (any, 3), a batch; got (2, 2, 3)"),
+        (
+            np.zeros((96, 96, 3), np.uint8),
+            f"obs: wanted shape (3,), one observation, or (any, 3), a batch; got (96, 96, 3){HINT}",
+        ),
+        (2, f"obs: wanted shape (3,), one observation, or (any, 3), a batch; got (){HINT}"),
+        ((14.0, 10.0), f"obs: wanted shape (3,), one observation, or (any, 3), a batch; got (2,){HINT}"),
+        ({"a": np.zeros(3)}, f"obs: wanted an array of numbers; got a dict{HINT}"),
+        ((np.zeros(3), {}), f"obs: wanted an array of numbers; got a tuple{HINT}"),  # what `reset` returns
+        ([[1.0, 2.0], [3.0]], "obs: wanted an array of numbers; got a list"),
+        ("up", "obs: wanted an array of numbers; got a str"),
+        (None, "obs: wanted an array of numbers; got a NoneType"),
+        (np.array(["1", "2", "3"]), "obs: wanted an array of numbers; got an array of <U1"),
+        (np.array([1, 2, None]), "obs: wanted an array of numbers; got an array of object"),
+        (np.zeros(3, complex), "obs: wanted an array of numbers; got an array of complex128"),
+        (np.zeros(3, "datetime64[s]"), "obs: wanted an array of numbers; got an array of datetime64[s]"),
+        (np.array([0.0, np.nan, 1.0]), "obs: wanted finite numbers; got 1 that are NaN or infinite"),
+        (
+            np.array([0.0, 1e300, np.inf]),
+            "obs: wanted finite numbers; got 2 that are NaN or infinite",
+        ),  # one is too large for float32
+    ],
+)
+def test_what_is_no_observation_is_named(obs, message):
+    agent = lived_in()
+    for ask in (agent.predict, agent.value):
+        with pytest.raises(ValueError) as told:
+            ask(obs)
+        assert str(told.value) == message
+
+
+@pytest.mark.parametrize(
+    ("obs", "message"),
+    [
+        (np.zeros((2, 3)), "obs: wanted a tensor of shape (any, 3); got a ndarray: `predict` takes NumPy arrays"),
+        (torch.zeros(3), "obs: wanted shape (any, 3); got (3,): `predict` takes one observation"),
+        (torch.zeros(2, 4), "obs: wanted shape (any, 3); got (2, 4)"),
+        (torch.zeros(2, 3, dtype=torch.float64), "obs: wanted dtype torch.float32; got torch.float64"),
+    ],
+)
+def test_act_points_at_predict(obs, message):
+    with pytest.raises(ValueError) as told:
+        lived_in().act(obs)
+    assert str(told.value) == message
+
+
+# What does not change
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_asking_moves_nothing(name, same):
+    agent = lived_in(name, normalize_obs=True)
+    before, batch = copy.deepcopy(agent.state_dict()), np.ones((5, 3))
+    agent.predict(batch), agent.value(batch)
+    assert same(before, agent.state_dict())
+    first, second = (agent.predict(batch, deterministic=False) for _ in range(2))
+    moved = agent.state_dict()
+    assert not np.array_equal(first, second) and not torch.equal(before.pop("generator"), moved.pop("generator"))
+    assert same(before, moved)
+
+
+# Values
+
+
+@pytest.mark.parametrize("name", [each for each in AGENTS if each != "mpo"])
+def test_a_value_is_the_critics_in_the_units_of_the_reward(name):
+    batch = np.random.default_rng(0).normal(size=(5, 3))
+    for normalize_reward in (False, True):
+        agent = lived_in(name, normalize_obs=True, normalize_reward=normalize_reward)
+        with torch.no_grad():
+            wanted = agent.critic(agent.normalized(torch.tensor(batch, dtype=torch.float32)))
+        scale = agent.reward_scaler.stats.var.sqrt() if normalize_reward else torch.ones(())
+        assert normalize_reward == (scale > 2.0)
+        assert agent.value(batch) == pytest.approx((wanted * scale).numpy(), rel=1e-5)
+        assert agent.value(batch[0]) == pytest.approx(agent.value(batch)[0], rel=1e-5)
+
+
+def test_rescaled_values_come_near_the_returns():
+    """Reward 1 in each of at most 6 steps: the value of the first state is the mean length of an episode, 3.5."""
+    config = {"num_envs": 6, "rollout_steps": 32, "minibatch_size": 96, "gamma": 1.0, "lam": 1.0, "learning_rate": 1e-2}
+    agent, env, _ = make_agent("ppo", "ToyLottery-v0", hidden=(16,), normalize_reward=True, **config)
+    train(agent, env, 192 * 25, eval_every=10_000, progress=False)
+    played = evaluate(agent, episodes=6, seed=0)["eval/mean"]
+    assert agent.reward_scaler.stats.var.sqrt() > 1.3  # otherwise the scale would not matter
+    assert played == 3.5 and agent.value([0.0]) == pytest.approx(played, rel=0.2)
+
+
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
+def test_the_value_of_mpo_is_that_of_what_it_predicts(env_id):
+    agent = lived_in("mpo", env_id)
+    batch = torch.randn(5, agent.spec.obs_dim, generator=torch.Generator().manual_seed(0))
+    action, _ = agent.act(batch, deterministic=True)
+    with torch.no_grad():
+        wanted = agent.critic(batch, action).numpy()
+    assert agent.value(batch) == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("baseline", ["none", "others"])
+def test_without_a_critic_there_is_no_value(baseline):
+    agent, *_ = make_agent("reinforce", "CartPole-v1", **SMALL, baseline=baseline)
+    with pytest.raises(ValueError, match=f"^baseline: wanted 'value', whose critic learns; got '{baseline}'"):
+        agent.value(np.zeros(4))
+
+
+# Files
+
+
+def without(saved: dict, *names: str) -> dict:
+    """A checkpoint as a version wrote it that knew less of environments."""
+    saved["state"]["spec"] = {k: v for k, v in saved["state"]["spec"].items() if k not in names}
+    return saved
+
+
+def test_bounds_travel_with_a_file(tmp_path):
+    agent = lived_in(env_id="ToyEcho-v0")
+    save(agent, tmp_path / "run.pt")
+    again = load(tmp_path / "run.pt", device="cpu")
+    assert again.spec.own == agent.spec.own == make_env("ToyEcho-v0").spec.own
+    assert (again.spec.own.low, again.spec.own.high) == ((-3.0, 10.0), (1.0, 30.0))
+
+
+def test_an_older_file_acts_goes_on_and_says_what_it_lacks(tmp_path, same):
+    path = tmp_path / "run.pt"
+
+    def begin():
+        return make_agent("ppo", "Pendulum-v1", **SMALL | OWN["ppo"])[:2]
+
+    train(*begin(), 64, eval_every=64, progress=False)
+    torch.save(without(torch.load(saved_half(path, begin), weights_only=True), "own", "choices"), path)
+    old = load(path, device="cpu")
+    assert old.spec == EnvSpec("Pendulum-v1", obs_dim=3, action_dim=1) and old.spec.own is None
+    assert isinstance(old.value(np.zeros(3)), float)
+    with pytest.raises(ValueError) as told:
+        old.predict(np.zeros(3))
+    assert str(told.value) == (
+        "spec.own: wanted the bounds of Pendulum-v1, which neither a checkpoint of an older version nor a spec made by "
+        "hand has; got None: set agent.spec = make_env('Pendulum-v1').spec"
+    )
+    old.spec = make_env("Pendulum-v1").spec
+    assert old.predict(np.zeros(3)).shape == (1,) and evaluate(old, episodes=1)["eval/length"] == 200
+    whole, env = begin()
+    train(whole, env, 128, eval_every=128, progress=False)
+    rest, env = begin()
+    train(rest, env, 128, eval_every=128, progress=False, checkpoint=path, resume=True)
+    assert same(whole.state_dict(), rest.state_dict())
+
+
+def saved_half(path, begin):
+    """The file of a training of 128 steps that was stopped after 64."""
+
+    def stop(row):
+        if row["steps"] == 96:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(*begin(), 128, eval_every=128, checkpoint_every=64, checkpoint=path, progress=False, callback=stop)
+    return path
