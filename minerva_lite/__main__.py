@@ -1,13 +1,14 @@
-"""The command line: `python -m minerva_lite train|evaluate|video|study …`."""
+"""The command line: `python -m minerva_lite train|evaluate|video|study|presets …`, installed as `minerva`."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import gymnasium as gym
 import torch
@@ -19,74 +20,158 @@ from .training.checkpoints import load, require_place
 from .training.defaults import announcement, settings_for
 from .training.evaluation import evaluate
 from .training.loop import train
+from .training.options import as_typed, combinations, listed, option, said, unchecked
+from .training.presets import Preset
+from .training.reached import table_of_presets
+from .training.settings_file import read_config, read_settings, write_settings
 from .training.studies import read_failures, study
 from .training.trackers import TensorBoard, WeightsAndBiases, same_run
 from .training.video import film
 from .worlds.envs import make_env
 
 Algorithm = Literal[tuple(AGENTS)]
+Config = TypeVar("Config")
 
 
-def train_command(
-    algorithm: Annotated[Algorithm, tyro.conf.Positional],
-    env: str,
-    seed: int = 0,
-    steps: int | None = None,
-    device: str = "auto",
-    backend: str = "auto",
-    compile: bool = False,
-    out: Path | None = None,
-    checkpoint_every: int | None = None,
-    resume: bool = False,
-    num_envs: int | None = None,
-    eval_every: int | None = None,
-    episodes: int = 100,
-    history: Path | None = None,
-    tensorboard: Path | None = None,
-    wandb: str | None = None,
-) -> None:
-    """Train by the preset and print the final evaluation.
+@dataclass(frozen=True)
+class Nothing:
+    """Stands for the settings of an algorithm that is not named yet."""
 
-    out: the checkpoint, written at every evaluation (or every so many steps), at the end, and on Ctrl-C; --resume
-    goes on from it. history: a CSV file for every figure of the run. tensorboard: a folder, and wandb: a project, that
-    get them while it runs. num_envs: another number of environments than the preset's. backend: as in `make_env`.
-    compile: trace the agent's functions into fused kernels, and on a GPU record walk and update. eval_every: steps
-    between two evaluations (a twentieth of them all unless named). episodes: of the final one.
+
+@dataclass(frozen=True)
+class Train(Generic[Config]):
+    """Train an agent and print its final evaluation.
+
+    Settings are those of the preset, or without one those of the environment's family, which is told on stderr. The
+    algorithm's own are the options --config.…: `train ppo --env CartPole-v1 --help` shows them with these defaults.
     """
-    where = pick_device(device)
-    require_place(out=out, history=history)
-    settings = settings_for(algorithm, env, backend=backend)
-    if settings.family:
-        print(announcement(algorithm, env, settings), file=sys.stderr)
-    config = settings.config if num_envs is None else replace(settings.config, num_envs=num_envs)
-    worlds = make_env(env, config.num_envs, seed=seed, device=where, backend=backend)
-    agent = AGENTS[algorithm][0](config, worlds.spec, seed=seed, device=where, compile=compile)
+
+    algorithm: Annotated[Algorithm, tyro.conf.Positional]  # what learns
+    env: str  # any Gymnasium id, <module>:<id> of a module of yours, or dm_control/<domain>/<task>
+    config: Annotated[Config, tyro.conf.FlagConversionOff]
+    # settings of a run to start from (JSON); what is typed beside it wins
+    config_file: Annotated[Path | None, tyro.conf.arg(name="config", metavar="FILE")] = None
+    save_config: Path | None = None  # write the settings of this run to a file for --config
+    seed: int = 0  # of everything that is drawn
+    steps: int | None = None  # of all environments together; those of the preset or family unless named
+    num_envs: int | None = None  # environments side by side; the same as --config.num-envs
+    device: str = "auto"  # auto, cpu, cuda, mps
+    backend: str = "auto"  # auto, torch, gymnasium, parallel (a process for each environment), envpool
+    compile: bool = False  # trace the agent's functions into fused kernels, and on a GPU record walk and update
+    out: Path | None = None  # the checkpoint, written at evaluations, at the end and on Ctrl-C
+    checkpoint_every: int | None = None  # steps between two checkpoints; at every evaluation unless named
+    resume: bool = False  # go on from the checkpoint
+    eval_every: int | None = None  # steps between two evaluations; a twentieth of them all unless named
+    eval_episodes: int = 50  # of each evaluation while it trains
+    episodes: int = 100  # of the final evaluation
+    history: Path | None = None  # a CSV file for every figure of the run
+    tensorboard: Path | None = None  # a folder that gets the figures while it runs
+    wandb: str | None = None  # a project that gets the figures while it runs
+
+
+@dataclass(frozen=True)
+class Study(Generic[Config]):
+    """Train every algorithm on every environment in every variant with every seed, and write a CSV.
+
+    Several values of an option --config.… are as many variants; several such options make a product. The same command
+    goes on where a stopped one was, and tries again what failed.
+    """
+
+    algorithms: Annotated[tuple[Algorithm, ...], tyro.conf.Positional]  # what learns
+    env: tuple[str, ...]  # environments, as in train
+    out: Path  # the CSV file
+    config: Annotated[Config, tyro.conf.FlagConversionOff]
+    # settings to start from (JSON), of a single algorithm
+    config_file: Annotated[Path | None, tyro.conf.arg(name="config", metavar="FILE")] = None
+    seeds: int = 5  # how many of them
+    first_seed: int = 0  # the others follow it
+    variants: tuple[str, ...] = ("preset",)  # names from ABLATIONS
+    ablations: bool = False  # all of these names that the algorithm has
+    steps: int | None = None  # of each run; those of its preset or family unless named
+    num_envs: int | None = None  # the same as --config.num-envs
+    backend: str = "auto"  # as in train
+    eval_every: int | None = None  # as in train
+    eval_episodes: int = 10  # of each evaluation while it trains; the final one has 100
+    jobs: int = 2  # runs at a time
+    address: str | None = None  # of a Ray cluster that does the runs: host:port or auto; local starts one here
+
+
+def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset | None]:
+    """What the words after `train` ask for, the agent's configuration, and the settings that it started from.
+
+    The words are read twice: algorithm, environment and file first, because they say which options there are and what
+    their defaults are.
+    """
+    file = said(words, "config")
+    told = read_settings(file) if file else {}
+    algorithm = next((word for word in words if word in AGENTS), told.get("algorithm"))
+    env = said(words, "env") or told.get("env")
+    start, config = None, Nothing()
+    if algorithm in AGENTS:
+        changes = read_config(told, algorithm, file) if file else {}
+        if env:
+            start = settings_for(algorithm, env, backend=said(words, "backend") or "auto")
+        base = unchecked(start.config if start else AGENTS[algorithm][1]())
+        config = replace(base, **changes)
+    default = Train(
+        algorithm=algorithm or tyro.MISSING,
+        env=env or tyro.MISSING,
+        config=config,
+        seed=told.get("seed", 0),
+        steps=told.get("steps", start and start.total_steps),
+    )
+    asked = tyro.cli(Train[type(config)], args=words, prog=prog, default=default)
+    if asked.algorithm != algorithm or start is None:
+        raise ValueError(f"ALGORITHM: wanted it before the options; got {algorithm!r} among their values")
+    values = {field.name: getattr(asked.config, field.name) for field in fields(asked.config)}
+    if asked.num_envs is not None:
+        typed = said(words, "config.num-envs")
+        if typed is not None and values["num_envs"] != asked.num_envs:
+            raise ValueError(f"--num-envs: wanted {typed}, as in --config.num-envs; got {asked.num_envs}")
+        values["num_envs"] = asked.num_envs
+    return asked, AGENTS[algorithm][1](**values), start
+
+
+def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
+    """Train, save and evaluate as asked."""
+    where = pick_device(asked.device)
+    require_place(out=asked.out, history=asked.history, save_config=asked.save_config)
+    if start.family:
+        told = replace(start, config=config, total_steps=asked.steps)
+        print(announcement(asked.algorithm, asked.env, told), file=sys.stderr)
+    about = {"algorithm": asked.algorithm, "env": asked.env, "seed": asked.seed}
+    worlds = make_env(asked.env, config.num_envs, seed=asked.seed, device=where, backend=asked.backend)
+    agent = AGENTS[asked.algorithm][0](config, worlds.spec, seed=asked.seed, device=where, compile=asked.compile)
+    if asked.save_config:
+        write_settings(asked.save_config, **about, steps=asked.steps, config=asdict(config))
     with ExitStack() as opened:
-        trackers = [opened.enter_context(TensorBoard(tensorboard))] if tensorboard else []
-        if wandb:
-            about = {"algorithm": algorithm, "env": env, "seed": seed} | asdict(config)
-            trackers.append(opened.enter_context(WeightsAndBiases(wandb, config=about, **same_run(out, resume))))
+        trackers = [opened.enter_context(TensorBoard(asked.tensorboard))] if asked.tensorboard else []
+        if asked.wandb:
+            run = same_run(asked.out, asked.resume)
+            trackers.append(opened.enter_context(WeightsAndBiases(asked.wandb, config=about | asdict(config), **run)))
 
         def track(row: dict[str, float]) -> None:
             for tracker in trackers:
                 tracker(row)
 
         try:
-            told = train(
+            history = train(
                 agent,
                 worlds,
-                settings.total_steps if steps is None else steps,
-                eval_every=eval_every,
+                asked.steps,
+                eval_every=asked.eval_every,
+                eval_episodes=asked.eval_episodes,
                 callback=track,
-                checkpoint=out,
-                checkpoint_every=checkpoint_every,
-                resume=resume,
+                checkpoint=asked.out,
+                checkpoint_every=asked.checkpoint_every,
+                resume=asked.resume,
             )
         except KeyboardInterrupt:
-            sys.exit(f"stopped; {f'{out} is where --resume goes on' if out else 'nothing is saved without --out'}")
-    if history:
-        told.to_csv(history)
-    print(json.dumps(evaluate(agent, episodes=episodes)))
+            place = f"{asked.out} is where --resume goes on" if asked.out else "nothing is saved without --out"
+            sys.exit(f"stopped; {place}")
+    if asked.history:
+        history.to_csv(asked.history)
+    print(json.dumps(evaluate(agent, episodes=asked.episodes)))
 
 
 def evaluate_command(
@@ -114,29 +199,75 @@ def video_command(
     print(json.dumps(told))
 
 
-def study_command(
-    algorithms: Annotated[tuple[Algorithm, ...], tyro.conf.Positional],
-    env: tuple[str, ...],
-    out: Path,
-    seeds: int = 5,
-    first_seed: int = 0,
-    variants: tuple[str, ...] = ("preset",),
-    ablations: bool = False,
-    jobs: int = 2,
-    address: str | None = None,
-) -> None:
-    """Run some variants of the preset, or with --ablations all of them, over many seeds; write a CSV.
+def read_study(words: list[str], prog: str) -> tuple[Study[Any], dict[str, dict[str, Any]]]:
+    """What the words after `study` ask for, and by name the settings that it compares beside its variants."""
+    file = said(words, "config")
+    told = read_settings(file) if file else {}
+    kinds = [AGENTS[word][1] for word in words if word in AGENTS]
+    config = listed(kinds)() if kinds else Nothing()
+    asked = tyro.cli(Study[type(config)], args=words, prog=prog)
+    lists = {field.name: getattr(asked.config, field.name) for field in fields(asked.config)}
+    lists = {name: values for name, values in lists.items() if values}
+    if asked.num_envs is not None:
+        if lists.get("num_envs", (asked.num_envs,)) != (asked.num_envs,):
+            raise ValueError(f"--num-envs: wanted it without --config.num-envs; got {asked.num_envs}")
+        lists["num_envs"] = (asked.num_envs,)
+    for name in lists:
+        for algorithm in asked.algorithms:
+            if name not in {field.name for field in fields(AGENTS[algorithm][1])}:
+                raise ValueError(f"--config.{option(name)}: wanted a setting of all of them; {algorithm} has none")
+    if not file:
+        return asked, combinations(lists)
+    if len(set(asked.algorithms)) != 1:
+        raise ValueError(f"--config: wanted one algorithm beside a file of settings; got {', '.join(asked.algorithms)}")
+    base, name = read_config(told, asked.algorithms[0], file), Path(file).name
+    return asked, {f"{name}, {n}" if n else name: base | way for n, way in combinations(lists).items()}
 
-    out: the CSV file; the same command goes on where a stopped one was, and tries again what failed. jobs: runs at a
-    time. address: of a Ray cluster that does them (host:port or auto; local starts one here).
-    """
-    chosen = None if ablations else variants
+
+def study_command(asked: Study[Any], settings: dict[str, dict[str, Any]]) -> None:
+    """Run the study that is asked for."""
+    seeds = range(asked.first_seed, asked.first_seed + asked.seeds)
+    chosen = None if asked.ablations else asked.variants
     try:
-        study(algorithms, env, range(first_seed, first_seed + seeds), chosen, out, jobs=jobs, address=address)
+        study(
+            asked.algorithms,
+            asked.env,
+            seeds,
+            chosen,
+            asked.out,
+            settings=settings,
+            total_steps=asked.steps,
+            eval_every=asked.eval_every,
+            eval_episodes=asked.eval_episodes,
+            backend=asked.backend,
+            jobs=asked.jobs,
+            address=asked.address,
+        )
     except KeyboardInterrupt:
-        sys.exit(f"stopped; the same command goes on from {out}")
-    if failures := read_failures(out):
+        sys.exit(f"stopped; the same command goes on from {asked.out}")
+    if failures := read_failures(asked.out):
         sys.exit("\n".join(["failed; the same command tries again:", *failures]))
+
+
+def presets_command(env: str | None = None, algorithm: Algorithm | None = None) -> None:
+    """Print the presets, their steps, and the return that they reached where the book records it.
+
+    env: those of this environment alone. algorithm: those of this algorithm alone.
+    """
+    print(table_of_presets(env=env, algorithm=algorithm))
+
+
+def _options(command: str, words: list[str]) -> dict[str, str]:
+    """By the name that an error begins with: the option that was typed for it."""
+    if command not in ("train", "study"):
+        return {name: f"--{option(name)}" for name in ("episodes", "max_steps", "seed", "fps")} | {"env_id": "--env"}
+    kinds = [AGENTS[word][1] for word in words if word in AGENTS]
+    options = {field.name: f"--config.{option(field.name)}" for kind in kinds for field in fields(kind)}
+    own = {field.name for field in fields(Train if command == "train" else Study)} - {"config", "algorithm"}
+    if said(words, "num-envs") is None:
+        own.discard("num_envs")
+    options |= {name: f"--{option(name)}" for name in own}
+    return options | {"env_id": "--env", "total_steps": "--steps", "checkpoint": "--out", "path": "--out"}
 
 
 def main() -> None:
@@ -144,13 +275,28 @@ def main() -> None:
 
     `python -X dev -m minerva_lite …` shows where it was found.
     """
-    commands = {"train": train_command, "evaluate": evaluate_command, "video": video_command, "study": study_command}
+    if os.getcwd() not in sys.path:  # the installed command finds modules here too, as `python -m` does
+        sys.path.append(os.getcwd())
+    command, words = (sys.argv[1] if len(sys.argv) > 1 else ""), sys.argv[2:]
+    name = "minerva" if Path(sys.argv[0]).stem == "minerva" else "python -m minerva_lite"
+    commands = {
+        "train": Train[Nothing],
+        "evaluate": evaluate_command,
+        "video": video_command,
+        "study": Study[Nothing],
+        "presets": presets_command,
+    }
     try:
-        tyro.extras.subcommand_cli_from_dict(commands)
+        if command == "train":
+            train_command(*read_train(words, f"{name} train"))
+        elif command == "study":
+            study_command(*read_study(words, f"{name} study"))
+        else:
+            tyro.extras.subcommand_cli_from_dict(commands, prog=name)
     except (ValueError, ImportError, OSError, FloatingPointError, torch.OutOfMemoryError, gym.error.Error) as error:
         if sys.flags.dev_mode:
             raise
-        sys.exit(" ".join(str(error).split()))
+        sys.exit(as_typed(" ".join(str(error).split()), _options(command, words)))
 
 
 if __name__ == "__main__":

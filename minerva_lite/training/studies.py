@@ -46,6 +46,9 @@ class Task:
     agent_class: type
     config: Any
     total_steps: int
+    eval_every: int | None = None
+    eval_episodes: int = 10
+    backend: str = "auto"
 
     @property
     def name(self) -> Name:
@@ -55,11 +58,12 @@ class Task:
 def run(task: Task) -> list[dict[str, Any]]:
     """Train one seed: a row per evaluation, the last over 100 episodes."""
     torch.set_num_threads(1)  # one process per core is faster than one process on all cores
-    env = make_env(task.env_id, task.config.num_envs, seed=task.seed)
+    env = make_env(task.env_id, task.config.num_envs, seed=task.seed, backend=task.backend)
     agent = task.agent_class(task.config, env.spec, seed=task.seed, device="cpu")
-    history = train(agent, env, task.total_steps, progress=False)
+    often = {"eval_every": task.eval_every, "eval_episodes": task.eval_episodes}
+    history = train(agent, env, task.total_steps, progress=False, **often)
     last = history.updates[-1]
-    rows = [(row, 10) for row in history.evaluations]
+    rows = [(row, task.eval_episodes) for row in history.evaluations]
     rows.append(({"steps": last["steps"], "seconds": last["seconds"]} | evaluate(agent, episodes=100), 100))
     return [
         dict(zip(COLUMNS, task.name, strict=False))
@@ -76,6 +80,11 @@ def study(
     variants: Mapping[str, Mapping[str, Any]] | Iterable[str] | None,
     path: str | Path,
     *,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    total_steps: int | None = None,
+    eval_every: int | None = None,
+    eval_episodes: int = 10,
+    backend: str = "auto",
     jobs: int = 2,
     address: str | None = None,
     progress: bool = True,
@@ -84,18 +93,28 @@ def study(
 
     variants: a mapping from a name to the settings that it changes in the preset (a function makes the new setting of
     the preset's own); or names from `ABLATIONS`, which every algorithm must have; or None, for all names that
-    `ABLATIONS` has for the algorithm. jobs: how many runs at a time, each in its own process with one thread.
-    address: the Ray cluster that does the runs (`local` starts one here); its machines need this package.
+    `ABLATIONS` has for the algorithm. settings: more changes by name, each combined with each variant.
+    total_steps: of each run, instead of those of its preset (without a preset `settings_for` tells what is taken).
+    eval_every, eval_episodes: of the evaluations while it trains, as in `train`. backend: as in `make_env`.
+    jobs: how many runs at a time, each in its own process with one thread. address: the Ray cluster that does the runs
+    (`local` starts one here); its machines need this package.
     A run's rows are written when it ends. The same call on the same file keeps the runs that the file holds, even if
     presets have changed since, and does the missing ones. A run that raises, or kills its process, leaves a line that
     `read_failures` returns; then `study` ends with a warning, and the next call tries the run again.
     Raises ValueError, before anything is written: nothing to run, an unknown algorithm or variant, a preset that does
-    not exist or does not take the changes, fewer than one job, a file that holds anything but runs of this study by
-    the same versions, or no cluster at `address`. ImportError: Ray is missing.
+    not take the changes, a setting that both a variant and `settings` change, too few steps, fewer than one job, a
+    file that holds anything but runs of this study by the same versions, or no cluster at `address`. ImportError: Ray
+    is missing.
     """
-    require_count(jobs=jobs)
-    tasks = {task.name: task for task in _tasks(algorithms, env_ids, seeds, variants)}
+    require_count(jobs=jobs, eval_episodes=eval_episodes)
+    if eval_episodes == 100:
+        raise ValueError("eval_episodes: wanted another number than that of a final evaluation, 100; got 100")
+    often = {"eval_every": eval_every, "eval_episodes": eval_episodes, "backend": backend}
+    made = _tasks(algorithms, env_ids, seeds, variants, settings or {"": {}}, total_steps, often)
+    tasks = {task.name: task for task in made}
     table = _Table(Path(path), list(tasks))
+    if total_steps is not None:
+        table.require_steps(tasks)
     left = {name: task for name, task in tasks.items() if name not in table.runs}
     if left:
         shown = {"total": len(tasks), "initial": len(tasks) - len(left), "unit": "run", "disable": not progress}
@@ -130,6 +149,9 @@ def _tasks(
     env_ids: Iterable[str],
     seeds: Iterable[int],
     variants: Mapping[str, Mapping[str, Any]] | Iterable[str] | None,
+    settings: Mapping[str, Mapping[str, Any]],
+    total_steps: int | None,
+    often: dict[str, Any],
 ) -> list[Task]:
     """All runs of a study, in the order of the table."""
     algorithms = [algorithms] if isinstance(algorithms, str) else list(algorithms)
@@ -144,19 +166,41 @@ def _tasks(
         known = variants if isinstance(variants, Mapping) else ABLATIONS.get(algorithm, {"preset": {}})
         chosen = list(known) if names is None else names
         require_one_of(tuple(known), **{f"variants[{i}]": name for i, name in enumerate(chosen)})
-        for env_id, variant in itertools.product(env_ids, chosen):
-            kept, changes = settings_for(algorithm, env_id), known[variant]
-            if not variant.isprintable():  # a line break would end the comment that names a failed run
-                raise ValueError(f"variants: wanted names of printable characters; got {variant!r}")
-            settings = tuple(field.name for field in fields(kept.config))
-            for name in changes:
-                require_one_of(settings, **{f"variants[{variant!r}]": name})
-            config = varied(kept.config, changes)
-            work = AGENTS[algorithm][0], config, kept.total_steps
-            tasks += [Task(algorithm, env_id, variant, seed, *work) for seed in seeds]
+        for env_id in env_ids:
+            kept = settings_for(algorithm, env_id, backend=often["backend"])
+            for variant, (name, more) in itertools.product(chosen, settings.items()):
+                config = _config(kept.config, variant, known[variant], more)
+                work = AGENTS[algorithm][0], config, _steps(total_steps, kept.total_steps, config), *often.values()
+                tasks += [Task(algorithm, env_id, _called(variant, name), seed, *work) for seed in seeds]
     if not tasks:
         raise ValueError("seeds: wanted at least one algorithm, environment, variant and seed; got none of one of them")
     return tasks
+
+
+def _config(kept: Any, variant: str, changes: Mapping[str, Any], more: Mapping[str, Any]) -> Any:
+    """The preset's configuration with the changes of a variant and others, which must be other ones."""
+    if not variant.isprintable():  # a line break would end the comment that names a failed run
+        raise ValueError(f"variants: wanted names of printable characters; got {variant!r}")
+    known = tuple(field.name for field in fields(kept))
+    for name in changes:
+        require_one_of(known, **{f"variants[{variant!r}]": name})
+        if name in more:
+            raise ValueError(f"{name}: wanted a setting that the variant {variant!r} leaves alone; got {more[name]!r}")
+    return varied(kept, {**more, **changes})
+
+
+def _called(variant: str, name: str) -> str:
+    """A variant with more changes, by the names of both."""
+    return variant if not name else name if variant == "preset" else f"{variant}, {name}"
+
+
+def _steps(asked: int | None, kept: int, config: Any) -> int:
+    """The steps that are asked for; unless named the preset's, but at least a rollout of changed settings."""
+    if asked is None:
+        return max(kept, config.batch_size)
+    if asked < config.batch_size:
+        raise ValueError(f"total_steps: wanted at least one rollout, {config.batch_size} steps; got {asked}")
+    return asked
 
 
 class _Table:
@@ -197,6 +241,16 @@ class _Table:
             for name in self.names:
                 if name not in self.runs and line.startswith(f"{FAILED}{' '.join(name)}: "):
                     self.failures[name] = line + "\n"
+
+    def require_steps(self, tasks: Mapping[Name, Task]) -> None:
+        """Raise ValueError unless the runs in the file had the steps that are asked for, in whole rollouts."""
+        for name, text in self.runs.items():
+            steps, task = int(text.splitlines()[-1].split(",")[-7]), tasks[name]
+            if not task.total_steps <= steps < task.total_steps + task.config.batch_size:
+                raise ValueError(
+                    f"total_steps: wanted those of the runs in {self.path.name}, {steps}; got {task.total_steps}: name "
+                    "another file"
+                )
 
     def add(self, name: Name, rows: list[dict[str, Any]] | None, error: str | None) -> None:
         """Add the rows of a run, or its error. When this returns, they are on the disk."""
