@@ -217,9 +217,7 @@ class GaussianPolicy(Policy):
         return gaussian_entropy(params[1])
 
     def kl(self, old: Params, new: Params) -> Tensor:
-        kl = gaussian_kl(*old, *new)
-        # LaTeX: \mathrm{KL} = \sum_i \mathrm{KL}_i
-        return kl.sum(-1)
+        return gaussian_kl(*old, *new).sum(-1)
 
     def kl_parts(self, old: Params, new: Params) -> tuple[Tensor, Tensor]:
         """What moving the mean alone and the std alone costs, two [..., D]."""

@@ -493,13 +493,6 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"self": policy, "obs": normal(g, 7, S)}
 
 
-@cases("agents.networks.GaussianPolicy.kl")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        old, new = ((normal(g, T, B, D), normal(g, T, B, D).exp()) for _ in range(2))
-        yield {"self": gaussian_policy(), "old": old, "new": new}
-
-
 @cases("agents.networks.SquashedGaussianPolicy.entropy")
 def _(g: Generator) -> Iterator[Any]:
     for _ in range(2):

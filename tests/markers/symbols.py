@@ -282,7 +282,6 @@ TABLES: dict[str, Table] = {
             r"\sigma_i": "[b i]",
         }
     ),
-    "agents.networks.GaussianPolicy.kl": Table({r"\mathrm{KL}_i": "kl [t b i]", r"\mathrm{KL}": "[t b]"}),
     "agents.networks.SquashedGaussianPolicy.entropy": Table(
         {
             r"\mu_i": "params[0] [b i]",
