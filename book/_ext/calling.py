@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from definitions import FUNCTION, UNKNOWN, Package, literal
-from statements import Kind, Reader, Visit
+from names import Kind
+from statements import Reader, Visit
 
 
 class Followed:
@@ -131,13 +132,21 @@ class Followed:
                         return made
         return None
 
-    def default(self, name: str) -> ast.expr | None:
-        """What the config's class says of a field: its default, or a call whose first argument is the default."""
+    def field(self, name: str) -> tuple[str, ast.AnnAssign] | None:
+        """Where the config's class, or one of its bases, has a field: the module, and the line."""
         for each in self.package.lineage(self.config) if self.config else ():
-            for line in self.package.classes[each][1].body:
+            module, node = self.package.classes[each]
+            for line in node.body:
                 if isinstance(line, ast.AnnAssign) and line.target.id == name and line.value:
-                    return line.value.args[0] if isinstance(line.value, ast.Call) and line.value.args else line.value
+                    return module, line
         return None
+
+    def default(self, name: str) -> ast.expr | None:
+        """The default of a field; of a call it is the first argument, as in `count(10)`."""
+        if (found := self.field(name)) is None:
+            return None
+        value = found[1].value
+        return value.args[0] if isinstance(value, ast.Call) and value.args else value
 
     def constant(self, target: str, name: str) -> Any:
         """The value of an object's attribute, where it is a setting or a constant of its class."""

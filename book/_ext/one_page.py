@@ -84,6 +84,10 @@ class OnePage(SphinxDirective):
         return [page.configuration(), page.contents(), page.settings(), *page.sections()]
 
 
+def titled(name: str, title: str, *content: nodes.Node) -> nodes.section:
+    return nodes.section("", nodes.title("", title), *content, ids=[name], names=[])
+
+
 class Page:
     """The functions of one algorithm, numbered in calling order."""
 
@@ -129,13 +133,13 @@ class Page:
             text += nodes.Text(" call stands at the end, folded.")
         return text
 
-    def contents(self) -> nodes.container:
+    def contents(self) -> nodes.section:
         """The tree of first calls, with the number of formulas in each function."""
         total = sum(map(self.formulas, self.visits))
-        box = nodes.container(classes=["one-contents"])
-        box += nodes.paragraph("", f"{len(self.visits)} functions, {total} formulas:")
-        box += self.tree("")
-        return box
+        lines = sum(visit.function.lines[1] - visit.function.lines[0] + 1 for visit in self.visits.values())
+        text = f"The page holds {len(self.visits)} functions with {total} formulas in {lines} lines."
+        tree = nodes.container("", self.tree(""), classes=["one-contents"])
+        return titled("one-calls", "What calls what", nodes.paragraph("", text), tree)
 
     def tree(self, target: str) -> nodes.bullet_list:
         listing = nodes.bullet_list()
@@ -150,9 +154,19 @@ class Page:
             listing += item
         return listing
 
-    def settings(self) -> nodes.container:
-        """The fields of the config that the shown lines read, with their values and what the source says of them."""
-        return nodes.container()
+    def settings(self) -> nodes.section:
+        """The fields of the config that the page reads, with their values and what the source says of them."""
+        listing = nodes.bullet_list(classes=["one-settings"])
+        package, followed = self.library, self.followed
+        for name in dict.fromkeys(name for visit in self.visits.values() for name in visit.settings):
+            module, field = followed.field(name)
+            given = name in followed.settings
+            value = repr(followed.settings[name]) if given else ast.unparse(followed.default(name))
+            text = nodes.paragraph("", "", nodes.literal("", f"{name} = {value}"))
+            _, mark, comment = package[module].source.text.split("\n")[field.end_lineno - 1].partition("  # ")
+            text += nodes.Text(f" — {comment}" if mark else "")
+            listing += nodes.list_item("", text)
+        return titled("one-settings", "The settings it reads", listing)
 
     # The functions
 

@@ -1,27 +1,18 @@
-"""One function's statements in the order in which they run: what it calls, and which lines are not reached.
-
-Nothing runs. The kind of an object comes from annotations, the value of a condition from settings and defaults; both
-are asked of `calling.Followed`.
-"""
+"""One function's statements in the order in which they run: what it calls, and which lines are not reached."""
 
 from __future__ import annotations
 
 import ast
-import operator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from definitions import FUNCTION, UNKNOWN, Function, literal
+from definitions import FUNCTION, UNKNOWN, Function
+from names import Names, each_of, is_property
 
 if TYPE_CHECKING:
     from calling import Followed
 
 LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-COMPARED = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Gt: operator.gt, ast.Lt: operator.lt, ast.GtE: operator.ge,
-    ast.LtE: operator.le, ast.Is: operator.is_, ast.IsNot: operator.is_not,
-}  # fmt: skip
-Kind = Any  # of an object: its class, ("each", kind) for what a loop runs over, ("tuple", kinds...); None: not known
 Span = tuple[int, int, int]  # of a fold: its first line, the last one that is always seen, its last line
 
 
@@ -47,53 +38,15 @@ class Visit:
     unreached: list[Span] = field(default_factory=list)
 
 
-class Reader:
+class Reader(Names):
     """One function's statements, read in the order in which they run."""
 
     def __init__(self, followed: Followed, visit: Visit):
-        self.followed, self.package = followed, followed.package
-        self.visit, self.function = visit, visit.function
-        function = visit.function
-        self.me = followed.root if self._is_of_root(function.owner) else function.owner
-        self.kinds: dict[str, Kind] = {}  # of local names
-        self.values: dict[str, Any] = {}  # of local names whose value is known
-        self.local: set[str] = set()
-        self.live = True
-
-    def _is_of_root(self, owner: str) -> bool:
-        return owner in self.package.lineage(self.followed.root)
+        super().__init__(followed, visit.function)
+        self.visit, self.live = visit, True
 
     def read(self) -> None:
-        arguments = self.function.node.args
-        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        for argument in every:
-            self.local.add(argument.arg)
-            kind = self.followed.annotated(argument.annotation, self.function.module, self.me)
-            if handed := self.followed.handed.get((self.function.target, argument.arg)):
-                kind = ("function", handed)
-            self.kinds[argument.arg] = kind or self._elsewhere(argument.arg)
-        if self.function.owner:
-            self.kinds[every[0].arg] = self.me
-        positional = [*arguments.posonlyargs, *arguments.args]
-        defaults = dict(zip([a.arg for a in positional[::-1]], arguments.defaults[::-1], strict=False))
-        defaults |= {a.arg: d for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d}
-        passed = self.followed.passed.setdefault(self.function.target, set())
-        stored = [each.id for each in ast.walk(self.function.node) if _is_stored(each)]
-        self.once = {name for name in stored if stored.count(name) == 1}  # else its value depends on the way to it
-        self.values = {name: literal(node) for name, node in defaults.items() if name not in passed | {*stored}}
         self.block(self.function.node.body)
-
-    def _elsewhere(self, name: str) -> Kind:
-        """What methods of the root's classes call a parameter of this name, where this one does not say it."""
-        if self.me != self.followed.root:
-            return None
-        for each in self.package.lineage(self.me):
-            module, node = self.package.classes[each]
-            for method in node.body:
-                for argument in method.args.args if isinstance(method, FUNCTION) else ():
-                    if argument.arg == name and (kind := self.followed.annotated(argument.annotation, module, self.me)):
-                        return kind
-        return None
 
     # Statements
 
@@ -109,11 +62,17 @@ class Reader:
     def unreached(self, body: list[ast.stmt], head: tuple[int, int] | None) -> None:
         """Read what does not run, for its links alone. head: the lines before it that are seen."""
         if self.live:
-            first = body[0]
-            self.visit.unreached.append((*(head or (first.lineno, first.end_lineno)), body[-1].end_lineno))
+            self.visit.unreached.append((*(head or self._with_comment(body[0])), body[-1].end_lineno))
         was, self.live = self.live, False
         self.block(body)
         self.live = was
+
+    def _with_comment(self, node: ast.stmt) -> tuple[int, int]:
+        """The lines of a statement and of the comment above it."""
+        text, first = self.package.lines[self.function.module], node.lineno
+        while text[first - 2].strip().startswith("#"):
+            first -= 1
+        return first, node.end_lineno
 
     def statement(self, node: ast.stmt) -> bool:
         """Read a statement; return whether nothing after it runs."""
@@ -121,7 +80,7 @@ class Reader:
             return self.branch(node)
         if isinstance(node, (ast.For, ast.AsyncFor)):
             self.expression(node.iter)
-            self.bind(node.target, _each(self.kind(node.iter)))
+            self.bind(node.target, each_of(self.kind(node.iter)))
             self.block(node.body), self.block(node.orelse)
         elif isinstance(node, ast.Assign):
             self.expression(node.value)
@@ -170,16 +129,6 @@ class Reader:
         line = next(line for line in lines if text[line - 1].strip().startswith("else"))
         return line, line
 
-    def bind(self, target: ast.expr, kind: Kind, value: Any = UNKNOWN) -> None:
-        if isinstance(target, ast.Name):
-            self.local.add(target.id)
-            self.kinds[target.id] = kind
-            self.values[target.id] = value if target.id in self.once else UNKNOWN
-        elif isinstance(target, (ast.Tuple, ast.List)):
-            inner = kind[1:] if isinstance(kind, tuple) and kind[0] == "tuple" else ()
-            for i, each in enumerate(target.elts):
-                self.bind(each, inner[i] if i < len(inner) else None)
-
     # Expressions
 
     def children(self, node: ast.AST) -> None:
@@ -197,7 +146,7 @@ class Reader:
         elif isinstance(node, ast.Attribute):
             self.expression(node.value)
             if isinstance(node.ctx, ast.Load) and (found := self.method_of(node)):
-                self.refer(node, found.target)
+                self.refer(node, found.target, runs=is_property(found))  # a method that is handed on runs later
             elif self.live and self.followed.config and self.kind(node.value) == self.followed.config:
                 self.visit.settings.append(node.attr)
         elif isinstance(node, ast.Name):
@@ -210,7 +159,7 @@ class Reader:
         elif isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
             for each in node.generators:
                 self.expression(each.iter)
-                self.bind(each.target, _each(self.kind(each.iter)))
+                self.bind(each.target, each_of(self.kind(each.iter)))
                 for test in each.ifs:
                     self.expression(test)
             for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
@@ -232,10 +181,7 @@ class Reader:
         runs, stops = True, isinstance(node.op, ast.Or)
         for part in node.values:
             self.reached(part, runs)
-            runs = runs and not self._settles(part, stops)
-
-    def _settles(self, node: ast.expr, stops: bool) -> bool:
-        return (value := self.value(node)) is not UNKNOWN and bool(value) == stops
+            runs = runs and not self.settles(part, stops)
 
     def reached(self, node: ast.expr, runs: bool) -> None:
         was, self.live = self.live, self.live and runs
@@ -263,9 +209,13 @@ class Reader:
         else:
             functions = [function]
         for each in functions:
-            self.callee(each, node)
+            if not self.callee(each, node):  # what another package gets may run there
+                for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
+                    if isinstance(kind := self.kind(part), tuple) and kind[0] == "function":
+                        self.refer(part, kind[1])
 
-    def callee(self, function: ast.expr, node: ast.Call) -> None:
+    def callee(self, function: ast.expr, node: ast.Call) -> bool:
+        """Refer to what is called here; return whether it is of the package."""
         if isinstance(function, ast.Name) and function.id not in self.local:
             target = self.package.resolve(self.function.module, function.id)
             if target in self.package.functions:
@@ -274,17 +224,14 @@ class Reader:
                 self.made(function, target, node)
             elif function.id == "len" and node.args:
                 self.special(node.args[0], "__len__", function)
-        elif isinstance(kind := self.kind(function), tuple) and kind[0] == "function":
+            return bool(target)
+        if isinstance(kind := self.kind(function), tuple) and kind[0] == "function":
             self.refer(function, kind[1], node)
         elif found := self.called(function):
             self.refer(function, found.target, node)
-
-    def called(self, function: ast.expr) -> Function | None:
-        """The method that is called here, or the `forward` of an object that is called itself."""
-        if isinstance(function, ast.Attribute) and (found := self.method_of(function)) and not _is_property(found):
-            return found
-        kind = self.kind(function)
-        return self.package.method(kind, "forward") if isinstance(kind, str) else None
+        else:
+            return False
+        return True
 
     def made(self, node: ast.Name, target: str, call: ast.Call) -> None:
         """A class whose object is made: its own construction runs, if it is written in the package."""
@@ -297,13 +244,6 @@ class Reader:
         kind = self.kind(value)
         if isinstance(kind, str) and (found := self.package.method(kind, name)):
             self.refer(at or value, found.target, None)
-
-    def method_of(self, node: ast.Attribute) -> Function | None:
-        """The method or property that this attribute of an object is."""
-        if _is_super(node.value):
-            return self.package.method(self.me, node.attr, after=self.function.owner)
-        kind = self.kind(node.value)
-        return self.package.method(kind, node.attr) if isinstance(kind, str) else None
 
     def refer(self, node: ast.expr, target: str, call: ast.Call | None = None, *, runs: bool = True) -> None:
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
@@ -331,83 +271,3 @@ class Reader:
             for name, argument in given.items():
                 if isinstance(kind := self.kind(argument), tuple) and kind[0] == "function":
                     self.followed.handed[function.target, name] = kind[1]
-
-    # What is known of a value
-
-    def kind(self, node: ast.expr | None) -> Kind:
-        followed, module = self.followed, self.function.module
-        if isinstance(node, ast.Name):
-            target = "" if node.id in self.local else self.package.resolve(module, node.id)
-            return ("function", target) if target in self.package.functions else self.kinds.get(node.id)
-        if isinstance(node, ast.Tuple):
-            return ("tuple", *map(self.kind, node.elts))
-        if isinstance(node, ast.BoolOp):
-            kinds = [self.kind(each) for each in node.values if self.value(each) is UNKNOWN]
-            return next(filter(None, kinds), None)
-        if isinstance(node, ast.Attribute):
-            kind = self.kind(node.value)
-            return followed.attribute(kind, node.attr) if isinstance(kind, str) else None
-        if isinstance(node, ast.IfExp):
-            return self.kind(node.body) or self.kind(node.orelse)
-        if isinstance(node, ast.Subscript):
-            kind = self.kind(node.value)
-            found = self.package.method(kind, "__getitem__") if isinstance(kind, str) else None
-            return followed.annotated(found.node.returns, found.module, kind) if found else _each(kind)
-        if not isinstance(node, ast.Call):
-            return None
-        if isinstance(node.func, ast.Name) and node.func.id not in self.local:
-            if node.func.id == "type":
-                return self.kind(node.args[0])
-            if node.func.id == "cast":
-                return followed.annotated(node.args[0], module, self.me) or self.kind(node.args[1])
-            target = self.package.resolve(module, node.func.id)
-            if found := self.package.functions.get(target):
-                return followed.annotated(found.node.returns, found.module, "")
-            return target if target in self.package.classes else None
-        if isinstance(node.func, ast.Attribute) and (found := self.method_of(node.func)) and not _is_property(found):
-            receiver = self.me if _is_super(node.func.value) else self.kind(node.func.value)
-            return followed.annotated(found.node.returns, found.module, receiver)
-        kind = self.kind(node.func)  # an object that is called: type(self)(...), or a network
-        if isinstance(kind, str) and (found := self.package.method(kind, "forward")):
-            return followed.annotated(found.node.returns, found.module, kind)
-        return kind if isinstance(node.func, ast.Call) else None
-
-    def value(self, node: ast.expr) -> Any:
-        """What an expression is, as far as settings and defaults say it."""
-        if isinstance(node, ast.Constant):
-            return node.value
-        if isinstance(node, ast.Name):
-            return self.values.get(node.id, UNKNOWN)
-        if isinstance(node, ast.Attribute):
-            kind = self.kind(node.value)
-            return self.followed.constant(kind, node.attr) if isinstance(kind, str) else UNKNOWN
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return UNKNOWN if (value := self.value(node.operand)) is UNKNOWN else not value
-        if isinstance(node, ast.BoolOp):
-            stops = isinstance(node.op, ast.Or)
-            if any(self._settles(each, stops) for each in node.values):
-                return stops
-            return UNKNOWN if any(self.value(each) is UNKNOWN for each in node.values) else not stops
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARED:
-            sides = self.value(node.left), self.value(node.comparators[0])
-            try:
-                return UNKNOWN if UNKNOWN in sides else COMPARED[type(node.ops[0])](*sides)
-            except TypeError:  # a side that does not run: `bound is not None and bound > 0`
-                return UNKNOWN
-        return UNKNOWN
-
-
-def _each(kind: Kind) -> Kind:
-    return kind[1] if isinstance(kind, tuple) and kind[0] == "each" else None
-
-
-def _is_stored(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-
-
-def _is_super(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
-
-
-def _is_property(function: Function) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == "property" for each in function.node.decorator_list)

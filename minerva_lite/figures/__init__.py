@@ -1,6 +1,6 @@
 """Pictures: each function draws one, on the axes that it is given; and interactive figures."""
 
-from .drawings import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states
+from .drawings import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states, draw_vine
 from .estep import plot_estep, plot_simplex, plot_sweeps, plot_temperature, plot_thermostat
 from .gradients import (
     draw_cart_pole,
@@ -103,6 +103,7 @@ __all__ = [
     "draw_truncated_backups",
     "draw_two_networks",
     "draw_two_states",
+    "draw_vine",
     "draw_vmpo_flow",
     "example_flags",
     "explore_baseline",

@@ -1,7 +1,8 @@
-"""The book's worlds, drawn: the loop of agent and environment, the corridor, the grid, two states, backup diagrams."""
+"""The book's worlds, drawn: the loop, the corridor, the grid, two states, backup diagrams, ways to sample."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -10,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Arc, Circle, FancyBboxPatch, Rectangle
 from torch import Tensor
 
-from .style import BLUE, GRAY, GREEN, RED
+from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
 INK = "#222222"
 # What a backup starts from and leads to: the letter says what stands on each level.
@@ -163,6 +164,43 @@ def draw_backup(ax: Axes, kind: str) -> None:
         ax.add_patch(Arc((0.0, 0.0), 1.2, 1.2, theta1=222, theta2=318, color=RED, linewidth=2.0))
         ax.text(0.0, -0.86, "max", ha="center", va="top", fontsize=10, color=RED)
     _frame(ax, (-2.0, 2.0), (-len(levels) + 0.6, 0.4), equal=False)
+
+
+def draw_vine(axes: Sequence[Axes], *, states: int = 3, actions: int = 2, branch_steps: int = 3) -> None:
+    """TRPO's two ways to sample. Left a single path, whose every step is a sample; right a vine on the same path.
+
+    Of a vine, `actions` branches start from each of `states` chosen states and end in squares. After the first action
+    all branches of a state do the same, because they see the same random numbers.
+    """
+    gap = branch_steps + 1
+    trunk = [(float(t), 0.3 * math.sin(0.9 * t)) for t in range(gap * states + 1)]
+    chosen = trunk[1::gap]
+    for ax, title in zip(axes, ("single path", "vine"), strict=True):
+        ax.plot(*zip(*trunk, strict=True), "-", color=GRAY, linewidth=1.2, zorder=1)
+        ax.set_title(title)
+    path, vine = axes
+    path.plot(*zip(*trunk, strict=True), "o", markersize=8, markerfacecolor=BLUE, markeredgecolor=INK, zorder=2)
+    path.text(trunk[-1][0] / 2, -1.2, "every step is a sample", ha="center", va="top", fontsize=10, color=BLUE)
+    vine.plot(*zip(*trunk, strict=True), "o", markersize=5, markerfacecolor="white", markeredgecolor=GRAY, zorder=2)
+    for n, (x, y) in enumerate(chosen):
+        luck = [0.0]
+        for j in range(1, branch_steps):
+            luck.append(luck[-1] + 0.25 * math.sin(2.1 * n + 1.7 * j))
+        for k in range(actions):
+            color, style = (GREEN, RED, ORANGE, BLUE)[k % 4], ("-", "--", ":", "-.")[k % 4]
+            first = 0.0 if actions == 1 else 1.5 * (1.0 - 2.0 * k / (actions - 1))
+            branch = [(x, y), *((x + 0.8 * (j + 1), y + first + drift) for j, drift in enumerate(luck))]
+            vine.plot(*zip(*branch, strict=True), style, color=color, linewidth=1.6, zorder=1)
+            vine.plot(*zip(*branch[1:-1], strict=True), "o", markersize=4, color=color, zorder=2)
+            vine.plot(*branch[-1], "s", markersize=7, color=color, zorder=2)
+            if n == 0:
+                above = "bottom" if first >= 0 else "top"
+                vine.text(x + 0.3, y + 0.6 * first, f"$a_{{1{k + 1}}}$", ha="right", va=above, fontsize=10, color=color)
+                vine.text(*branch[-1], f"  $\\hat Q_{{1{k + 1}}}$", va="center", fontsize=10, color=color)
+        vine.plot([x], [y], "o", markersize=10, markerfacecolor=BLUE, markeredgecolor=INK, zorder=3)
+        vine.text(x, y - 0.28, f"$s_{n + 1}$", ha="center", va="top", fontsize=10, color=BLUE)
+    for ax in axes:
+        _frame(ax, (-0.4, trunk[-1][0] + 0.4), (-2.6, 2.6), equal=False)
 
 
 def _arrow(ax: Axes, middle: tuple[float, float], step: tuple[int, int], half: float) -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from minerva_lite.figures import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states
+from minerva_lite.figures import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states, draw_vine
 from minerva_lite.worlds import TabularMDP
 
 
@@ -94,3 +94,26 @@ def test_the_loop_and_the_two_states_name_what_passes():
     world = TabularMDP.two_state(0.5)
     assert world.reward.tolist() == [[0.0, 0.0], [1.0, 0.0]]
     assert words(drawn(draw_two_states)).count("stay: pays 1") == 1
+
+
+@pytest.mark.parametrize(("states", "actions", "steps"), [(3, 2, 3), (2, 3, 4), (1, 1, 2)])
+def test_a_vine_has_a_branch_for_each_action_of_each_chosen_state(states, actions, steps):
+    path, vine = Figure().subplots(1, 2)
+    draw_vine([path, vine], states=states, actions=actions, branch_steps=steps)
+    trunk = path.lines[0].get_xydata()
+    assert [line.get_marker() for line in path.lines] == ["None", "o"] and (path.lines[1].get_xydata() == trunk).all()
+    assert (vine.lines[0].get_xydata() == trunk).all(), "both on the same path"
+    chosen = [line.get_xydata()[0] for line in vine.lines if line.get_markersize() == 10]
+    branches = [line.get_xydata() for line in vine.lines[1:] if line.get_marker() == "None"]
+    ends = [line.get_xydata()[0] for line in vine.lines if line.get_marker() == "s"]
+    assert (len(chosen), len(branches), len(ends)) == (states, states * actions, states * actions)
+    for n, start in enumerate(chosen):
+        assert start.tolist() in trunk.tolist()
+        of_state = branches[n * actions : (n + 1) * actions]
+        assert all(len(branch) == steps + 1 and branch[0].tolist() == start.tolist() for branch in of_state)
+        first = sorted(float(branch[1][1]) for branch in of_state)
+        assert all(low + 0.5 < high for low, high in zip(first, first[1:], strict=False)), "the first actions differ"
+        after = [(branch[1:] - branch[1]).round(9).tolist() for branch in of_state]
+        assert all(each == after[0] for each in after), "what comes after them does not: the same random numbers"
+    assert [branch[-1].tolist() for branch in branches] == [end.tolist() for end in ends]
+    assert {f"$s_{n + 1}$" for n in range(states)} <= set(words(vine)) and "every step is a sample" in words(path)
