@@ -294,7 +294,7 @@ TABLES: dict[str, Table] = {
     ),
     "agents.networks.SquashedGaussianPolicy.to_env": Table({"u_i": "action [b i]", "a_i": "[b i]"}),
     "agents.networks.SquashedGaussianPolicy.from_env": Table({"a_i": "action [b i]", "u_i": "[b i]"}),
-    "training.loop._passed": Table({"n": "before", "n'": "after", r"\Delta n": "every", "b": "[]"}),
+    "training.loop._passed": Table({"n": "before", "n'": "after", r"\Delta n": "every", r"\mathrm{due}": "[]"}),
     "agents.a2c.A2CAgent.loss": Table(
         {
             r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
