@@ -15,7 +15,8 @@ r"""Annotated source: code in which each ``# LaTeX:`` comment is its typeset for
 
 Form A is one continuous block, and its lines are the anchors that the role ``src``
 links to; what ``fold`` names shows its first line only, until a click opens it.
-Form B lists the marked lines, then the source as it stands in the file.
+A call of a function that stands in form A, on whatever page, is a link to it.
+Form B lists the marked lines, then the source as it stands in the file, folded if it is a whole file.
 ``room.*`` is every file of a room of which no other directive shows any part, each with its name above it.
 A marker that cannot be placed or typeset, anywhere in the packages named by
 ``annotated_packages``, is a warning, so that a build with warnings as errors fails.
@@ -30,6 +31,7 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
+from called import Call, Package, linked
 from docutils import nodes
 from docutils.parsers.rst import directives
 from marked_source import MarkedSource, Marker, find_modules, others, parse_source
@@ -89,6 +91,7 @@ def load_library(app) -> None:
         for name, path in find_modules(root, package).items()
     }
     app.annotated_library = library
+    app.annotated_calls = Package({name: module.source.text for name, module in library.items()}).calls
     for module in library.values():
         for problem in module.source.problems:
             logger.warning("marker: %s", problem.message, location=f"{module.location}:{problem.line}")
@@ -182,10 +185,24 @@ class Annotated(SphinxDirective):
         module, first, last = found
         self.env.note_dependency(str(module.path))
         if self.options.get("form") == "b":
-            return [marked_list(module, first, last), plain_source(module, first, last)]
+            source = plain_source(module, first, last)
+            return [marked_list(module, first, last), *(folded(module, source) if name == module.name else [source])]
         is_first = self.register(name, module, first, last)
         folds = self.folds(module, first, last)
-        return [continuous_block(module, first, last, anchor(module.name) if is_first else "", folds)]
+        calls = self.calls(module, first, last, folds)
+        return [continuous_block(module, first, last, anchor(module.name) if is_first else "", folds, calls)]
+
+    def calls(self, module: Module, first: int, last: int, folds: Folds) -> dict[int, list[Call]]:
+        """The calls in each of these lines. The seen lines of a fold open it, and so hold no link of their own."""
+        heads = {line for start, head, _ in folds for line in range(start, head + 1)}
+        library, by_line = self.env.app.annotated_library, {}
+        for call in self.env.app.annotated_calls(module.name):
+            if first <= call.line <= last and call.line not in heads:
+                by_line.setdefault(call.line, []).append(call)
+                # A function that moves takes its links along.
+                holder = next(name for name in parents(call.target) if name in library)
+                self.env.note_dependency(str(library[holder].path))
+        return by_line
 
     def find(self, name: str) -> tuple[Module, int, int] | None:
         """Return the module that holds ``name``, and its first and last line there."""
@@ -230,7 +247,15 @@ class Annotated(SphinxDirective):
         return is_first
 
 
-def continuous_block(module: Module, first: int, last: int, module_anchor: str, folds: Folds) -> nodes.container:
+def parents(target: str) -> list[str]:
+    """Everything that a dotted name lies in, the inmost first."""
+    parts = target.split(".")
+    return [".".join(parts[:count]) for count in range(len(parts) - 1, 0, -1)]
+
+
+def continuous_block(
+    module: Module, first: int, last: int, module_anchor: str, folds: Folds, calls: dict[int, list[Call]]
+) -> nodes.container:
     """Form A. Raw HTML and real math nodes alternate, so that Sphinx itself handles the math."""
     opening = {m.line if m.stands_above else m.first: m for m in module.markers_between(first, last)}
     by_line = {marker.line: marker for marker in opening.values()}
@@ -253,7 +278,7 @@ def continuous_block(module: Module, first: int, last: int, module_anchor: str, 
         identity = f' id="{anchor(starts[line])}"' if line in starts else ""
         old = place(starts[line]) if line in starts else ""
         raw(block, f'<span class="src-line"{identity}>{old}{line_number(line, opening.get(line), module)}')
-        add_code(block, module.html_lines[line - 1])
+        add_code(block, module.html_lines[line - 1], calls.get(line, []))
         if marker := by_line.get(line):
             add_formula(block, marker)
         if line in heads:
@@ -280,17 +305,26 @@ def fold_label(module: Module, head: int, last: int) -> str:
     return f'<span class="src-folded linenos">{hidden} more line{"s" if hidden > 1 else ""}</span>'
 
 
-def add_code(block: nodes.container, line: str) -> None:
-    """Append one highlighted line; in a docstring, the label after "eq." becomes a link with its equation's number."""
+def add_code(block: nodes.container, line: str, calls: list[Call]) -> None:
+    """Append one highlighted line; calls are links, and so is in a docstring the label after "eq.", with its number."""
+    if calls:
+        code = nodes.inline(classes=["mathjax_ignore", "tex2jax_ignore"])
+        for text, target in linked(line, calls):
+            piece = nodes.raw("", text, format="html")
+            code += reference(target, piece) if target else piece
+        block += code
+        return
     match = EQUATION.search(line) if 'class="sd"' in line else None
     before, label, after = (line[: match.start()], match[0], line[match.end() :]) if match else (line, "", "")
     raw(block, f'<span class="mathjax_ignore tex2jax_ignore">{before}')
     if match:
-        reference = addnodes.pending_xref(
-            "", nodes.inline(label, label), refdomain="annotated", reftype="equation", reftarget=label, refwarn=False
-        )
-        block += nodes.inline("", "", reference)
+        block += nodes.inline("", "", reference(label, nodes.inline(label, label), "equation"))
     raw(block, f"{after}</span>")
+
+
+def reference(target: str, text: nodes.Node, kind: str = "src") -> addnodes.pending_xref:
+    """A link if the target stands on some page, and else the text alone."""
+    return addnodes.pending_xref("", text, refdomain="annotated", reftype=kind, reftarget=target, refwarn=False)
 
 
 def add_formula(block: nodes.container, marker: Marker) -> None:
@@ -308,18 +342,27 @@ def raw(block: nodes.container, text: str) -> None:
 
 
 def marked_list(module: Module, first: int, last: int) -> nodes.bullet_list:
-    """Form B's list: line number (a link to form A, where there is one), statement, formula."""
+    """Form B's list: line number (a link to form A, where there is one), function, statement, formula."""
     listing = nodes.bullet_list(classes=["annotated-list"])
-    for marker in module.markers_between(first, last):
-        title = nodes.inline("", f"line {marker.first}")
-        target = module.target(marker)
-        link = addnodes.pending_xref("", title, refdomain="annotated", reftype="src", reftarget=target, refwarn=False)
-        item = nodes.list_item("", nodes.paragraph("", "", link))
+    markers = module.markers_between(first, last)
+    several = len({marker.scope for marker in markers}) > 1
+    for marker in markers:
+        entry = nodes.paragraph("", "", reference(module.target(marker), nodes.inline("", f"line {marker.first}")))
+        if several:
+            entry += [nodes.Text(", "), nodes.literal("", marker.scope.rpartition(".")[2])]
+        item = nodes.list_item("", entry)
         statement = textwrap.dedent(source_lines(module, marker.first, marker.last))
         item += nodes.literal_block(statement, statement, language="python")
         item += nodes.math_block("", marker.formula, nowrap=False, number=None)
         listing += item
     return listing
+
+
+def folded(module: Module, source: nodes.literal_block) -> list[nodes.Node]:
+    """A whole file, closed until a click on its name opens it."""
+    count = len(module.source.text.splitlines())
+    head = f'<details class="annotated-file"><summary>{module.location}, {count} lines</summary>'
+    return [nodes.raw("", head, format="html"), source, nodes.raw("", "</details>", format="html")]
 
 
 def source_lines(module: Module, first: int, last: int) -> str:

@@ -27,7 +27,11 @@ class A2CAgent(GradientAgent[Batch]):
     config: A2CConfig
 
     def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The scalar to descend on N rows, and its parts."""
+        """The scalar to descend on N rows, and its parts.
+
+        To the policy the advantage is a number: no gradient flows through it into the critic, which learns by its own
+        loss alone. Their networks share no weight, but one clipped gradient moves both: there c_V weighs them.
+        """
         c = self.config
         params = self.policy(batch.obs)
         log_prob = self.policy.log_prob(params, batch.action)

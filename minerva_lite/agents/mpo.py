@@ -143,7 +143,11 @@ class MPOAgent(Agent):
         return figures | {"train/replay_steps": torch.tensor(float(self.replay.num_steps))}
 
     def learn(self, batch: Rollout) -> dict[str, Tensor]:
-        """One learner step on sequences [L, B]: the critic, then the E-step, then the M-step; its diagnostics."""
+        """One learner step on sequences [L, B]: the critic, then the E-step, then the M-step; its diagnostics.
+
+        E-step and bounds ask the target networks, which stand still between two copies, so that the policy is fitted
+        to a distribution that does not flee from it. The critic's own step is seen at the next copy.
+        """
         c = self.config
         if self.learned % c.target_period == 0:
             self.synchronize()
@@ -173,6 +177,7 @@ class MPOAgent(Agent):
         next_value = self.expected_value(next_obs)
         ends = (batch.terminated, batch.truncated)
         if c.critic_target == "one_step":
+            # Only behind a terminal state is nothing to come: at a time limit the successor's value counts.
             # LaTeX: Q^{\mathrm{target}}_t = r_t + \gamma (1 - d_t) V(s_{t+1})
             return batch.reward + c.gamma * next_value.masked_fill(batch.terminated, 0.0)
         q_value = self.target_critic(obs, batch.action)
@@ -225,6 +230,7 @@ class MPOAgent(Agent):
     def estep(self, action: Tensor, log_prior: Tensor, q_value: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Step the temperature, then weigh the candidates by the new one: weights [N, B] and diagnostics.
 
+        The weights are numbers to the M-step. They carry no gradient, neither to the temperature nor to the critic.
         action: [N, B, ...]. log_prior and q_value: [N, B], as `candidates` gives them.
         """
         c, duals = self.config, self.duals
@@ -266,7 +272,11 @@ class MPOAgent(Agent):
         return figures
 
     def policy_step(self, states: Tensor, old: Params, action: Tensor, weights: Tensor) -> dict[str, Tensor]:
-        """One step of the multipliers, then one of the policy at their new values; arguments as in `mstep`."""
+        """One step of the multipliers, then one of the policy at their new values; arguments as in `mstep`.
+
+        The multipliers step first, so that a KL over its bound is dearer in this very step of the policy, and not only
+        in the next. Both steps read the same KL, that of the policy before them.
+        """
         params = self.policy(states)
         kl = self.mean_kl(old, params)
         bounds = {"mean": self.config.eps_mean, "std": self.config.eps_std}
@@ -296,8 +306,10 @@ class MPOAgent(Agent):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The policy's loss, which is its fit to the weighted actions plus multiplier times KL; and the fit alone.
 
-        A Gaussian's mean is fitted with the old std, and its std with the old mean. params: the policy's, at the B
-        states. kl: as `mean_kl` gives it. The other arguments are those of `mstep`.
+        A Gaussian's mean is fitted with the old std, and its std with the old mean. Each then has a KL and a bound of
+        its own, so that the std can be held tighter than the mean and does not collapse early.
+
+        params: the policy's, at the B states. kl: as `mean_kl` gives it. The other arguments are those of `mstep`.
         """
         if self.policy.discrete:
             log_prob = self.policy.log_prob((params[0].expand(*action.shape, -1),), action)

@@ -201,7 +201,10 @@ class GaussianPolicy(Policy):
     def forward(self, obs: Tensor) -> Params:
         output = self.mean(obs)
         mean, shift = output.chunk(2, -1) if self.state_std else (output, torch.zeros_like(output))
-        return mean, (self.log_std + shift).clamp(LOG_STD_MIN, LOG_STD_MAX).exp()
+        # Clamped, so that neither a density nor its gradient overflows; outside the interval no gradient flows.
+        # LaTeX: \sigma_i = \exp \left( \operatorname{clip}(\ell^\sigma_i + x^\sigma_i, -20, 2) \right)
+        std = (self.log_std + shift).clamp(LOG_STD_MIN, LOG_STD_MAX).exp()
+        return mean, std
 
     def log_prob(self, params: Params, action: Tensor) -> Tensor:
         return gaussian_log_prob(action, *params)
@@ -243,15 +246,22 @@ class SquashedGaussianPolicy(GaussianPolicy):
 
     def entropy(self, params: Params, generator: Generator | None = None) -> Tensor:
         mean, std = params
+        noise = torch.randn(mean.shape, generator=generator, dtype=mean.dtype, device=mean.device)
         # The noise is drawn, the path through mean and std is kept: the estimate is differentiable.
-        pre_squash = mean + std * torch.randn(mean.shape, generator=generator, dtype=mean.dtype, device=mean.device)
-        return -squashed_log_prob(pre_squash, mean, std)
+        # LaTeX: u_i = \mu_i + \sigma_i \xi_i
+        pre_squash = mean + std * noise
+        log_prob = squashed_log_prob(pre_squash, mean, std)
+        # LaTeX: \hat{H} = -\log \pi(a \mid s)
+        return -log_prob
 
     def to_env(self, action: Tensor) -> Tensor:
+        # LaTeX: a_i = \tanh u_i
         return action.tanh()
 
     def from_env(self, action: Tensor) -> Tensor:
-        return action.clamp(-0.999999, 0.999999).atanh()  # the ends lie infinitely far out
+        # The ends lie infinitely far out.
+        # LaTeX: u_i = \operatorname{arctanh}(\operatorname{clip}(a_i, -0.999999, 0.999999))
+        return action.clamp(-0.999999, 0.999999).atanh()
 
 
 class CategoricalPolicy(Policy):

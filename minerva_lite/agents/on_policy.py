@@ -105,7 +105,9 @@ class OnPolicyAgent(Agent):
     def prepare(self, rollout: Rollout) -> Batch:
         """Advantages and value targets of a rollout, as a batch of its N rows; it changes nothing.
 
-        Rows of restart weight 0 are left out, and those of second episodes where whole episodes were asked for.
+        All is computed before the first step, by the critic as it is: targets that moved with every step would never
+        be reached. Rows of restart weight 0 are left out, and those of second episodes where whole episodes were asked
+        for.
         """
         obs, reward = self.normalized(rollout.obs), rollout.reward
         if self.config.normalize_reward:

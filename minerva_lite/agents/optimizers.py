@@ -16,6 +16,7 @@ def make_optimizer(
 ) -> torch.optim.Optimizer:
     """`adam` (eps 1e-5, as in the PPO code of OpenAI baselines) or `sgd` with momentum.
 
+    Where a gradient is almost 0 for long, eps keeps Adam from dividing it by its own size and stepping at full length.
     Raises ValueError: an unknown name, a learning rate not above 0, or a momentum that Adam would ignore.
     """
     require_one_of(("adam", "sgd"), optimizer=name)

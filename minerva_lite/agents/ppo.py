@@ -70,7 +70,12 @@ class PPOAgent(GradientAgent[Batch]):
         self.kl_penalty = self.config.kl_penalty_init
 
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
-        """Several epochs of minibatch steps on one rollout."""
+        """Several epochs of minibatch steps on one rollout.
+
+        Advantages, targets and old log-probabilities are computed once, before the first step, so that every ratio
+        says how far the policy has moved from the one that acted. Each epoch shuffles the rows anew. The figures are
+        read from the whole rollout at the end, because a minibatch is judged before its own step.
+        """
         c = self.config
         self.set_learning_rate(progress)
         batch = self.prepare(rollout)
@@ -103,12 +108,15 @@ class PPOAgent(GradientAgent[Batch]):
         log_prob = self.policy.log_prob(params, batch.action)
         # LaTeX: \log \rho_t = \log \pi_\theta(a_t \mid s_t) - \log \pi_b(a_t \mid s_t)
         log_ratio = log_prob - batch.behavior_log_prob
+        # In each minibatch and not once per rollout, as OpenAI baselines does it: then every step, whatever rows it
+        # drew, weighs the same beside the critic's loss and the entropy, and pushes as much up as down.
         advantage = normalize_advantage(batch.advantage) if c.normalize_advantage else batch.advantage
         if c.objective == "clip":
             # LaTeX: L^\pi = -\operatorname{mean}_t \min\left(\rho_t A_t', \operatorname{clip}(\rho_t, 1 - \varepsilon_{\mathrm{clip}}, 1 + \varepsilon_{\mathrm{clip}}) A_t'\right)
             policy_loss = ppo_clip_loss(log_ratio, advantage, c.clip_eps)
         else:
             kl = self.policy.kl(batch.behavior_params, params)
+            # The exact KL over all actions, because an estimate from the one that was taken is noisier.
             # LaTeX: L^\pi = -\operatorname{mean}_t \left[ \rho_t A_t' - \beta_{\mathrm{KL}}\, \mathrm{KL}_t \right]
             policy_loss = kl_penalty_loss(log_ratio, advantage, kl, self.kl_penalty)
         value = self.critic(batch.obs)

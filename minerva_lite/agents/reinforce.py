@@ -58,7 +58,11 @@ class REINFORCEAgent(GradientAgent[WeightedBatch]):
     config: REINFORCEConfig
 
     def estimate(self, rollout: Rollout, reward: Tensor, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Advantages and baselines, both [T, B], from (scaled) rewards [T, B] and normalized obs [T, B, O]."""
+        """Advantages and baselines, both [T, B], from (scaled) rewards [T, B] and normalized obs [T, B, O].
+
+        A baseline may know the state and the other episodes, but not the action that it is taken off from: so it
+        changes how much the gradient varies, and not what it is on average.
+        """
         c = self.config
         if c.baseline == "value":
             return super().estimate(rollout, reward, obs)

@@ -136,7 +136,9 @@ class TRPOAgent(OnPolicyAgent):
             return figures | {"train/skip_zero_gradient": torch.ones(())}
         product = self.fisher_product(batch, parameters)
         try:
-            # Solved for the unit gradient, so that no squared residual underflows.
+            # Solved for the unit gradient, so that no squared residual underflows: in float32 the square of a norm of
+            # 1e-23 is 0, and the solver would stop before its first step. The system is linear, so that its solution
+            # is scaled back by the norm.
             unit = conjugate_gradient(product, gradient / norm, c.cg_iterations, tolerance=c.cg_tolerance)
             direction = norm * unit
             scaled = full_step(gradient, direction, kl_bound)
@@ -185,7 +187,11 @@ class TRPOAgent(OnPolicyAgent):
         return kl.mean()
 
     def fisher_product(self, batch: Batch | VineBatch, parameters: list[nn.Parameter]) -> Callable[[Tensor], Tensor]:
-        """The map v -> (F + omega I) v of [n] to [n] on the states of the batch, by differentiating the KL twice."""
+        """The map v -> (F + omega I) v of [n] to [n] on the states of the batch, by differentiating the KL twice.
+
+        The first derivative is taken once and keeps its graph; each product then costs one more backward pass. At the
+        old policy it is zero, and what is left of the second is the Fisher matrix.
+        """
         gradient = flatten(
             torch.autograd.grad(self.mean_kl(batch), parameters, create_graph=True, materialize_grads=True)
         )
@@ -205,6 +211,8 @@ class TRPOAgent(OnPolicyAgent):
 
         A step rule other than "trpo" walks all of it, untested.
         """
+        # Cloned, because `copy_` writes into the parameters, and whatever only refers to them would move along. Every
+        # trial starts from the clones: a way back by subtraction would round.
         c, before = self.config, [p.clone() for p in parameters]
 
         def walk(fraction: float) -> None:
@@ -233,7 +241,10 @@ class TRPOAgent(OnPolicyAgent):
         return found
 
     def fit_value(self, batch: Batch) -> dict[str, Tensor]:
-        """Regress the critic on the value targets; a fit that fails or worsens its loss keeps the old critic."""
+        """Regress the critic on the value targets; a fit that fails or worsens its loss keeps the old critic.
+
+        It comes after the policy's step, so that the advantages of a rollout come from a critic that has not seen it.
+        """
         c, critic, obs, target = self.config, self.critic, batch.obs, batch.value_target
         if c.value_fit == "lbfgs":
             kept = fit_lbfgs(critic, obs, target, iterations=c.value_iterations, l2=c.value_l2)

@@ -143,7 +143,11 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
             self.config.require_kept(int(kept.sum()), "eligible steps")
 
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
-        """Weigh the best samples once, then take several gradient steps of one loss for networks and multipliers."""
+        """Weigh the best samples once, then take several gradient steps of one loss for networks and multipliers.
+
+        The weights stay as they are while the temperature steps, so that all steps fit one distribution. The target
+        follows after the last step: within an update the KL is measured from one policy.
+        """
         self.set_learning_rate(progress)
         batch = self.estep(self.prepare(rollout))
         figures: dict[str, Tensor] = {}

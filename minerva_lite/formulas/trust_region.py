@@ -141,7 +141,8 @@ def line_search(
         gain, kl = evaluate(fraction)
         # LaTeX: g_{\mathrm{min}} = c_{\mathrm{accept}} f_j g^\top s
         wanted = accept_ratio * fraction * expected_gain
-        # Written so that a NaN fails both tests.
+        # Every comparison with a NaN is false. So a NaN fails both tests as they are written here, and would pass
+        # `not kl > kl_bound`: the step into it would be kept.
         reason = "accepted" if kl <= kl_bound and gain >= wanted else "surrogate" if kl <= kl_bound else "kl"
         if reason == "accepted":
             return LineSearch(fraction, j + 1, reason)

@@ -463,6 +463,49 @@ def _(g: Generator) -> Iterator[Any]:
             yield {"self": agent, "batch": rows(stirred(agent), g)}
 
 
+def gaussian_policy(log_std: float = -0.5, squash: bool = False) -> Any:
+    """A small policy in float64 whose std depends on the state."""
+    from minerva_lite.agents.networks import GaussianPolicy, SquashedGaussianPolicy
+
+    family = SquashedGaussianPolicy if squash else GaussianPolicy
+    return family(S, D, (4,), log_std, Generator().manual_seed(0), torso="layernorm").double()
+
+
+@cases("agents.networks.GaussianPolicy.forward")
+def _(g: Generator) -> Iterator[Any]:
+    for log_std in (-20.0, 2.0):  # some are cut from below, some from above
+        policy = gaussian_policy(log_std)
+        with torch.no_grad():
+            for p in policy.parameters():
+                p.add_(0.5 * normal(g, *p.shape))
+        yield {"self": policy, "obs": normal(g, 7, S)}
+
+
+@cases("agents.networks.SquashedGaussianPolicy.entropy")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        params = (normal(g, B, D), normal(g, B, D).exp())
+        yield {"self": gaussian_policy(squash=True), "params": params, "generator": g}
+
+
+@cases("agents.networks.SquashedGaussianPolicy.to_env")
+def _(g: Generator) -> Iterator[Any]:
+    yield {"self": gaussian_policy(squash=True), "action": normal(g, B, D)}
+
+
+@cases("agents.networks.SquashedGaussianPolicy.from_env")
+def _(g: Generator) -> Iterator[Any]:
+    # The ends, where nothing but the clip keeps the number finite, and what lies between them.
+    for action in (normal(g, B, D).tanh(), torch.tensor([[-1.0, 1.0], [0.3, -0.9999995], [0.9999995, -0.2]]).double()):
+        yield {"self": gaussian_policy(squash=True), "action": action}
+
+
+@cases("training.loop._passed")
+def _(g: Generator) -> Iterator[Any]:
+    for before, after in ((0, 7), (7, 10), (10, 19), (19, 41), (3, 9)):
+        yield {"before": before, "after": after, "every": 10}
+
+
 @cases("agents.a2c.A2CAgent.loss")
 def _(g: Generator) -> Iterator[Any]:
     for normalize in (True, False):

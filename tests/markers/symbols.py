@@ -275,6 +275,26 @@ TABLES: dict[str, Table] = {
     "formulas.trust_region.at_rounding_level": Table(
         {r"\delta_{\mathrm{KL}}": "kl_bound", "A_t": "advantage [t]", r"g_{\mathrm{max}}": "[]"}
     ),
+    "agents.networks.GaussianPolicy.forward": Table(
+        {
+            r"\ell^\sigma_i": "self.log_std [i]",
+            r"x^\sigma_i": "output[:,2:] [b i]",  # with a torso that gives it: the other gives none
+            r"\sigma_i": "[b i]",
+        }
+    ),
+    "agents.networks.SquashedGaussianPolicy.entropy": Table(
+        {
+            r"\mu_i": "params[0] [b i]",
+            r"\sigma_i": "params[1] [b i]",
+            r"\xi_i": "noise [b i]",
+            "u_i": "[b i]",
+            r"\log \pi(a \mid s)": "log_prob [b]",
+            r"\hat{H}": "[b]",
+        }
+    ),
+    "agents.networks.SquashedGaussianPolicy.to_env": Table({"u_i": "action [b i]", "a_i": "[b i]"}),
+    "agents.networks.SquashedGaussianPolicy.from_env": Table({"a_i": "action [b i]", "u_i": "[b i]"}),
+    "training.loop._passed": Table({"n": "before", "n'": "after", r"\Delta n": "every", r"\mathrm{due}": "[]"}),
     "agents.a2c.A2CAgent.loss": Table(
         {
             r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
