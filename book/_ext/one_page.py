@@ -17,21 +17,18 @@ stands behind an attribute or an abstract class, ``without`` which modules are n
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 
-from annotated import Module, add_code, add_formula, anchor, fold_label, raw
+from annotated import Module, add_code, add_formula, anchor, fold_label, raw, reference
+from called import Call, linked
 from calling import Followed
 from definitions import Package
 from docutils import nodes
-from sphinx import addnodes
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
-from statements import Reference, Span, Visit
+from statements import Span, Visit
 
 logger = logging.getLogger(__name__)
-PIECE = re.compile(r"<[^>]*>|&[^;]*;|.", re.S)  # of highlighted code: a tag, or one character
-TAG = "<"
 
 
 def named(text: str) -> list[str]:
@@ -117,11 +114,11 @@ class Page:
             joined(text, [f"{name} = {value!r}" for name, value in followed.settings.items()])
             text += nodes.Text(", and otherwise ")
         text += nodes.Text("with the defaults of ")
-        text += to_source(followed.config, nodes.literal("", config))
+        text += reference(followed.config, nodes.literal("", config))
         text += nodes.Text(". ")
         for name, target in followed.where.items():
             text += [nodes.literal("", name), nodes.Text(" is a ")]
-            text += [to_source(target, nodes.literal("", target.rpartition(".")[2])), nodes.Text(". ")]
+            text += [reference(target, nodes.literal("", target.rpartition(".")[2])), nodes.Text(". ")]
         text += nodes.Text("Lines that do not run in this configuration are folded. ")
         if followed.without:
             text += nodes.Text("What lies in ")
@@ -186,7 +183,7 @@ class Page:
         module = self.library[visit.function.module]
         text = nodes.paragraph(classes=["one-place"])
         where = f"{module.location.partition('/')[2]}, line {visit.function.lines[0]}"
-        text += to_source(target, nodes.inline("", where))
+        text += reference(target, nodes.inline("", where))
         if visit.caller:
             caller = visit.caller.function
             text += nodes.Text(", called by ")
@@ -215,9 +212,11 @@ class Page:
         opened = Counter(fold[0] for fold in folds)
         heads, ends = {head: end for _, head, end in folds}, Counter(fold[2] for fold in folds)
         closing = Counter(marker.last for marker in markers)
-        links: dict[int, list[Reference]] = {}
+        links: dict[int, list[Call]] = {}
         for each in visit.references:
-            links.setdefault(each.line, []).append(each)
+            # The seen lines of a fold open it, and so hold no link. Of two that share a name the first one counts.
+            if not any(start <= each.line <= head for start, head, _ in folds):
+                links.setdefault(each.line, []).insert(0, each)
 
         block = nodes.container(classes=["annotated"])
         raw(block, '<div class="highlight-python notranslate"><div class="highlight">')
@@ -241,27 +240,18 @@ class Page:
         raw(block, "</pre></div></div>")
         return block
 
-    def code(self, block: nodes.container, line: str, references: list[Reference]) -> None:
+    def code(self, block: nodes.container, line: str, calls: list[Call]) -> None:
         """One highlighted line; a name that stands for a function or class becomes a link to it."""
-        if not references:
-            add_code(block, line)
+        if not calls:
+            add_code(block, line, [])
             return
-        raw(block, '<span class="mathjax_ignore tex2jax_ignore">')
-        rest = 0
-        for before, token, after, reference in tokens(line, references):
-            raw(block, line[rest:before])
-            content = nodes.inline("", "", nodes.raw("", token, format="html"))
-            target = reference.target
-            block += self.link(target, content) if target in self.visits else to_source(target, content)
-            rest = after
-        raw(block, f"{line[rest:]}</span>")
-
-
-def to_source(target: str, content: nodes.Node) -> addnodes.pending_xref:
-    """A link to the annotated page that shows it."""
-    return addnodes.pending_xref(
-        "", content, refdomain="annotated", reftype="src", reftarget=target, refwarn=False, refexplicit=True
-    )
+        code = nodes.inline(classes=["mathjax_ignore", "tex2jax_ignore"])
+        for text, target in linked(line, calls):
+            piece = nodes.raw("", text, format="html")
+            if target:
+                piece = self.link(target, piece) if target in self.visits else reference(target, piece)
+            code += piece
+        block += code
 
 
 def joined(text: nodes.paragraph, names: list[str]) -> None:
@@ -285,22 +275,6 @@ def folds_of(visit: Visit) -> list[Span]:
     if ast.get_docstring(visit.function.node, clean=False) is not None:
         folds.append((first.lineno, first.lineno, first.end_lineno))
     return sorted(fold for fold in folds if fold[2] - fold[1] > 1)
-
-
-def tokens(line: str, references: list[Reference]) -> list[tuple[int, str, int, Reference]]:
-    """The highlighted names of these references: where each begins in the line, its text, where it ends."""
-    starts = {each.start: each for each in reversed(references)}  # the first of those that share a name
-    found, column = [], 0
-    pieces = list(PIECE.finditer(line))
-    for i, piece in enumerate(pieces):
-        if piece[0].startswith(TAG):
-            continue
-        if reference := starts.get(column):
-            end = i + reference.end - reference.start  # the name is one token, <span class="n">name</span>
-            first, last = pieces[i - 1], pieces[end]
-            found.append((first.start(), line[first.start() : last.end()], last.end(), reference))
-        column += 1
-    return found
 
 
 def setup(app) -> dict:

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from called import Call
 from definitions import FUNCTION, UNKNOWN, Function
 from names import Names, each_of, is_property
 
@@ -16,23 +17,13 @@ LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 Span = tuple[int, int, int]  # of a fold: its first line, the last one that is always seen, its last line
 
 
-@dataclass(frozen=True)
-class Reference:
-    """A name in a function's source that stands for something of the package."""
-
-    line: int
-    start: int  # columns of the name
-    end: int
-    target: str
-
-
 @dataclass
 class Visit:
     """What one function refers to under the configuration, and which of its lines are not reached."""
 
     function: Function
     caller: Visit | None = None  # the first that calls it
-    references: list[Reference] = field(default_factory=list)  # also those of lines that are not reached
+    references: list[Call] = field(default_factory=list)  # also those of lines that are not reached
     calls: list[str] = field(default_factory=list)  # functions that run, in order
     settings: list[str] = field(default_factory=list)  # fields of the config that are read
     unreached: list[Span] = field(default_factory=list)
@@ -250,7 +241,7 @@ class Reader(Names):
         if name and target != self.function.target:
             line = self.package.lines[self.function.module][node.end_lineno - 1]
             end = len(line.encode()[: node.end_col_offset].decode())  # Python counts bytes
-            self.visit.references.append(Reference(node.end_lineno, end - len(name), end, target))
+            self.visit.references.append(Call(node.end_lineno, end - len(name), name, target))
         if not self.live or not runs or target not in self.package.functions:
             return
         self.visit.calls.append(target)

@@ -17,7 +17,7 @@ from annotated import anchor  # noqa: E402
 from calling import Followed  # noqa: E402
 from definitions import Package  # noqa: E402
 from marked_source import find_modules, parse_source  # noqa: E402
-from one_page import OnePage, anchor_here  # noqa: E402
+from one_page import OnePage, anchor_here, folds_of  # noqa: E402
 
 DIRECTIVE = re.compile(r"^```\{one_page\} (\S+)\n((?::.*\n)*)```$", re.M)
 MODULES = find_modules(ROOT, "minerva_lite")
@@ -47,14 +47,18 @@ def followed(page: str) -> tuple[Followed, dict]:
     return walk, walk.follow(options["from"], options["last"])
 
 
+def classes(root: str) -> tuple[type, type]:
+    """The agent of this dotted name, and its settings."""
+    return next(pair for pair in AGENTS.values() if f"{pair[0].__module__}.{pair[0].__name__}" == root)
+
+
 def trace(page: str) -> tuple[list[str], list[str]]:
     """The functions of the package that run while a small agent acts and learns once: first calls, in order.
 
     The second list holds what runs inside the methods named by `last`.
     """
     root, options = directive(page)
-    agent_class = next(each for each in AGENTS.values() if root.endswith(each.__name__))
-    config_class = sys.modules[agent_class.__module__].__dict__[agent_class.__name__.replace("Agent", "Config")]
+    agent_class, config_class = classes(root)
     small = {"num_envs": 2, "rollout_steps": 8, "hidden": (8,), **SMALL[agent_class.name]}
     env = make_env("Pendulum-v1", num_envs=2, seed=0)
     agent = agent_class(config_class(**small, **options.get("with", {})), env.spec, seed=0, device="cpu")
@@ -264,7 +268,7 @@ def test_a_method_that_is_none_is_named():
 def book(tmp_path_factory):
     """The directives of the pages alone, and all of the package in form A, which they link to."""
     sources = {page: f"# Page\n\n{DIRECTIVE.search(text)[0]}\n" for page, text in PAGES.items()}
-    shown = [f"```{{annotated}} {name}\n```\n" for name in MODULES if name.split(".")[1:2] != ["exercises"]]
+    shown = [f"```{{annotated}} {name}\n```\n" for name in MODULES]
     target, warnings = build(
         tmp_path_factory.mktemp("book"), sources | {"index": INDEX, "all": "# All\n\n" + "\n".join(shown)},
         extensions=["myst_parser", "sphinx.ext.mathjax", "one_page"], annotated_packages=["minerva_lite"],
@@ -329,13 +333,16 @@ def test_every_call_links_to_what_is_called(book, page):
     for name, visit in visits.items():
         lines = SOURCES[visit.function.module].split("\n")
         code = sections[anchor_here(name)]
-        found = [(link, Text(text).text) for link, text in re.findall(r'internal" href="([^"]+)"[^>]*>(.*?)</a>', code)]
+        found = {
+            (Text(text).text, link.partition("#")[2])
+            for link, text in re.findall(r'internal" href="([^"]+)"[^>]*>(.*?)</a>', code)
+        }
         for each in visit.references:
-            word = lines[each.line - 1][each.start : each.end]
             place = (anchor_here if each.target in visits else anchor)(each.target)
-            first = next(other for other in visit.references if (other.line, other.start) == (each.line, each.start))
-            if first is each and not each.target.startswith("minerva_lite.checks"):
-                assert any(text == word and link.endswith(f"#{place}") for link, text in found), (name, each)
+            first = next(other for other in visit.references if (other.line, other.column) == (each.line, each.column))
+            assert lines[each.line - 1][each.column :].startswith(each.name)
+            if first is each and not any(start <= each.line <= head for start, head, _ in folds_of(visit)):
+                assert (each.name, place) in found, (name, each)
 
 
 @pages
@@ -358,9 +365,7 @@ def test_the_page_says_what_it_shows_and_which_settings_it_reads(book, page):
         assert f"{name} = {value!r}" in text
     listed = book[page].partition('class="one-settings')[2].partition("</ul>")[0]
     settings = re.findall(r"<p><code.*?>(\w+) = (.*?)</code>", re.sub(r"</?span[^>]*>", "", listed))
-    agent_class = next(each for each in AGENTS.values() if walk.root.endswith(each.__name__))
-    config = sys.modules[agent_class.__module__].__dict__[agent_class.__name__.replace("Agent", "Config")]
-    made = config(**walk.settings)
+    made = classes(walk.root)[1](**walk.settings)
     assert len(settings) > 8
     for name, value in settings:
         assert repr(getattr(made, name)) == repr(eval(value)), name
