@@ -311,17 +311,18 @@ class MPOAgent(Agent):
         kl = self.mean_kl(old, params)
         bounds = {"mean": self.config.eps_mean, "std": self.config.eps_std}
         slack = [multiplier_loss(self.duals.value(f"alpha_{name}"), kl[name], bounds[name]) for name in kl]
-        multipliers = sum(slack[1:], slack[0])
-        self.step("duals", multipliers)
+        slack_loss = sum(slack[1:], slack[0])
+        self.step("duals", slack_loss)
         loss, parts = self.loss(action, weights, old, params, kl)
         figures = parts | {
-            "loss/alpha": multipliers.detach(),
+            "loss/alpha": slack_loss.detach(),
             "train/policy_grad_norm": self.step("policy", loss),
             "train/entropy": self.policy.entropy(params, self.generator).mean().detach(),
         }
         for name, part in kl.items():
-            figures[f"dual/alpha_{name}"] = self.duals.value(f"alpha_{name}").detach().mean()
-            figures[f"kl/{name}"] = part.detach().mean()
+            alpha, realized = self.duals.value(f"alpha_{name}").detach(), part.detach()
+            figures |= {f"dual/alpha_{name}": alpha.mean(), f"kl/{name}": realized.mean()}
+            figures[f"loss/kl_{name}_penalty"] = kl_price(alpha, realized)
         if not self.policy.discrete:
             std = params[1].detach()
             figures |= {"train/std": std.mean(), "train/std_min": std.min(), "train/std_max": std.max()}
@@ -337,7 +338,7 @@ class MPOAgent(Agent):
     def loss(
         self, action: Tensor, weights: Tensor, old: Params, params: Params, kl: dict[str, Tensor]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The policy's loss, which is its fit to the weighted actions plus multiplier times KL; and its parts.
+        """The policy's loss, its fit to the weighted actions plus multiplier times KL; and that beside the fit alone.
 
         A Gaussian's mean is fitted with the old std, and its std with the old mean. Each then has a KL and a bound of
         its own, so that the std can be held tighter than the mean and does not collapse early.
@@ -356,12 +357,10 @@ class MPOAgent(Agent):
             by_std = weighted_nll(gaussian_log_prob(action, mean_old, std), weights)
             # LaTeX: L^\pi = L^\mu + L^\sigma
             fit = by_mean + by_std
-        prices = {f"loss/kl_{name}_penalty": kl_price(self.duals.value(f"alpha_{name}"), kl[name]) for name in kl}
-        price = sum(prices.values())
+        price = sum(kl_price(self.duals.value(f"alpha_{name}"), kl[name]) for name in kl)
         # LaTeX: L = L^\pi + L^{\mathrm{KL}}
         loss = fit + price
-        parts = {"loss/policy": fit, "loss/total": loss} | prices
-        return loss, {name: part.detach() for name, part in parts.items()}
+        return loss, {"loss/policy": fit.detach(), "loss/total": loss.detach()}
 
     def step(self, name: str, loss: Tensor) -> Tensor:
         """One step of "critic", "policy" or "duals" down `loss`; the norm of its gradient before clipping, 0-d.

@@ -209,7 +209,7 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
         # LaTeX: L = L^\pi + c_V L^V + g
         loss = fit + c.vf_coef * critic_loss + temperature
         figures = {"loss/policy": fit, "loss/value": critic_loss, "loss/temperature": temperature}
-        slacks = []
+        slacks: list[Tensor] = []
         # A discrete policy's KL has one part, bounded by eps_mean.
         for (name, bound), part in zip(
             (("mean", c.eps_mean), ("std", c.eps_std)), self.policy.kl_parts(batch.old, params), strict=False

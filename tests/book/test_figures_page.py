@@ -78,11 +78,13 @@ def test_every_figure_that_an_agent_logs_is_a_row_and_every_row_is_logged(name):
     assert discrete == promised(name, "")
     assert continuous == promised(name, "") | promised(name, "continuous")
     conditions = {when for who in rows_of_the_page().values() if (when := who.get(SHOWN[name]))}
-    assert conditions == {"continuous", "next-step autoreset", *OPTIONS.get(name, {})}
+    resets = {"next-step autoreset"} if name != "mpo" else set()  # whose replay takes no rows of weight 0
+    assert conditions == {"continuous", *resets, *OPTIONS.get(name, {})}
     for when, options in OPTIONS.get(name, {}).items():
         assert logged(name, "Pendulum-v1", **options) - continuous == promised(name, when)
-    reset = logged(name, "CartPole-v1", autoreset="next_step", num_envs=4, rollout_steps=50)
-    assert reset - discrete == promised(name, "next-step autoreset")
+    for when in resets:
+        reset = logged(name, "CartPole-v1", autoreset="next_step", num_envs=4, rollout_steps=50)
+        assert reset - discrete == promised(name, when)
 
 
 def others(config_class: type, field: dataclasses.Field) -> list:
