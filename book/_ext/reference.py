@@ -54,8 +54,10 @@ MEANT = {
     ("formulas.bounds.average_kl_bound", r"\varepsilon'"): r"\varepsilon'_\pi",
     ("formulas.bounds.cpi_bound", r"\varepsilon'"): r"\varepsilon'_\pi",
     ("formulas.diagnostics.explained_variance", "R_t"): "R_t",
-    ("formulas.distributions.gaussian_kl", r"\mathrm{KL}_i"):
-        r"\mathrm{KL}(\pi_{\mathrm{old}} \Vert \pi_{\mathrm{new}})",
+    (
+        "formulas.distributions.gaussian_kl",
+        r"\mathrm{KL}_i",
+    ): r"\mathrm{KL}(\pi_{\mathrm{old}} \Vert \pi_{\mathrm{new}})",
     ("formulas.distributions.gaussian_kl", r"\mu^{\mathrm{old}}_i"): r"\mu_{\mathrm{old}}",
     ("formulas.distributions.gaussian_kl", r"\sigma^{\mathrm{old}}_i"): r"\sigma_{\mathrm{old}}",
     ("formulas.distributions.gaussian_kl_mean_std", r"\mathrm{KL}^\mu_i"): r"\mathrm{KL}^\mu",
