@@ -72,17 +72,23 @@ PLACES += [("mpo", 2), ("mpo", 7), ("mpo", 10)]  # a temperature, a critic and a
 @pytest.mark.parametrize(("name", "at"), PLACES)
 def test_a_step_that_is_not_finite_moves_nothing_and_ends_its_update(name, at, how, monkeypatch, same):
     agent, rollout = make(name)
+    held = learned(agent).get("replay")
     with monkeypatch.context() as patch:
         before = spoil(agent, at, how, patch)
         figures = agent.update(rollout)
     assert len(before) == at, "no step came after it"
-    assert same(learned(agent), before[-1]) and (at == 1 or not same(before[-1], before[0]))
+    after = learned(agent)
+    if name == "mpo":
+        assert [state.pop("replay") for state in before] and same(after.pop("replay"), held), (
+            "the rollout has left again"
+        )
+    assert same(after, before[-1]) and (at == 1 or not same(before[-1], before[0]))
     assert {key: float(figure) for key, figure in figures.items()} == {"train/skipped_batches": 1.0}
     [told] = agent.guard.skipped
     assert told.startswith("gradient of loss" if how is with_a_nan_gradient else "loss") and agent.guard.in_a_row == 1
     figures = agent.update(rollout)
     assert figures["train/skipped_batches"] == 1 and agent.guard.in_a_row == 0 and len(figures) > 5
-    assert not same(learned(agent), before[-1]), "it goes on"
+    assert not same(learned(agent)["modules"], before[-1]["modules"]), "it goes on"
 
 
 @pytest.mark.parametrize("value_fit", ["lbfgs", "adam"])
@@ -107,7 +113,6 @@ def test_trpo_keeps_its_critic_where_the_fit_is_not_finite(target, value_fit, mo
     [
         ("surrogate", lambda loss: loss * math.inf, "surrogate"),
         ("surrogate", lambda loss: loss + (0.0 * loss).sqrt(), "gradient of surrogate"),
-        ("fisher_product", lambda product: lambda vector: product(vector) * math.nan, "Fisher-vector product"),
     ],
 )
 def test_trpo_takes_no_step_from_what_is_not_finite(part, spoiled, told, monkeypatch, same):
@@ -145,10 +150,7 @@ def test_rewards_whose_squares_overflow_are_refused_by_name_and_three_times_are_
         assert agent.update(huge)["train/skipped_batches"] == i == agent.guard.in_a_row
     with pytest.raises(FloatingPointError, match=rf"^{NAMES[name]}: not finite in 3 batches in a row; .*: 3}}"):
         agent.update(huge)
-    after = learned(agent)
-    if name == "mpo":
-        assert after.pop("replay") and before.pop("replay"), "what was seen is kept; what was learned is compared"
-    assert same(after, before)
+    assert same(learned(agent), before)
 
 
 def test_both_doors_count_to_three_together():
