@@ -21,7 +21,7 @@ from ..formulas.duals import estep_weights, kl_price, multiplier_loss, temperatu
 from ..formulas.objectives import value_loss, weighted_nll
 from ..formulas.returns import retrace_targets
 from ..worlds.spec import VectorEnv
-from .base import Agent
+from .base import Agent, NonFiniteStep
 from .multipliers import Multipliers
 from .networks import Params, Policy, QNet
 from .optimizers import make_optimizer
@@ -145,15 +145,23 @@ class MPOAgent(Agent):
         return collect(self, env, obs, self.config.rollout_steps)
 
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
-        """Store the rollout, then learn from batches of what is stored; the diagnostics of the last batch."""
-        c = self.config
+        """Store the rollout, then learn from batches of what is stored; the diagnostics of the last batch.
+
+        Raises NonFiniteStep: a step was refused. The rollout then leaves the replay again, where it would go on to
+        spoil updates; the next one takes its place.
+        """
+        c, held = self.config, (self.replay.position, self.replay.size)
         self.replay.insert(rollout)
         figures: dict[str, Tensor] = {}
         if self.replay.num_steps >= c.warmup_steps and self.replay.size >= c.sequence_length:
             for name, rate in (("critic", c.critic_learning_rate), ("policy", c.policy_learning_rate)):
                 self.optimizers[name].param_groups[0]["lr"] = rate * c.rate_left(progress)
-            for _ in range(c.learner_steps):
-                figures = self.learn(self.replay.sample(c.minibatch_size, c.sequence_length, self.generator))
+            try:
+                for _ in range(c.learner_steps):
+                    figures = self.learn(self.replay.sample(c.minibatch_size, c.sequence_length, self.generator))
+            except NonFiniteStep:
+                self.replay.position, self.replay.size = held
+                raise
             figures |= self.sums_and_shares(figures)
         return figures | {"train/replay_steps": torch.tensor(float(self.replay.num_steps))}
 

@@ -148,7 +148,6 @@ class TRPOAgent(OnPolicyAgent):
             direction = norm * unit
             scaled = full_step(gradient, direction, kl_bound)
         except CurvatureError:
-            self.guard.admit("Fisher-vector product", product(gradient / norm).norm())
             return figures | {"train/skip_curvature": torch.ones(())}
         if at_rounding_level(predicted_gain(gradient, scaled), batch.advantage, kl_bound):
             return figures | {"train/skip_rounding": torch.ones(())}

@@ -213,7 +213,7 @@ class _Run:
         before, self.refused = self.refused, dict(guard.skipped)
         name = next(name for name, number in self.refused.items() if number > before.get(name, 0))
         if name == STEP:  # the guard did not ask; everything was put back, so it can be found now
-            name = self.agent.blame(rollout) or "loss or gradient"
+            name = self.agent.blame(rollout) or STEP
         give_up(guard.in_a_row, self.refused, name)
         if not self.warned or count % 100 == 0:
             self.warned = True
