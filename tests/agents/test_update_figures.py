@@ -45,7 +45,7 @@ def test_the_step_norm_says_how_far_the_policys_parameters_moved(name, env_id):
     before = [p.detach().clone() for p in agent.policy.parameters()]
     figures, _ = updated(agent, env, obs)
     moved = sum((p.detach() - old).square().sum() for p, old in zip(agent.policy.parameters(), before, strict=True))
-    assert figures["train/param_step_norm"] == pytest.approx(moved.sqrt().item(), rel=1e-12) > 0
+    assert 0 < moved.sqrt().item() == pytest.approx(figures["train/param_step_norm"], rel=1e-12)
     if name == "trpo":
         assert figures["train/param_step_norm"] == pytest.approx(figures["train/step_norm"], rel=1e-8)
 
@@ -162,7 +162,7 @@ def test_vmpo_tells_the_mean_of_its_clipped_importance_weights_where_it_has_them
     batch = agent.prepare(rollout)
     ratio = (agent.policy.log_prob(agent.target_policy(batch.obs), batch.action) - batch.behavior_log_prob).exp()
     wanted = ratio.clamp(max=1.1).mean().item()
-    assert agent.update(rollout)["train/importance_mean"].item() == pytest.approx(wanted, rel=1e-8) < 1.0
+    assert 1.0 > wanted == pytest.approx(agent.update(rollout)["train/importance_mean"].item(), rel=1e-8)
     assert "train/importance_mean" not in updated(*make("vmpo", **lag))[0]
 
 

@@ -122,6 +122,25 @@ def test_a_run_resumed_without_environment_state_starts_fresh_episodes_and_warns
     assert history.updates[-1]["steps"] == STEPS
 
 
+def test_a_file_without_the_running_episodes_gives_no_row_that_counts_half_of_one(tmp_path):
+    """Written before they were kept: a row is as in the whole run, or lacks the episodes, and then it goes on."""
+    _, history = run("a2c", None, env_id="CartPole-v1")
+    with pytest.raises(Killed):
+        run("a2c", tmp_path / "run.pt", 300, env_id="CartPole-v1")
+    saved = read(tmp_path / "run.pt")
+    assert saved["training"].pop("episodes")["running"].any()
+    torch.save(saved, tmp_path / "run.pt")
+    _, again = run("a2c", tmp_path / "run.pt", env_id="CartPole-v1")
+    name = "train/episode_return"
+    pairs = [
+        (whole[name], row.get(name))
+        for whole, row in zip(history.updates, again.updates, strict=True)
+        if row["steps"] > saved["training"]["steps"] and name in whole
+    ]
+    assert {row for _, row in pairs} - {whole for whole, _ in pairs} == {None}
+    assert all(row in (whole, None) for whole, row in pairs) and any(row is not None for _, row in pairs)
+
+
 def test_the_state_of_another_back_end_is_refused_by_one_that_saves_none(tmp_path):
     with pytest.raises(Killed):
         run("a2c", tmp_path / "run.pt", 300, env_id="CartPole-v1")

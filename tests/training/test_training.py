@@ -145,6 +145,35 @@ def test_history_has_a_row_an_update_and_one_an_evaluation():
     assert history.updates[4]["train/steps_per_second"] == pytest.approx(320 / seconds[4])
 
 
+def test_a_row_tells_return_and_length_of_the_training_episodes_that_finished_in_it_and_of_no_others(tmp_path):
+    agent, env = make(rollout_steps=8)
+    steps, step = [], env.step
+
+    def listen(action):
+        steps.append(step(action))
+        return steps[-1]
+
+    env.step = listen
+    history = train(agent, env, 32 * 12, eval_every=1000, eval_episodes=1, progress=False)
+    names, total, length = ("train/episode_return", "train/episode_length"), [0.0] * 4, [0] * 4
+    wanted = []
+    for row in range(12):
+        finished = []
+        for taken in steps[8 * row : 8 * row + 8]:
+            for b in range(4):
+                total[b], length[b] = total[b] + taken.reward[b].item(), length[b] + 1
+                if taken.terminated[b] or taken.truncated[b]:
+                    finished.append((total[b], length[b]))
+                    total[b], length[b] = 0.0, 0
+        wanted.append(dict(zip(names, np.mean(finished, 0), strict=True)) if finished else {})
+    assert [{name: row[name] for name in names if name in row} for row in history.updates] == wanted
+    assert {} in wanted and any(wanted), "episodes last longer than rollouts"
+    assert len(history.column(names[0])) == len(history.steps(names[0])) == sum(map(bool, wanted))
+    history.to_csv(tmp_path / "run.csv")
+    told = [row for row in csv.DictReader((tmp_path / "run.csv").open()) if row["name"] == names[0]]
+    assert [float(row["value"]) for row in told] == history.column(names[0]).tolist()
+
+
 def test_seconds_leave_evaluation_out(monkeypatch):
     """Time stands still but for the evaluations, which take 100 seconds each."""
     import minerva_lite.training.loop as training
