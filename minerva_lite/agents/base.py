@@ -226,10 +226,8 @@ class Agent:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a saved state. Raises ValueError: it was saved under other settings."""
-        if any(
-            completed(ours, state[name]) != asdict(ours)
-            for name, ours in (("config", self.config), ("spec", self.spec))
-        ):
+        config, spec = completed(self.config, state["config"]), completed(self.spec, state["spec"])
+        if config != asdict(self.config) or spec != asdict(self.spec):
             raise ValueError("state: wanted one saved with this config and environment; got another")
         self.modules.load_state_dict(state["modules"])
         self.generator.set_state(state["generator"])
