@@ -44,6 +44,8 @@ def _numbers(obs: Any) -> np.ndarray:
         array = np.array(None)
     if array.dtype.kind in "fiub":
         return array
+    if isinstance(obs, tuple) and len(obs) == 2 and isinstance(obs[1], dict):
+        raise ValueError("obs: wanted an array of numbers; got two things, as `env.reset()` returns: take the first")
     got = f"an array of {array.dtype}" if isinstance(obs, np.ndarray) else f"a {type(obs).__name__}"
     raise ValueError(f"obs: wanted an array of numbers; got {got}{HINT if isinstance(obs, (dict, tuple)) else ''}")
 

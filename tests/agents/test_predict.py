@@ -168,7 +168,11 @@ def test_the_environments_own_shape_tells_one_from_a_batch(shape, single, batch)
         (2, f"obs: wanted shape (3,), one observation, or (any, 3), a batch; got (){HINT}"),
         ((14.0, 10.0), f"obs: wanted shape (3,), one observation, or (any, 3), a batch; got (2,){HINT}"),
         ({"a": np.zeros(3)}, f"obs: wanted an array of numbers; got a dict{HINT}"),
-        ((np.zeros(3), {}), f"obs: wanted an array of numbers; got a tuple{HINT}"),  # what `reset` returns
+        (
+            (np.zeros(3), {}),
+            "obs: wanted an array of numbers; got two things, as `env.reset()` returns: take the first",
+        ),
+        ((np.zeros(3), np.zeros(2)), f"obs: wanted an array of numbers; got a tuple{HINT}"),
         ([[1.0, 2.0], [3.0]], "obs: wanted an array of numbers; got a list"),
         ("up", "obs: wanted an array of numbers; got a str"),
         (None, "obs: wanted an array of numbers; got a NoneType"),

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import torch
 
-from minerva_lite.worlds.envs import EnvSpec, TorchEnv
+from minerva_lite.worlds import EnvSpec, OwnSpaces, TorchEnv
 from tests.laws import Laws
 
 
 class TorchMountainCar(TorchEnv):
     """State (position, m; velocity, m a step), push [-1, 1]; the goal is on the right hill, at 0.45 m."""
 
-    spec = EnvSpec("MountainCarContinuous-v0", obs_dim=2, action_dim=1)
+    own = OwnSpaces((2,), (1,), "float32", (-1.0,), (1.0,))
+    spec = EnvSpec("MountainCarContinuous-v0", obs_dim=2, action_dim=1, own=own)
     max_steps, state_dim = 999, 2
 
     def initial(self):
