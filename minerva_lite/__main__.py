@@ -56,7 +56,7 @@ class Train(Generic[Config]):
     steps: int | None = None  # of all environments together; those of the preset or family unless named
     num_envs: int | None = None  # environments side by side; the same as --config.num-envs
     device: str = "auto"  # auto, cpu, cuda, mps
-    backend: str = "auto"  # auto, torch, gymnasium, parallel (a process for each environment), envpool
+    backend: str = "auto"  # `auto`, `torch`, `gymnasium`, `parallel` (a process for each environment) or `envpool`
     compile: bool = False  # trace the agent's functions into fused kernels, and on a GPU record walk and update
     out: Path | None = None  # the checkpoint, written at evaluations, at the end and on Ctrl-C
     checkpoint_every: int | None = None  # steps between two checkpoints; at every evaluation unless named
@@ -73,8 +73,8 @@ class Train(Generic[Config]):
 class Study(Generic[Config]):
     """Train every algorithm on every environment in every variant with every seed, and write a CSV.
 
-    Several values of an option --config.… are as many variants; several such options make a product. The same command
-    goes on where a stopped one was, and tries again what failed.
+    Several values of an option --config.… are as many variants; several such options make a product. What is not given
+    stays as in the preset or family. The same command goes on where a stopped one was, and tries again what failed.
     """
 
     algorithms: Annotated[tuple[Algorithm, ...], tyro.conf.Positional]  # what learns
@@ -296,7 +296,8 @@ def main() -> None:
     except (ValueError, ImportError, OSError, FloatingPointError, torch.OutOfMemoryError, gym.error.Error) as error:
         if sys.flags.dev_mode:
             raise
-        sys.exit(as_typed(" ".join(str(error).split()), _options(command, words)))
+        told = as_typed(" ".join(str(error).split()), _options(command, words))
+        sys.exit(told.replace("wanted resume=True", "wanted --resume"))
 
 
 if __name__ == "__main__":

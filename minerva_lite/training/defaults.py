@@ -2,18 +2,18 @@
 
 | family | taken where | settings of | changed | steps (MPO) |
 |---|---|---|---|---|
-| `discrete` | actions are choices | LunarLander | observations normalized | 512 000 (102 400) |
-| `control` | continuous, at most 11 bounded observations | Pendulum | gamma 0.99, observations normalized, PPO's rate 1e-3 | 512 000 (102 400) |
-| `body` | continuous, 12 observations or more, or one without bounds, as MuJoCo's | HalfCheetah | | a million (320 000) |
+| `discrete` | actions are choices | LunarLander | gamma 0.99, observations normalized | 512 000 (102 400) |
+| `control` | continuous, at most 11 observations, bounded | Pendulum | the same; PPO's rate 1e-3 | 512 000 (102 400) |
+| `body` | continuous, more observations or unbounded ones | HalfCheetah | | a million (320 000) |
 | `humanoid` | a body with 12 actions or more | Humanoid | | a million (320 000) |
 
-In each of them a rollout follows the time limit of an episode (1000 steps where none is registered). REINFORCE waits for
-whole episodes. TRPO, PPO and V-MPO take an eighth of an episode, as a power of two between 64 and 512, from so many
+In each of them a rollout follows the time limit of an episode, 1000 steps where none is registered. REINFORCE waits for
+whole episodes. TRPO, PPO and V-MPO take an eighth of one, as a power of two between 64 and 512, from so many
 environments that an update has 2048 steps. The presets named above have these lengths too, or nearly. A2C and MPO learn
-after every eight steps.
+after every eight steps. MPO's observations stay as they are: its critic normalizes by a layer of its own.
 
 A default is where to start. What an environment needs beyond it, nobody has tried.
-"""  # noqa: E501 - a row of a table stands on one line
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import pytest
-import tyro
 
 from minerva_lite import __main__
 from minerva_lite.agents import AGENTS, PPOAgent, PPOConfig
@@ -28,7 +27,7 @@ VARIANTS = {"preset": {}, "2 epochs": {"epochs": 2}}
 @pytest.fixture
 def tiny(monkeypatch):
     """Every preset is PPO's, cut to ten rollouts of 64 steps."""
-    monkeypatch.setattr(studies, "preset", lambda algorithm, env_id: TINY)
+    monkeypatch.setattr(studies, "settings_for", lambda algorithm, env_id, **how: TINY)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +35,7 @@ def unbroken(tmp_path_factory):
     """The table of a study that nothing happened to."""
     path = tmp_path_factory.mktemp("studies") / "unbroken.csv"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(studies, "preset", lambda algorithm, env_id: TINY)
+        patch.setattr(studies, "settings_for", lambda algorithm, env_id, **how: TINY)
         study(path)
     return path
 
@@ -103,7 +102,7 @@ def test_a_run_is_decided_by_its_seed_and_its_variant():
 def test_a_function_among_the_settings_is_given_the_presets_own(quick, tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr(studies, "outcomes", lambda run, tasks, pool: made.extend(tasks.values()) or [])
-    monkeypatch.setattr(studies, "preset", lambda algorithm, env_id: TINY)
+    monkeypatch.setattr(studies, "settings_for", lambda algorithm, env_id, **how: TINY)
     study(tmp_path / "a.csv", seeds=[0], variants={"rate x 3": {"learning_rate": lambda rate: 3 * rate, "epochs": 2}})
     (task,) = made
     assert (task.config.learning_rate, task.config.epochs) == (3 * TINY.config.learning_rate, 2)
@@ -199,7 +198,7 @@ from minerva_lite.training import studies
 from minerva_lite.agents import PPOConfig
 from minerva_lite.training.presets import Preset
 config = PPOConfig(num_envs=4, rollout_steps=16, minibatch_size=32, epochs=1, hidden=(8,))
-studies.preset = lambda algorithm, env_id: Preset(config, total_steps=640)
+studies.settings_for = lambda algorithm, env_id, **how: Preset(config, total_steps=640)
 studies.study("ppo", ["CartPole-v1"], range(2), {"preset": {}, "2 epochs": {"epochs": 2}}, sys.argv[1])
 """
 
@@ -225,7 +224,7 @@ def test_bad_studies_are_refused_before_anything_is_written(tmp_path):
     for wanted, bad in (
         (f"algorithm: wanted one of {', '.join(AGENTS)}; got 'dqn'", {"algorithms": ["ppo", "dqn"]}),
         ("jobs: wanted a whole number of at least 1; got 0", {"jobs": 0}),
-        ("preset: wanted one of", {"env_ids": ["Walker-v0"]}),
+        ("env_id: wanted a registered Gymnasium id; got 'Walker-v0'", {"env_ids": ["Walker-v0"]}),
         (r"variants\[1\]: wanted one of preset, ", {"variants": ["preset", "magic"]}),
         (r"variants\['x'\]: wanted one of .*num_envs, .*; got 'epoch'", {"variants": {"x": {"epoch": 2}}}),
         ("epochs: wanted a whole number of at least 1; got 0", {"variants": {"x": {"epochs": 0}}}),
@@ -324,18 +323,22 @@ def test_ray_does_the_same_runs(unbroken, tiny, tmp_path):
 
 
 def test_the_study_command(quick, tmp_path, monkeypatch):
+    def asked(words):
+        monkeypatch.setattr(sys, "argv", ["minerva_lite", "study", *words])
+        __main__.main()
+
     path = tmp_path / "study.csv"
     words = ["ppo", "a2c", "--env", "CartPole-v1", "--out", str(path), "--seeds", "2", "--first-seed", "3"]
-    tyro.cli(__main__.study_command, args=words)
+    asked(words)
     assert finals(path) == [(name, "CartPole-v1", "preset", seed) for name in ("ppo", "a2c") for seed in (3.0, 4.0)]
-    tyro.cli(__main__.study_command, args=["a2c", "--ablations", "--seeds", "1", *words[2:5], str(tmp_path / "2.csv")])
+    asked(["a2c", "--ablations", "--seeds", "1", *words[2:5], str(tmp_path / "2.csv")])
     variants = [variant for _, _, variant, _ in finals(tmp_path / "2.csv")]
     assert variants[:2] == ["preset", "lambda = 1 (returns)"] and variants == list(ABLATIONS["a2c"])
     monkeypatch.setitem(ABLATIONS["ppo"], "raises", {})
     words = ["ppo", *words[2:], "--variants", "preset", "raises"]
     path.unlink()
     with pytest.warns(UserWarning), pytest.raises(SystemExit) as stopped:
-        tyro.cli(__main__.study_command, args=words)
+        asked(words)
     first, *failures = stopped.value.code.split("\n")
     assert first == "failed; the same command tries again:" and failures == studies.read_failures(path)
     assert [failure.split(":")[0] for failure in failures] == ["ppo CartPole-v1 raises 3", "ppo CartPole-v1 raises 4"]
@@ -345,7 +348,7 @@ def test_the_study_command(quick, tmp_path, monkeypatch):
 
     monkeypatch.setattr(__main__, "study", interrupted)
     with pytest.raises(SystemExit, match="stopped; the same command goes on from .*study.csv"):
-        tyro.cli(__main__.study_command, args=words)
+        asked(words)
 
 
 def command(*words, **options):
@@ -368,8 +371,8 @@ def test_the_command_line_trains_saves_and_evaluates(tmp_path, monkeypatch, caps
     # The same command finds a file: it does not write over it, and goes on where it may.
     short = ("train", "ppo", "--env", "CartPole-v1", "--device", "cpu", "--steps", "2048", "--out", path)
     stopped = command(*short)
-    assert stopped.returncode == 1 and "agent.pt exists; wanted resume=True" in stopped.stderr
+    assert stopped.returncode == 1 and "agent.pt exists; wanted --resume" in stopped.stderr
     assert here(*short, "--resume", "--history", str(tmp_path / "figures.csv")) == last
     assert (tmp_path / "figures.csv").read_text().startswith("steps,seconds,name,value\n2048,")
-    with pytest.raises(SystemExit, match=r"variants\[0\]: wanted one of preset"):
+    with pytest.raises(SystemExit, match=r"^--variants\[0\]: wanted one of preset"):
         here("study", "ppo", "--env", "CartPole-v1", "--variants", "magic", "--out", str(tmp_path / "x.csv"))

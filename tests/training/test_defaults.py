@@ -1,0 +1,118 @@
+"""Settings for environments without a preset: which family is taken, and that it fits the episodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from minerva_lite import make_env
+from minerva_lite.agents import AGENTS
+from minerva_lite.training.defaults import FAMILIES, announcement, facts, settings_for
+from minerva_lite.training.presets import BODY, HUMANOID, PRESETS
+
+
+class Corridor(gym.Env):
+    """One of a user's own: its observations have no bounds, and nobody registered how long an episode lasts."""
+
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (2,))
+    action_space = gym.spaces.Box(-2.0, 2.0, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 0.0, False, False, {}
+
+
+@pytest.fixture
+def corridors():
+    names = {"Corridor-v0": None, "Corridor50-v0": 50, "Corridor9000-v0": 9000}
+    for name, limit in names.items():
+        gym.register(name, Corridor, max_episode_steps=limit)
+    yield
+    for name in names:
+        del gym.registry[name]
+
+
+@pytest.mark.parametrize(
+    ("env_id", "family", "time_limit"),
+    [
+        ("Acrobot-v1", "discrete", 500),
+        ("MountainCarContinuous-v0", "control", 999),
+        ("BipedalWalker-v3", "body", 1600),
+        ("Swimmer-v5", "body", 1000),
+        ("HumanoidStandup-v5", "humanoid", 1000),
+        ("Corridor-v0", "body", None),
+    ],
+)
+def test_spaces_and_time_limit_choose_the_family(env_id, family, time_limit, corridors):
+    known = facts(env_id)
+    assert (known.family, known.time_limit) == (family, time_limit)
+    assert settings_for("ppo", env_id).family == family
+
+
+@pytest.mark.parametrize(
+    ("env_id", "rollout", "num_envs"),
+    [
+        ("Corridor50-v0", 64, 32),
+        ("Acrobot-v1", 64, 32),
+        ("Corridor-v0", 128, 16),
+        ("BipedalWalker-v3", 256, 8),
+        ("Corridor9000-v0", 512, 4),
+    ],
+)
+def test_a_rollout_holds_a_good_part_of_an_episode(env_id, rollout, num_envs, corridors):
+    for algorithm in ("trpo", "ppo", "vmpo"):
+        config = settings_for(algorithm, env_id).config
+        assert (config.rollout_steps, config.num_envs) == (rollout, num_envs)
+    whole = settings_for("reinforce", env_id).config
+    assert whole.whole_episodes and whole.rollout_steps == (facts(env_id).time_limit or 1000)
+    assert settings_for("a2c", env_id).config.rollout_steps == settings_for("mpo", env_id).config.rollout_steps == 8
+
+
+@pytest.mark.parametrize("env_id", ["Acrobot-v1", "MountainCarContinuous-v0", "Swimmer-v5"])
+@pytest.mark.parametrize("algorithm", list(AGENTS))
+def test_an_agent_by_defaults_acts_and_its_budget_is_whole_rollouts(algorithm, env_id):
+    settings, (agent, config) = settings_for(algorithm, env_id), AGENTS[algorithm]
+    assert type(settings.config) is config and settings.total_steps % settings.config.batch_size == 0
+    env = make_env(env_id, 2)
+    action, _ = agent(settings.config, env.spec, device="cpu").act(env.reset())
+    assert len(action) == 2
+
+
+def test_every_family_has_every_algorithm_and_bodies_are_those_of_the_presets():
+    assert all(list(family) == list(AGENTS) for family in FAMILIES.values())
+    assert FAMILIES["body"] is BODY and FAMILIES["humanoid"] is HUMANOID
+    ours = settings_for("ppo", "Swimmer-v5")
+    assert replace(ours, family="") == BODY["ppo"], "at the time limit of the cheetah nothing differs"
+    for name in ("discrete", "control"):
+        configs = {algorithm: settings.config for algorithm, settings in FAMILIES[name].items()}
+        assert {algorithm for algorithm, config in configs.items() if not config.normalize_obs} == {"mpo"}
+        assert {config.gamma for config in configs.values()} == {0.99}
+
+
+def test_a_preset_comes_first_and_makes_no_environment(monkeypatch):
+    monkeypatch.setattr("minerva_lite.training.defaults.make_env", None)
+    for pair, kept in PRESETS.items():
+        assert settings_for(*pair) is kept and not kept.family
+
+
+def test_an_algorithm_of_ones_own_has_its_own_defaults(monkeypatch):
+    monkeypatch.setitem(AGENTS, "mine", AGENTS["trpo"])
+    settings = settings_for("mine", "Acrobot-v1")
+    assert settings.config == AGENTS["trpo"][1]() and settings.family == "TRPOConfig's own"
+    with pytest.raises(ValueError, match="algorithm: wanted one of reinforce, .*; got 'yours'"):
+        settings_for("yours", "Acrobot-v1")
+
+
+def test_the_announcement_names_family_and_main_settings():
+    told = announcement("ppo", "Acrobot-v1", settings_for("ppo", "Acrobot-v1"))
+    assert told == (
+        "no preset for ppo on Acrobot-v1: taken are the defaults of the family 'discrete', num_envs 32, rollout_steps "
+        "64, gamma 0.99, learning_rate 0.001, kl_bound 0.01, normalize_obs True, over 512000 steps; --config.… and "
+        "--steps change them"
+    )
