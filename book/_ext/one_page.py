@@ -119,7 +119,7 @@ class Page:
         for name, target in followed.where.items():
             text += [nodes.literal("", name), nodes.Text(" is a ")]
             text += [reference(target, nodes.literal("", target.rpartition(".")[2])), nodes.Text(". ")]
-        text += nodes.Text("Lines that do not run in this configuration are folded. ")
+        text += nodes.Text("What does not run in this configuration is folded, if it is more than a line. ")
         if followed.without:
             text += nodes.Text("What lies in ")
             joined(text, [each.partition(".")[2] for each in followed.without])

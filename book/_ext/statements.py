@@ -238,7 +238,7 @@ class Reader(Names):
 
     def refer(self, node: ast.expr, target: str, call: ast.Call | None = None, *, runs: bool = True) -> None:
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-        if name and target != self.function.target:
+        if name not in ("", "self") and target != self.function.target:
             line = self.package.lines[self.function.module][node.end_lineno - 1]
             end = len(line.encode()[: node.end_col_offset].decode())  # Python counts bytes
             self.visit.references.append(Call(node.end_lineno, end - len(name), name, target))

@@ -195,10 +195,11 @@ def draw_vine(axes: Sequence[Axes], *, states: int = 3, actions: int = 2, branch
             vine.plot(*branch[-1], "s", markersize=7, color=color, zorder=2)
             if n == 0:
                 above = "bottom" if first >= 0 else "top"
-                vine.text(x + 0.3, y + 0.6 * first, f"$a_{{1{k + 1}}}$", ha="right", va=above, fontsize=10, color=color)
-                vine.text(*branch[-1], f"  $\\hat Q_{{1{k + 1}}}$", va="center", fontsize=10, color=color)
+                label = {"fontsize": 10, "color": color}
+                vine.text(x + 0.3, y + 0.6 * first, f"$a_{{1{k + 1}}}$", ha="right", va=above, **label)
+                vine.text(*branch[-1], f"  $\\hat Q_{{1{k + 1}}}$", va="center", **label)
         vine.plot([x], [y], "o", markersize=10, markerfacecolor=BLUE, markeredgecolor=INK, zorder=3)
-        vine.text(x, y - 0.28, f"$s_{n + 1}$", ha="center", va="top", fontsize=10, color=BLUE)
+        vine.text(x - 0.15, y - 0.22, f"$s_{n + 1}$", ha="right", va="top", fontsize=10, color=BLUE)
     for ax in axes:
         _frame(ax, (-0.4, trunk[-1][0] + 0.4), (-2.6, 2.6), equal=False)
 
