@@ -253,7 +253,7 @@ def test_three_refused_updates_end_a_run_with_its_last_good_checkpoint(name, mas
         pytest.raises(FloatingPointError, match=rf"^{TOLD[name]}: not finite in 3 batches in a row; refused so far"),
     ):
         run(agent, env, path, checkpoint_every=size)
-    assert len(warned) == 1
+    assert sum("not finite" in str(each.message) for each in warned) == 1, "told once"
     saved = read(path)
     assert saved["training"]["steps"] == 6 * size and saved["state"]["skipped_in_a_row"] == 2
     assert [row["train/skipped_batches"] for row in saved["training"]["updates"]] == [0, 0, 0, 0, 1, 2]
