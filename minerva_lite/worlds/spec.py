@@ -75,7 +75,8 @@ class EnvSpec:
             values = action.cpu().numpy().reshape(len(action), -1) + low
         else:
             values = low + 0.5 * (action.clamp(-1.0, 1.0).cpu().double().numpy() + 1.0) * (high - low)
-        return values.reshape(len(action), *self.own.action_shape).astype(self.own.action_dtype)
+        own: np.ndarray = values.reshape(len(action), *self.own.action_shape).astype(self.own.action_dtype)
+        return own
 
 
 class Step(NamedTuple):
