@@ -12,7 +12,7 @@ from .networks import CategoricalPolicy, Params
 
 
 class MultiCategoricalPolicy(CategoricalPolicy):
-    """D independent softmaxes, over K_1, …, K_D options, on one network. Parameters: their logits, side by side.
+    """D independent categoricals, over K_1, …, K_D options, on one network. Parameters: their logits, side by side.
 
     An action is int64 [..., D]. Since the parts are drawn independently, log-probability, entropy and KL are the sums
     of those of the parts. choices: K_i of each part.

@@ -81,7 +81,7 @@ def every_action() -> torch.Tensor:
 
 
 def table(params) -> torch.Tensor:
-    """The probability of each combination, [B, 24]: products of softmaxes, written out."""
+    """The probability of each combination, [B, 24]: products, written out."""
     first, second, third = (part.softmax(-1) for part in params[0].split(CHOICES, -1))
     return torch.einsum("bi,bj,bk->bijk", first, second, third).flatten(1)
 
