@@ -68,7 +68,7 @@ def trace(page: str) -> tuple[dict[str, str], dict[str, str]]:
     late = {followed(page)[0].start(name) for name in options["last"]}
 
     def name_of(frame) -> str:
-        if not frame.f_code.co_filename.startswith(folder):
+        if not frame.f_code.co_filename.startswith(folder) or frame.f_code.co_name.endswith("comp>"):
             return ""
         name = f"{frame.f_globals['__name__']}.{frame.f_code.co_qualname.partition('.<locals>')[0]}"
         return "" if any(name.startswith(f"{each}.") for each in options["without"]) else name
@@ -105,10 +105,13 @@ def test_what_runs_in_an_update_stands_on_the_page_once_and_in_the_order_of_firs
     for name in visits:
         if name in runs and callers[name] and (callers[name] != runs[name] or callers[name] in early):
             early.append(name)
-    assert [name for name in shown if name not in early] == [name for name in runs if name not in early]
-    assert all(shown.index(name) < list(runs).index(name) for name in early)
+    rest = [name for name in shown if name not in early]
+    assert rest == [name for name in runs if name not in early]
+    for name in early:
+        above = set(shown[: shown.index(name)]).intersection(rest)
+        assert above <= set(list(runs)[: list(runs).index(name)]), f"{name} runs before it stands on the page"
     idle = [name for name in visits if name not in runs]
-    assert len(early) + len(idle) <= 6, f"these stand where an update does not call them: {early + idle}"
+    assert len(early) + len(idle) < len(runs) / 5, f"not where an update calls them: {early}; not called: {idle}"
 
 
 # How calls are found
