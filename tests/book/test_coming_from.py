@@ -72,7 +72,7 @@ def accepted(name: str, value: object) -> bool:
 
 def test_every_setting_that_the_text_gives_a_value_exists_and_takes_it():
     told = written(TEXT)
-    assert {("learn_from", "first"), ("value_target", "returns"), ("action_penalty", True)} <= told
+    assert {("learn_from", "all"), ("stop_test", "epoch"), ("action_penalty", True)} <= told
     assert [name for name, value in told if not accepted(name, value)] == []
     assert not accepted("learning_form", "first")
     with pytest.raises(ValueError, match="^estimator: wanted one of"):
