@@ -236,14 +236,17 @@ class Package:
 
 
 def _assigned_once(function: Function) -> dict[str, ast.expr]:
-    """Variables that are stored to in one place of a function, by `name = value`."""
+    """Variables that are stored to in one place of a function, by `name = value` or side by side with others."""
     stores = [node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    pairs: list[tuple[ast.expr, ast.expr]] = []
+    for node in ast.walk(function):
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs += zip(target.elts, node.value.elts, strict=False)
+            else:
+                pairs.append((target, node.value))
     return {
-        target.id: node.value
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name) and stores.count(target.id) == 1
+        target.id: value for target, value in pairs if isinstance(target, ast.Name) and stores.count(target.id) == 1
     }
 
 

@@ -46,6 +46,7 @@ class Child(Base):
         part.work(), unknown.work(), make()
     def local(self):
         one, two, three = make(), maybe(), either()
+        one.work(), three.work()
         a = make()
         b = maybe()
         c = either()
@@ -80,6 +81,7 @@ def test_a_name_means_what_imports_and_annotations_say():
         ("make", "low.make"),
         ("maybe", "low.maybe"),
         ("either", "low.either"),
+        ("one.work", "low.Part.work"),
         ("make", "low.make"),
         ("maybe", "low.maybe"),
         ("either", "low.either"),
@@ -201,7 +203,7 @@ def test_every_function_that_an_update_calls_is_a_link_that_arrives(package, sho
     targets = {(call.line, call.name): call.target for call in package.calls(module)}
     lines = package.sources[module].split("\n")
     ran = {(line, called) for line, called in called_in_a_run(name) if re.search(rf"\b{called}\(", lines[line - 1])}
-    assert len(ran) > 4
+    assert len(ran) > 2
     assert [(lines[line - 1].strip(), called) for line, called in sorted(ran - targets.keys())] == []
     assert {target for call, target in targets.items() if call in ran} <= shown, "called, and on no annotated page"
 
