@@ -3,7 +3,7 @@ r"""An algorithm on one page: every function that it runs, in calling order, wit
     ```{one_page} minerva_lite.agents.ppo.PPOAgent
     :from: collect, update
     :last: check, diagnose
-    :with: entropy_coef=0.01, normalize_obs=True
+    :with: epochs=4, normalize_obs=True
     :where: Policy=GaussianPolicy, critic=ValueNet
     :without: minerva_lite.checks, minerva_lite.worlds
     ```

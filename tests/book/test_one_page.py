@@ -301,6 +301,7 @@ OUT_OF_FILE = re.compile(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pages
 def test_each_section_is_the_source_of_its_function_and_all_of_it(book, page):
     _, visits = followed(page)
@@ -314,6 +315,7 @@ def test_each_section_is_the_source_of_its_function_and_all_of_it(book, page):
     assert book[page].count("<pre") == len(visits), "no other code stands on the page"
 
 
+@pytest.mark.slow
 @pages
 def test_every_formula_of_what_runs_stands_in_its_place(book, page):
     _, visits = followed(page)
@@ -328,6 +330,7 @@ def test_every_formula_of_what_runs_stands_in_its_place(book, page):
     assert counted == len(wanted) and f"with {counted} formulas in" in book[page]
 
 
+@pytest.mark.slow
 @pages
 def test_the_sections_are_numbered_as_they_call_each_other(book, page):
     _, visits = followed(page)
@@ -341,6 +344,7 @@ def test_the_sections_are_numbered_as_they_call_each_other(book, page):
     assert re.findall(r"<p>([\d.]+) <a", contents) == numbers
 
 
+@pytest.mark.slow
 @pages
 def test_every_call_links_to_what_is_called(book, page):
     _, visits = followed(page)
@@ -362,6 +366,7 @@ def test_every_call_links_to_what_is_called(book, page):
                 assert (each.name, place) in found, (name, each)
 
 
+@pytest.mark.slow
 @pages
 def test_every_link_of_the_page_arrives_and_no_name_is_that_of_an_annotated_page(book, page):
     text = Text(book[page])
@@ -375,6 +380,7 @@ def test_every_link_of_the_page_arrives_and_no_name_is_that_of_an_annotated_page
     assert not lost and len(links) > 150
 
 
+@pytest.mark.slow
 @pages
 def test_the_page_says_what_it_shows_and_which_settings_it_reads(book, page):
     walk, _ = followed(page)
