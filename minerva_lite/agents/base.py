@@ -255,9 +255,7 @@ class Agent:
         before = self.policy_vector()
         self.absorb_rewards(rollout)
         figures = self.improve(rollout, progress)
-        if self.config.normalize_obs:
-            with self.all_or_nothing("obs_normalizer.var", self.obs_normalizer, self.obs_normalizer):
-                self.obs_normalizer.absorb(rollout.visited)
+        self.absorb_obs(rollout)
         figures = figures | {"train/param_step_norm": (self.policy_vector() - before).norm()}
         weight = rollout.tensors().get("restart_weight")
         return figures if weight is None else figures | {"train/restart_fraction": 1.0 - weight.mean()}
@@ -283,6 +281,12 @@ class Agent:
 
     def absorb_rewards(self, rollout: Any) -> None:
         """Let the rewards of a rollout into their running statistics; nothing for an agent that keeps none."""
+
+    def absorb_obs(self, rollout: Any) -> None:
+        """Let the observations of a rollout into their running statistics, where there are any."""
+        if self.config.normalize_obs:
+            with self.all_or_nothing("obs_normalizer.var", self.obs_normalizer, self.obs_normalizer):
+                self.obs_normalizer.absorb(rollout.visited)
 
     def improve(self, rollout: Any, progress: float) -> dict[str, Tensor]:
         """Learn from a checked rollout and return diagnostics, 0-d: the algorithm."""

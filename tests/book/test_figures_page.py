@@ -88,7 +88,7 @@ def test_every_figure_that_an_agent_logs_is_a_row_and_every_row_is_logged(name):
 
 
 def others(config_class: type, field: dataclasses.Field) -> list:
-    """Other values of a setting: every word that it takes, the other flag, a number instead of None."""
+    """Other values of a setting: every word that it takes, the other flag, a number or widths instead of None."""
     if isinstance(field.default, bool):
         return [not field.default]
     if isinstance(field.default, str):
@@ -96,7 +96,7 @@ def others(config_class: type, field: dataclasses.Field) -> list:
             config_class(**{field.name: "none of them"})
         words = str(refused.value).split("wanted one of ")[1].split(";")[0].split(", ")
         return [word for word in words if word != field.default]
-    return [1.5] if field.default is None else []
+    return [] if field.default is not None else [(4,)] if "tuple" in field.type else [1.5]
 
 
 @pytest.mark.parametrize("name", AGENTS)

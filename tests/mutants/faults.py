@@ -324,8 +324,7 @@ MUTANTS = (
         "observation statistics move between collecting and learning",
         AGENT,
         (
-            ("figures = self.improve(rollout, progress)", "self.obs_normalizer.absorb(rollout.obs)\n        figures = self.improve(rollout, progress)"),
-            ("            self.obs_normalizer.absorb(rollout.visited)\n        return figures", "            pass\n        return figures"),
+            ("figures = self.improve(rollout, progress)\n        self.absorb_obs(rollout)", "self.absorb_obs(rollout)\n        figures = self.improve(rollout, progress)"),
         ),
         (FIRST_RATIO, ONE_MOMENT),
     ),
@@ -653,7 +652,7 @@ MUTANTS = (
     Mutant(27, "whoever ties with the k-th is kept as well", DUALS, (("return torch.empty_like(eligible).scatter(0, order, rank < k)", "return eligible & (advantage >= advantage[order[int(k) - 1]])"),), (TIES, TOP_K, EXACTLY_K,)),
     Mutant(28, "a multiplier's gradient has the wrong sign: what breaks its bound grows cheap", DUALS, (("(alpha * (bound - kl.detach())).sum()", "(alpha * (kl.detach() - bound)).sum()"),), (PRICE, MULTIPLIER,)),
     Mutant(28, "the temperature's: it rises the more, the further the weights are from their prior", DUALS, (("eta * (eps_eta + log_normalizer.mean())", "eta * (log_normalizer.mean() - eps_eta)"),), (TEMPERATURE, LARGE,)),
-    Mutant(28, "MPO climbs the multipliers' loss", MPO, (('self.step("duals", sum(', 'self.step("duals", -sum('),), (PRICE, MSTEP,)),
+    Mutant(28, "MPO climbs the multipliers' loss", MPO, (("slack_loss = sum(", "slack_loss = -sum("),), (PRICE, MSTEP,)),
     Mutant(28, "V-MPO's multipliers feel their own price and fall to nothing", DUALS, (("(alpha.detach() * kl).sum()", "(alpha * kl).sum()"),), (PRICE, VMPO_LOSS,)),
     Mutant(29, "MPO's optimizer of the multipliers is made and never stepped", MPO, (('        optimizer.step()\n        if name == "duals":', '        if name != "duals":\n            optimizer.step()\n        else:'),), (PRICE, TEMPERATURE, PENALTY_BOUND, MSTEP,)),
     Mutant(29, "V-MPO's optimizer never hears of the multipliers", VMPO, (('            {"params": list(self.duals.parameters()), "lr": c.dual_learning_rate},\n', ""),), (PRICE, TEMPERATURE,)),
