@@ -260,7 +260,7 @@ def presets_command(env: str | None = None, algorithm: Algorithm | None = None) 
 def _options(command: str, words: list[str]) -> dict[str, str]:
     """By the name that an error begins with: the option that was typed for it."""
     if command not in ("train", "study"):
-        return {name: f"--{option(name)}" for name in ("episodes", "max_steps", "seed", "fps")} | {"env_id": "--env"}
+        return {name: f"--{option(name)}" for name in ("env", "episodes", "max_steps", "fps")} | {"env_id": "--env"}
     kinds = [AGENTS[word][1] for word in words if word in AGENTS]
     options = {field.name: f"--config.{option(field.name)}" for kind in kinds for field in fields(kind)}
     own = {field.name for field in fields(Train if command == "train" else Study)} - {"config", "algorithm"}

@@ -170,8 +170,8 @@ def _tasks(
             kept = settings_for(algorithm, env_id, backend=often["backend"])
             for variant, (name, more) in itertools.product(chosen, settings.items()):
                 config = _config(kept.config, variant, known[variant], more)
-                work = AGENTS[algorithm][0], config, _steps(total_steps, kept.total_steps, config), *often.values()
-                tasks += [Task(algorithm, env_id, _called(variant, name), seed, *work) for seed in seeds]
+                work = AGENTS[algorithm][0], config, _steps(total_steps, kept.total_steps, config)
+                tasks += [Task(algorithm, env_id, _called(variant, name), seed, *work, **often) for seed in seeds]
     if not tasks:
         raise ValueError("seeds: wanted at least one algorithm, environment, variant and seed; got none of one of them")
     return tasks

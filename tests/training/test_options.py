@@ -77,14 +77,17 @@ def test_every_setting_is_an_option(minerva):
 def test_help_has_every_setting_with_its_comment_and_the_defaults_of_the_environment(algorithm, minerva, capsys):
     with pytest.raises(SystemExit):
         minerva(f"train {algorithm} --env LunarLander-v3 --help")
-    shown = capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     kept = preset(algorithm, "LunarLander-v3")
+    options = shown.partition("config options")[2]
     for field in fields(kept.config):
         value = getattr(kept.config, field.name)
         value = " ".join(map(str, value)) if isinstance(value, tuple) else value
-        line = re.search(rf"--config\.{field.name.replace('_', '-')} [^-].*?\(default: (.*?)\)\s*│", shown, re.S)
-        assert line and line[1] == str(value), field.name
-    assert f"default: {kept.total_steps}" in shown and "discount (default" in shown
+        typed = field.name.replace("_", "-")
+        line = re.search(rf"--config\.{typed} (?P<words>((?!--config).)*?) ?\(default: (?P<value>[^)]*)\)", options)
+        assert line and line["value"] == str(value), field.name
+        assert re.search("[a-z]", line["words"]) or field.name.endswith("learning_rate"), "a sentence of help"
+    assert f"default: {kept.total_steps}" in shown and "discount (default: " in shown
     with pytest.raises(SystemExit):
         minerva(f"train {algorithm} --help")
     assert "discount (default" in capsys.readouterr().out, "without an environment, the algorithm's own defaults"
@@ -251,7 +254,8 @@ def test_a_study_does_not_mix_runs_of_other_steps(tmp_path, monkeypatch):
     small = Preset(PPOConfig(num_envs=4, rollout_steps=16, minibatch_size=32, epochs=1, hidden=(8,)), total_steps=640)
     monkeypatch.setattr(studies, "settings_for", lambda algorithm, env_id, **how: small)
     monkeypatch.setattr(studies, "evaluate", lambda agent, episodes: dict.fromkeys(FIGURES, 1.0))
-    task = studies._tasks("ppo", ["CartPole-v1"], [0], ["preset"], {"": {}}, 100, {"e": None, "n": 1, "b": "auto"})[0]
+    how = {"eval_every": None, "eval_episodes": 1, "backend": "auto"}
+    task = studies._tasks("ppo", ["CartPole-v1"], [0], ["preset"], {"": {}}, 100, how)[0]
     rows = studies.run(task)
     assert [row["episodes"] for row in rows][-2:] == [1, 100] and rows[-1]["steps"] == 128
     table = studies._Table(tmp_path / "study.csv", [task.name])
