@@ -180,7 +180,14 @@ class Agent:
         figures = self.improve(rollout, progress)
         if self.config.normalize_obs:
             self.obs_normalizer.absorb(rollout.visited)
-        figures = figures | {"train/param_step_norm": (self.policy_vector() - before).norm()}
+        return figures | self.around(rollout, before)
+
+    def around(self, rollout: Any, before: Tensor) -> dict[str, Tensor]:
+        """What any update tells of itself: how far it moved the policy from `before` [n]; the share of phantom rows.
+
+        The share is told where the rollout has a place for such rows, so that a 0 says that there were none.
+        """
+        figures = {"train/param_step_norm": (self.policy_vector() - before).norm()}
         weight = rollout.tensors().get("restart_weight")
         return figures if weight is None else figures | {"train/restart_fraction": 1.0 - weight.mean()}
 

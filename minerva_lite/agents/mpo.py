@@ -286,11 +286,10 @@ class MPOAgent(Agent):
         kl = self.mean_kl(old, params)
         bounds = {"mean": self.config.eps_mean, "std": self.config.eps_std}
         slack = [multiplier_loss(self.duals.value(f"alpha_{name}"), kl[name], bounds[name]) for name in kl]
-        slack_loss = sum(slack[1:], slack[0])
-        self.step("duals", slack_loss)
+        self.step("duals", sum(slack[1:], slack[0]))
         loss, parts = self.loss(action, weights, old, params, kl)
         figures = parts | {
-            "loss/alpha": slack_loss.detach(),
+            "loss/alpha": sum(slack[1:], slack[0]).detach(),
             "train/policy_grad_norm": self.step("policy", loss),
             "train/entropy": self.policy.entropy(params, self.generator).mean().detach(),
         }

@@ -151,7 +151,7 @@ def test_rows_of_restart_weight_zero_are_as_if_they_were_not_there(name, options
     other.generator.set_state(plain.generator.get_state())
     theirs = other.update(with_phantoms(rollout, [0, 11, 32]))
     before, ours = learned(plain), plain.update(rollout)
-    assert differ(before, learned(plain))
+    assert differ(before, learned(plain)) and theirs.pop("train/restart_fraction").item() == pytest.approx(3 / 35)
     assert not differ(learned(plain), learned(other)) and same(ours, theirs)
     assert same(plain.modules.state_dict(), other.modules.state_dict()), "statistics included"
 
@@ -163,6 +163,7 @@ def test_weights_of_one_everywhere_change_nothing(name, same):
     twins[1][0].generator.set_state(twins[0][0].generator.get_state())
     ours = twins[0][0].update(rollout)
     theirs = twins[1][0].update(dataclasses.replace(rollout, restart_weight=torch.ones_like(rollout.reward)))
+    assert theirs.pop("train/restart_fraction") == 0
     assert same(ours, theirs) and not differ(*(learned(agent) for agent, *_ in twins))
 
 
