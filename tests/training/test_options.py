@@ -36,7 +36,7 @@ def minerva(monkeypatch, tmp_path):
     monkeypatch.setattr(__main__, "read_failures", lambda path: [])
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("COLUMNS", "100")  # one box below the other
 
     def run(words):
         asked.clear()
