@@ -252,18 +252,21 @@ class Agent:
         Those of the rewards move before the rollout is used, because its own rewards set their scale; those of the
         observations after its last use, so that acting and learning see the same normalized observation.
         """
-        before = self.policy_vector()
+        weights = list(self.policy.parameters())
+        before = flatten(weights).detach()
         self.absorb_rewards(rollout)
         figures = self.improve(rollout, progress)
         self.absorb_obs(rollout)
-        figures = figures | {"train/param_step_norm": (self.policy_vector() - before).norm()}
+        return figures | self.around(rollout, flatten(weights).detach() - before)
+
+    def around(self, rollout: Any, step: Tensor) -> dict[str, Tensor]:
+        """What any update tells of itself: how far it moved the policy, by `step` [n]; the share of phantom rows.
+
+        The share is told where the rollout has a place for such rows, so that a 0 says that there were none.
+        """
+        figures = {"train/param_step_norm": step.norm()}
         weight = rollout.tensors().get("restart_weight")
         return figures if weight is None else figures | {"train/restart_fraction": 1.0 - weight.mean()}
-
-    @torch.no_grad()
-    def policy_vector(self) -> Tensor:
-        """The parameters of the policy one after another, [n], a copy."""
-        return flatten(list(self.policy.parameters()))
 
     @contextmanager
     def all_or_nothing(self, name: str, module: nn.Module, statistics: Normalizer) -> Iterator[None]:

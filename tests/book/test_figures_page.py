@@ -11,12 +11,11 @@ import pytest
 from minerva_lite import train
 from minerva_lite.agents import AGENTS
 from minerva_lite.worlds.envs import make_env
-from tests.studies.healthy import CLOCK, FINAL, RUNS, table, table_file
+from tests.studies.healthy import CLOCK, FINAL, RUNS, SHOWN, table, table_file
 from tests.studies.record import read_rows
 
 BOOK = Path(__file__).parents[2] / "book"
 PAGE = (BOOK / "figures_of_a_run.md").read_text(encoding="utf8")
-SHOWN = {"reinforce": "REINFORCE", "a2c": "A2C", "trpo": "TRPO", "ppo": "PPO", "mpo": "MPO", "vmpo": "V-MPO"}
 # A rollout that ends an episode of Pendulum in its last row.
 SMALL = {"num_envs": 2, "rollout_steps": 200, "hidden": (8,)}
 OWN = {

@@ -22,6 +22,7 @@ from tests.studies.record import Record, read_rows
 RUNS = [(agent, "CartPole-v1") for agent in AGENTS]
 RUNS += [(agent, "Pendulum-v1") for agent in ("trpo", "ppo", "mpo", "vmpo")]
 FINAL = "final return"
+SHOWN = {"reinforce": "REINFORCE", "a2c": "A2C", "trpo": "TRPO", "ppo": "PPO", "mpo": "MPO", "vmpo": "V-MPO"}
 CLOCK = "train/steps_per_second"  # says more of the machine than of the run
 
 
@@ -63,7 +64,7 @@ def table(rows: list[dict[str, str]], env_id: str) -> list[list[str]]:
     here = {(row["figure"], row["agent"]): row for row in rows if row["env_id"] == env_id}
     agents = [name for name in AGENTS if any(agent == name for _, agent in here)]
     figures = sorted({figure for figure, _ in here} - {FINAL})
-    lines = [["figure", *(AGENTS[name][0].__name__.removesuffix("Agent") for name in agents)]]
+    lines = [["figure", *(SHOWN[name] for name in agents)]]
     for figure in [FINAL, *figures]:
         found = [here.get((figure, agent)) for agent in agents]
         lines.append([figure, *("" if row is None else shown(row) for row in found)])
@@ -71,10 +72,8 @@ def table(rows: list[dict[str, str]], env_id: str) -> list[list[str]]:
 
 
 def shown(row: dict[str, str]) -> str:
-    """`low to high`, two significant digits each."""
-    low, high = (
-        f"{float(row[end]):.2g}" if abs(float(row[end])) < 100 else f"{float(row[end]):.0f}" for end in ("low", "high")
-    )
+    """`low to high`, in two significant digits, or in whole numbers from 99.5 on."""
+    low, high = (f"{x:.2g}" if abs(x) < 99.5 else f"{x:.0f}" for x in (float(row["low"]), float(row["high"])))
     return low if low == high else f"{low} to {high}"
 
 
