@@ -26,6 +26,7 @@ EXPERIMENT_SECONDS = 120  # by the clock, for a cell in Jupyter
 PATIENCE = 4.0  # times a limit of processor time that is waited for by the clock
 STARTING = 120.0  # seconds by the clock until Python and torch are loaded
 LEFT_OVER = ("YOUR ANSWER HERE", "YOUR CODE HERE")  # of the empty notebook
+NO_ANSWER = "there is no answer yet"
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def tried(
             verdicts[at] = why
         elif len(left) == len([question for question in questions if question["name"] not in verdicts]):
             verdicts |= {question["name"]: why or "the process ended" for question in left}
-    return {question["name"]: verdicts[question["name"]] for question in questions}, told
+    return {question["name"]: said(verdicts[question["name"]]) for question in questions}, told
 
 
 def one_process(job: dict[str, Any], verdicts: dict[str, str], told: dict[str, str]) -> tuple[str, str, str]:
@@ -196,7 +197,12 @@ def jupyter(notebook: Any) -> dict[str, str]:
         name_of(cell): [f"{out.ename}: {out.evalue}" for out in cell.outputs if out.output_type == "error"]
         for cell in runs
     }
-    return {name: found[0] if found else "" for name, found in errors.items()}
+    return {name: said(found[0]) if found else "" for name, found in errors.items()}
+
+
+def said(why: str) -> str:
+    """Why a question is not right, in words: an untouched answer raises an error that says little."""
+    return NO_ANSWER if why.strip() == "NotImplementedError:" else why
 
 
 def people(notebook: Any, runs: dict[str, str]) -> dict[str, str]:
@@ -205,7 +211,7 @@ def people(notebook: Any, runs: dict[str, str]) -> dict[str, str]:
     for cell in notebook["cells"]:
         question, _, kind = name_of(cell).partition("-")
         if kind == "answer":
-            none = "there is no answer yet" if LEFT_OVER[0] in text_of(cell) else ""
+            none = NO_ANSWER if LEFT_OVER[0] in text_of(cell) else ""
             faults[question] = faults.get(question) or none
     for name in recorded(notebook):
         if name.endswith(("-answer", "-run")) and name.partition("-")[0] not in faults:

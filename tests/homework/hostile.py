@@ -238,7 +238,7 @@ for place in ({str(home)!r}, {str(elsewhere)!r}, {str(book)!r}, os.path.expandus
             except OSError:
                 pass
     return inputs[0]"""),
-        solved("other_name", write=named("Homework 2 (final).ipynb"), note="no doubt"),
+        solved("other_name", write=named("Homework 2 (final).ipynb"), note="was found as <code>Homework 2 (final).ipynb</code>; next time hand in <code>hw2_gae.ipynb</code>"),
         Student("two_copies", "q2 q3 q4", dict(SOLUTION), twice),
         solved("made_anew", change=made_anew),
         Student("surrogate", "", dict(SOLUTION), write=surrogate, note="could not be read"),

@@ -23,7 +23,7 @@ from .trials import ROOT
 from course import classroom, handout, intake, reports  # isort: skip - found by what trials puts on the path
 from course import term as terms  # isort: skip
 from course.graders import LatePolicy, to_run  # isort: skip
-from course.isolation import Limits, offered, run  # isort: skip
+from course.isolation import Limits, named, offered, run  # isort: skip
 from course.marking import MARKED, hidden, mark_cells  # isort: skip
 
 UNSAFE = offered() != "bubblewrap"  # where no namespace is to be had, the weaker way is tried
@@ -81,7 +81,7 @@ def test_a_class_gets_the_marks_it_earned(size, tmp_path, capfd):
         assert len(students) == size
         hand_in(students, term / "release", tmp_path / "submissions")
         report = classroom.grade(tmp_path / "submissions", term, limits=SHORT)
-    assert report.submissions == size and report.failed == 0 and report.by == offered()
+    assert report.submissions == size and report.failed == 0 and report.by == named(offered())
     assert heard == [], "nobody was called"
     rows = table(term)
     assert rows.keys() == {student.name for student in students}
@@ -133,6 +133,7 @@ def test_late_work_loses_what_the_policy_says(term):
         "early": total, "grace": total, "late": round(0.8 * total, 2), "too_late": 0.0,
     }  # fmt: skip
     assert {float(row["automatic"]) for row in rows.values()} == {float(total)}
+    assert rows["late"]["handed_in"] == "2027-02-03 10:00:00+00:00"
 
 
 @pytest.mark.parametrize(

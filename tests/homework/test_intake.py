@@ -21,7 +21,7 @@ import pytest
 from .hostile import NAME, POINTS, hand_in, raw, solved
 from .trials import ROOT
 
-from course import classroom, handout, intake, isolation, marking, roster, uploads  # isort: skip - found by what trials puts on the path
+from course import classroom, handout, intake, isolation, marking, reports, roster, uploads  # isort: skip - found by what trials puts on the path
 from course.isolation import Limits, Said, offered  # isort: skip
 
 FILE = f"{NAME}.ipynb"
@@ -256,7 +256,57 @@ def test_times_of_an_export_count_only_when_asked_for(tmp_path):
     assert "times.csv" in files and roster.read_times([], tmp_path / "out").keys() == {("1", "")}
 
 
+def test_students_whom_the_roster_does_not_know_are_counted_and_the_way_out_is_named(tmp_path):
+    people = [person("ada", name="Ada L", moodle="12", canvas="77"), person("bob", name="Bob B")]
+    members = {f"n{k}_{k}_assignsubmission_file/{FILE}": str(k) for k in (12, 13, 14)}
+    told = str(unpacked(tmp_path, members, people=people)[1])
+    assert "2 of 3 are not in roster.csv" in told and "WORKSHEET=worksheet.csv" in told
+    sheet = tmp_path / "worksheet.csv"
+    sheet.write_text("Identifier,Full name\nParticipant 13,Bob B\n")
+    told = str(unpacked(tmp_path, members, people=people, worksheet=sheet)[1])
+    assert "1 of 3 is not in roster.csv" in told and "WORKSHEET=" not in told
+    told = str(unpacked(tmp_path, {f"ada_77_1_{FILE}": "", f"eve_78_2_{FILE}": ""}, people=people)[1])
+    assert "1 of 2 is not in roster.csv" in told and "column canvas" in told and "WORKSHEET" not in told
+    assert "roster.csv" not in str(unpacked(tmp_path, members)[1]), "without a roster nobody is missing from it"
+    everybody = str(unpacked(tmp_path, {f"ada_77_1_{FILE}": ""}, people=people)[1])
+    assert "roster.csv" not in everybody and everybody.startswith("1 file of 1 student, as canvas")
+
+
 # Names and rosters
+
+
+def test_the_folder_above_the_one_that_was_meant_is_no_class(term, tmp_path):
+    """Five assignments were marked as five students, and stood in the table for Canvas."""
+    for name in ("hw1", "plain", "Homework 2"):
+        hand_in([solved("ada")], term / "release", tmp_path / "above" / name)
+    with pytest.raises(ValueError, match="in which Homework 2 has an assignment's name; name the folder that holds"):
+        classroom.grade(tmp_path / "above", term, names=[NAME], limits=UNSAFE)
+    shutil.rmtree(tmp_path / "above" / "Homework 2")
+    (tmp_path / "above" / "hw1").rename(tmp_path / "above" / NAME)
+    with pytest.raises(ValueError, match=f"in which {NAME} has an assignment's name"):
+        classroom.grade(tmp_path / "above", term, limits=UNSAFE)
+    shutil.rmtree(tmp_path / "above" / NAME)
+    (term / "roster.csv").write_text("student\nada\nbob\n")
+    with pytest.raises(ValueError, match="none of the folders in .* is of anybody in roster.csv; name the one"):
+        classroom.grade(tmp_path / "above", term, names=[NAME], limits=UNSAFE)
+    assert not (term / "submitted").exists() and not (term / "canvas.csv").exists()
+    # Where one is somebody's, the folder is the right one, and the other is told.
+    (tmp_path / "above" / "plain" / "ada").rename(tmp_path / "above" / "ada")
+    report = classroom.grade(tmp_path / "above", term, names=[NAME], limits=UNSAFE)
+    assert "1 folder is of nobody in roster.csv" in str(report) and rows_of(term).keys() == {"ada", "plain"}
+
+
+def test_who_was_marked_by_mistake_is_taken_out_as_the_page_says(term, tmp_path):
+    """By nbgrader's own command; and the tables go with the last one."""
+    hand_in([solved("ada"), solved("plain")], term / "release", tmp_path / "in")
+    classroom.grade(tmp_path / "in", term, limits=UNSAFE)
+    for name, left in (("plain", {"ada"}), ("ada", set())):
+        command = [sys.executable, "-m", "nbgrader", "db", "student", "remove", name, "--force"]
+        subprocess.run(command, cwd=term, check=True, capture_output=True)
+        reports.write_reports(term)
+        assert (rows_of(term).keys() if left else (term / "canvas.csv").exists()) == (left or False)
+    page = (ROOT / "book" / "instructors.md").read_text()
+    assert "nbgrader db student remove NAME --force" in page
 
 
 def test_every_folder_name_is_kept_under_one_that_nbgrader_can_hold():
@@ -288,7 +338,8 @@ def test_a_folder_may_be_named_by_anything_that_the_roster_says_of_a_student(tmp
     ("name\nAda\n", "wanted columns student; got no student"),
     ("student,hw2\nada,2 days\n", "got hw2"),
     ("student\nada\nada\n", "1 stand there more than once"),
-    ("student\nO'Brien\n", "line 2: student: wanted letters"),
+    ("student\nO'Brien\n", "line 2: student: wanted at most 100 letters, digits and . @ _ -"),
+    ("student\nO'Brien\n", "into the column name"),
     ("student,hw2_gae\nada,soon\n", "line 2, hw2_gae: wanted a time with its zone"),
     ("student,hw2_gae\nada,2027-02-01T12:00\n", "which has no zone"),
     ("student,hw2_gae\nada,1999-02-01T12:00Z\n", "of this century"),
@@ -363,6 +414,20 @@ def test_a_notebook_of_any_name_is_taken_if_it_is_the_only_one_and_only_one_is_a
     assert taken(tmp_path, files, alone=True)[1] == "mine" and not taken(tmp_path, files)[0].found
     assert not taken(tmp_path, {"hw3 final.ipynb": answered("mine")}, alone=True)[0].found
     assert not taken(tmp_path, files | {"other.ipynb": answered("x")}, alone=True)[0].found
+
+
+def test_another_name_is_told_once_with_the_one_to_use_next_time(tmp_path):
+    mine, next_time = answered("mine"), f"next time hand in `{FILE}`."
+    forms = {f"{FILE}.txt": mine, f"a/b/{FILE}": mine, "hw2 `my` own.ipynb": mine}
+    for name, text in forms.items():
+        found, _ = taken(tmp_path, {name: text})
+        place = name.replace("`", "'")
+        assert found.renamed == f"Your notebook was found as `{place}`; {next_time}" and found.note == ""
+        assert found.kind.endswith("there was no doubt.") and "my" not in found.kind
+    found, _ = taken(tmp_path, {"x.zip": zipped(tmp_path, {FILE: mine})})
+    assert f"found as `x.zip/{FILE}`" in found.renamed
+    for right in (FILE, f"{NAME}/{FILE}"):
+        assert taken(tmp_path, {right: mine})[0].renamed == ""
 
 
 def test_what_was_found_is_named_to_the_student_and_not_in_public(tmp_path):
@@ -502,18 +567,38 @@ def test_the_roster_gives_more_time_and_lists_who_is_missing(term, tmp_path):
     people = f"days,2 days\nmoment,{when}\nlate,\nmissing,1 day\n"
     (term / "roster.csv").write_text(f"student,{NAME}\n" + people)
     rows = "".join(f"{name},{when}\n" for name in ("days", "moment", "late", "stranger"))
-    (term / "times.csv").write_text("student,time\n" + rows)
+    other = "another,hw3_trpo,2027-02-03T10:00Z\n"  # of whom nothing is known yet, as hw3 is not marked here
+    (term / "times.csv").write_text("student,assignment,time\n" + rows.replace(",", ",,") + f"dayz,,{when}\n" + other)
     report = classroom.grade(tmp_path / "in", term, limits=UNSAFE)
     total = float(sum(POINTS.values()))
     scores = {name: float(row["score"]) for name, row in rows_of(term).items()}
     assert scores == {"days": total, "moment": total} | dict.fromkeys(("late", "stranger"), round(0.8 * total, 2))
-    assert "1 folders are of nobody in roster.csv" in str(report) and "1 of roster.csv handed in nothing" in str(report)
+    assert "1 folder is of nobody in roster.csv" in str(report) and "1 of roster.csv handed in nothing" in str(report)
+    assert "1 name in times.csv is of nobody here" in str(report) and "dayz" not in str(report)
     log = (term / "grading.log").read_text()
     assert "missing handed in nothing" in log and "'stranger' is not in roster.csv" in log
+    assert "'dayz' of times.csv is nobody here" in log and "another" not in log
     # What was granted can be taken back.
     (term / "roster.csv").write_text("student\ndays\nmoment\nlate\n")
     classroom.grade(tmp_path / "in", term, limits=UNSAFE)
     assert {float(row["score"]) for row in rows_of(term).values()} == {round(0.8 * total, 2)}
+
+
+def test_the_name_under_which_a_file_was_found_stands_once_on_the_page(term, tmp_path):
+    def named(folder, made):
+        (folder / f"{FILE}.txt").write_text(json.dumps(made))
+
+    hand_in([solved("ada", write=named)], term / "release", tmp_path / "in")
+    classroom.grade(tmp_path / "in", term, limits=UNSAFE)
+    page = (term / "feedback" / "ada" / NAME / f"{NAME}.html").read_text()
+    told = f"Your notebook was found as <code>{FILE}.txt</code>; next time hand in <code>{FILE}</code>."
+    assert page.count(told) == 1 and page.index(told) < page.index("<h1") and "no doubt" not in page
+    assert "Added by the student" not in page
+    # Handed in again under its name: the sentence goes.
+    hand_in([solved("ada")], term / "release", tmp_path / "in")
+    classroom.grade(tmp_path / "in", term, limits=UNSAFE)
+    page = (term / "feedback" / "ada" / NAME / f"{NAME}.html").read_text()
+    assert "was found as" not in page and rows_of(term)["ada"]["handed_in"] == ""
 
 
 def test_odd_names_and_broken_files_cost_nobody_else(term, tmp_path, capfd):
@@ -554,7 +639,14 @@ def test_relative_paths_hold_while_nbgrader_changes_the_folder(term, tmp_path, m
     told = []
     monkeypatch.setattr(classroom, "PATIENCE", 0.0)
     report = classroom.grade(Path("in"), Path("term"), limits=UNSAFE, workers=2, tell=told.append)
-    assert report.full == 3 and told[:3] == [f"{k} of 3 submissions marked" for k in (1, 2, 3)]
+    counted = [f"{k} of 3 submissions marked" for k in (1, 2, 3)]
+    assert report.full == 3 and told[:3] == counted
+    monkeypatch.setattr(classroom, "PATIENCE", 100.0)
+    told.clear()
+    again = classroom.grade(Path("in"), Path("term"), limits=UNSAFE, workers=2, tell=told.append)
+    assert told[0] == counted[-1], "the last one is told, whenever it was"
+    assert str(again).startswith("3 submissions marked") and f"run apart by: {isolation.named(offered())}" in str(again)
+    assert str(classroom.Report(1)).startswith("1 submission marked")
 
 
 # What is typed
@@ -578,7 +670,12 @@ def test_mistakes_on_the_command_line_get_true_sentences(tmp_path):
     told = typed("unpack", str(tmp_path / "export.zip"), str(tmp_path / "out"))
     assert "say which: --from moodle or --from canvas" in told
     told = typed("unpack", str(tmp_path / "export.zip"), str(tmp_path / "out"), "--from", "canvas")
-    assert "1 files of 1 students, as canvas exports them" in told and "1 were left out" in told
+    assert "1 file of 1 student, as canvas exports them" in told and "1 file was left out" in told
+    drawn = ("release", class_, "--assignments", NAME)
+    typed(*drawn)
+    assert "CLASS=folder, or delete this one if nothing was handed out" in typed(*drawn, "--seed", "12" * 16)
+    assert "REVEAL: wanted one of hw1" in typed("report", class_, "--reveal", "hw2=2027-02-15T08:00+01:00")
+    assert not (tmp_path / "term" / "reveal.csv").exists(), "else every later report ends with the same error"
 
 
 def test_a_due_time_has_its_zone(tmp_path):

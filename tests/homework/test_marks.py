@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
+from bs4 import BeautifulSoup
 from nbgrader.utils import determine_grade
 
 from .hostile import NAME, POINTS, SOLUTION, Student, hand_in, wrong
@@ -28,6 +29,7 @@ from course.captured import called, plain  # isort: skip
 from course.isolation import Limits, Said  # isort: skip
 from course.marking import Mark, counting, earned, hidden  # isort: skip
 from course.marks import Given, Work  # isort: skip
+from course.tried_out import tried_out  # isort: skip
 from course.apart import Failed  # isort: skip
 
 MADE = assignment(NAME)
@@ -201,6 +203,8 @@ def test_an_infinite_number_is_told_as_such():
 def test_shares_reach_the_gradebook_and_the_page(graded):
     rows = table(graded / "term", "grades.csv")
     assert {s.name: float(rows[s.name]["automatic"]) for s in CLASS} == {s.name: s.points for s in CLASS}
+    found = BeautifulSoup(page(graded / "term", "partly"), "html.parser")
+    assert not found.select(".output_execute_result") and "Out[" not in found.get_text(), "the words say it already"
     assert 0.0 < CLASS[1].points - POINTS["q3"] - POINTS["q4"] < POINTS["q2"]
     questions = table(graded / "term", "questions_marks.csv")
     assert float(questions["partly"]["q2"]) == CLASS[1].points - POINTS["q3"] - POINTS["q4"]
@@ -223,10 +227,13 @@ def test_what_a_person_has_not_marked_is_said_and_not_counted(term):
         return {row[0]: row[1] for row in csv.reader((term / file).open())}
 
     assert totals("moodle.csv")["right"] == "" and totals("moodle.csv")["untouched"] == "0.0"
-    reports.write_reports(term, provisional=True)
+    assert "moodle_provisional.csv count what is marked so far; a report without" in str(
+        reports.write_reports(term, provisional=True)
+    )
     assert totals("moodle.csv")["right"] == "" and totals("moodle_provisional.csv")["right"] == "14.0"
     by_hand(term, "right", q1=3.0)
-    reports.write_reports(term)
+    assert "are deleted; PROVISIONAL=1 writes them anew" in str(reports.write_reports(term))
+    assert "PROVISIONAL" not in str(reports.write_reports(term))
     assert not (term / "moodle_provisional.csv").exists() and not (term / "canvas_provisional.csv").exists()
     assert totals("moodle.csv")["right"] == "" and "not yet marked: 5)" in page(term, "right")
     by_hand(term, "right", q5=0.0)
@@ -261,7 +268,7 @@ def test_a_page_that_cannot_be_made_is_a_failure_and_leaves_the_old_one(term, mo
     with monkeypatch.context() as patch:
         patch.setattr(pages, "pages", lambda requests, workers: [Failed("memory") for _ in requests])
         report = reports.write_reports(term)
-        assert report.failed == 1 and report.pages == 0 and "1 pages could not be made" in str(report)
+        assert report.failed == 1 and report.pages == 0 and "1 page could not be made" in str(report)
         again = classroom.grade(term.parent / "in", term, limits=Limits(unsafe=True))
     assert page(term, "partly") == before and "memory" in (term / "grading.log").read_text()
     assert again.failed == 1 and "no failure" not in str(again)
@@ -299,8 +306,25 @@ def test_a_failing_cases_inputs_are_shown_after_the_date_and_not_before(term):
     right = hidden(asked, "example")[1][case.name][0]
     assert case.name in failed and torch.allclose(eval(call, space), right, atol=1e-3)
     assert len(text) < 2700
-    with pytest.raises(ValueError, match=r"reveal: wanted NAME=TIME .* got 'hw2_gae=2027-02-15T08:00'"):
+    with pytest.raises(ValueError, match=r"REVEAL: wanted NAME=TIME .* got 'hw2_gae=2027-02-15T08:00'"):
         reports.write_reports(term, reveal=[f"{NAME}=2027-02-15T08:00"])
+
+
+def test_the_case_that_the_sentence_explains_is_the_one_that_is_shown_later():
+    """Not the first to fail, where that is too large to be shown."""
+    asked = MADE.question("q2")
+    cases, right = hidden(asked, "example")
+    cases = sorted(cases, key=lambda case: -case.inputs["reward"].numel())  # the largest first
+    assert not tried_out(asked, cases[0]), "too large"
+    given = frozenset(right)
+    told = marking.mark(asked, cases, right, Said("nobody", stopped="ended"), given).reason
+    shown_later = pages.reproduced(asked, "example", [*right])
+    named = re.search(r'Case "(.*?)": ended', told)[1]
+    small = [case.name for case in cases if tried_out(asked, case)]
+    assert named == small[0] and pages.reproduced(asked, "example", [cases[0].name, named]).count(f'"{named}"') == 1
+    assert "to try it" in shown_later
+    told = marking.mark(asked, cases[:1], right, Said("nobody", stopped="ended"), given).reason
+    assert f'Case "{cases[0].name}": ended.' in told, "the first, where none is small"
 
 
 def test_a_large_case_is_not_shown():

@@ -305,6 +305,19 @@ def test_pages_are_made_apart_and_one_that_fails_costs_no_other(term, feedback):
     assert one.count("<img") == feedback.count("<img") == 3
 
 
+def test_a_tables_columns_are_kept_apart_and_a_rubrics_list_is_a_list(feedback):
+    table = feedback.index("<table")
+    assert "padding: 0.2em 0.7em" in feedback[feedback.index("</head>") : table]
+    solved_in_steps = [q.name for q in MADE.questions if getattr(q, "solution", "").strip().startswith("1.")]
+    course = Path(graders.__file__).parents[1]
+    for question in (q for q in MADE.questions if getattr(q, "rubric", "")):
+        told = graders.rubric_of(course, NAME, f"{question.name}-answer")
+        html = rendering.tamed(told)
+        assert "**Solution.**\n\n" in told and (question.name not in solved_in_steps or "<ol>" in html)
+    assert solved_in_steps, "one of them begins with a list"
+    assert "**Rubric.**\n\n" in terms.rubrics("example", [NAME])
+
+
 def test_a_page_that_takes_too_long_is_no_page(term, monkeypatch):
     monkeypatch.setattr(rendering, "SECONDS", 0.01)
     (none,) = rendering.pages([request(term)], workers=1)

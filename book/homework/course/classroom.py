@@ -19,14 +19,15 @@ import nbgrader.api
 from nbgrader.apps import NbGraderAPI
 
 from . import assignment, names_of, pack_of, seed_of
-from .graders import NOTE, note_of, to_run
+from .graders import NOTE, note_of, renamed_of, to_run
 from .intake import choose, taken
-from .isolation import Limits, offered, workers_here
+from .isolation import Limits, named, offered, workers_here
 from .marking import marked_once
 from .reports import marks_of, write_reports
-from .roster import Folder, Person, folders_of, grant, read_roster, read_times, without_due
+from .roster import Folder, Person, folders_of, grant, of_students, read_roster, read_times, without_due
 from .term import ONE, done, gradebook, known, opened, released
 from .variants import base_of, variant_of, variants
+from .words import counted
 
 PATIENCE = 10.0  # seconds between two words on how far it is
 
@@ -44,7 +45,8 @@ class Report:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.submissions} submissions marked, {self.full} with every function right; run apart by: {self.by}"
+            f"{counted(self.submissions, 'submission', 'submissions')} marked, "
+            f"{self.full} with every function right; run apart by: {self.by}"
         ]
         lines += [f"{self.notes.count(note)} × {note}" for note in sorted(set(self.notes))]
         return "\n".join([*lines, *self.told, f"{self.failed} could not be graded" if self.failed else "no failure"])
@@ -89,15 +91,17 @@ def grade(
     is one. names: assignments; every released one that somebody handed in unless given. workers: how many submissions
     run at a time, one for every processor unless given. tell: takes lines on how far it is.
     Grading again gives the same marks and leaves the marks that people gave.
-    Raises ValueError: no term, no folder, no student, a roster or times that cannot be read.
+    Raises ValueError: no term, no folder, no student, folders that are not students', a roster or times that cannot be
+    read.
     """
     submissions, term = submissions.resolve(), term.resolve()  # nbgrader changes the current folder as it works
     there = terms_assignments(term)
     pack = pack_of(term)
     people = read_roster(term)
     folders, odd = folders_of(submissions, people)
+    of_students(submissions, folders, people, names_of(pack))
     times = read_times(people, term, submissions, names=names_of(pack))
-    names = asked(known(names, pack) if names else None, there, folders)
+    names = asked(known(names, pack, "ASSIGNMENTS") if names else None, there, folders)
     api = opened(term)
     marks_of(term, api)  # what people marked so far, before it is graded again
     with gradebook(api) as book:
@@ -112,7 +116,7 @@ def grade(
         times,
         len(names) == 1,
     )
-    report = Report(by=offered())
+    report = Report(by=named(offered()))
     with one_engine():
         handed = mark_all(room, api, folders, workers or workers_here(), report, tell)
     report.submissions, report.full = len(handed), sum(each.full for each in handed)
@@ -125,9 +129,10 @@ def grade(
                 found.timestamp = None
         book.db.commit()
     tell("writing pages and tables")
-    missing = write_reports(term, api).failed
-    report.failed += missing
-    report.notes += ["A feedback page could not be made."] * missing
+    written = write_reports(term, api)
+    report.failed += written.failed
+    report.notes += ["A feedback page could not be made."] * written.failed
+    report.told += filter(None, [written.tables])
     return report
 
 
@@ -194,9 +199,9 @@ def mark_all(
                 marked = api.autograde(each.assignment, each.student, force=True, create=True)
                 report.failed += not done(room.term, marked, f"mark {what}")
                 handed.append(each)
-            if time.monotonic() - told > PATIENCE:
+            if time.monotonic() - told > PATIENCE or place == len(futures):
                 told = time.monotonic()
-                tell(f"{place} of {len(futures)} submissions marked")
+                tell(f"{place} of {counted(len(futures), 'submission', 'submissions')} marked")
     finally:
         pool.shutdown(cancel_futures=True)
     return handed
@@ -210,11 +215,11 @@ def one(room: Class, name: str, folder: Folder) -> Handed | None:
     kept = term / "submitted" / student / name
     if not found.found and kept.exists():
         return None
-    note = note_of(term, name, student)
-    note.unlink(missing_ok=True)
-    if found.note:
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(found.note)
+    for file, told in ((note_of(term, name, student), found.note), (renamed_of(term, name, student), found.renamed)):
+        file.unlink(missing_ok=True)
+        if told:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(told)
     made = copy.deepcopy(found.notebook)
     made.metadata.pop(NOTE, None)
     shutil.rmtree(kept, ignore_errors=True)
@@ -235,18 +240,27 @@ def about_class(
     term, names = room.term, list(room.bases)
     lines, log = [], list(odd)
     if odd:
-        lines.append(f"{len(odd)} folders have names that are kept otherwise or were left out; see grading.log")
+        what = counted(len(odd), "folder has a name that is", "folders have names that are")
+        lines.append(f"{what} kept otherwise, or left out; see grading.log")
     untimed = sum(not each.timed for each in handed if each.assignment in due)
     if untimed:
         lines.append(f"{untimed} without a time in times.csv: nothing is deducted for lateness")
     stamps = sum((each.path / inner / "timestamp.txt").exists() for each in folders for inner in (".", *names))
     if stamps:
         lines.append(f"{stamps} × timestamp.txt in a student's folder: not used, as it may be the student's own")
+    here = {each.student for each in [*people, *folders]}
+    unknown = sorted({who for who, what in room.times if what in ("", *names) and who not in here})
+    unknown = [who for who in unknown if not (term / "submitted" / who).exists()]
+    if unknown:
+        what = counted(len(unknown), "name in times.csv is", "names in times.csv are")
+        lines.append(f"{what} of nobody here: no folder has it; see grading.log")
+        log += [f"{student!r} of times.csv is nobody here" for student in unknown]
     if people:
         enrolled = {each.student for each in people}
         strangers = sorted(each.student for each in folders if each.student not in enrolled)
         if strangers:
-            lines.append(f"{len(strangers)} folders are of nobody in roster.csv; see grading.log")
+            what = counted(len(strangers), "folder is", "folders are")
+            lines.append(f"{what} of nobody in roster.csv, and marked all the same; see grading.log")
             log += [f"{student!r} is not in roster.csv" for student in strangers]
         for name in names:
             missing = sorted(s for s in enrolled if not (term / "submitted" / s / name).exists())

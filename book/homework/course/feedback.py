@@ -14,8 +14,8 @@ UNWRITTEN = "Nothing is written here yet."
 NAMED = 12  # failing cases that are named
 
 
-def reason(names: list[str], wrong: dict[str, str], counted: frozenset[str]) -> str:
-    """How many cases agree, which do not, and the first of those in detail.
+def reason(names: list[str], wrong: dict[str, str], counted: frozenset[str], explained: str = "") -> str:
+    """How many cases agree, which do not, and one of those in detail: the first, or `explained`.
 
     names: of all hidden cases, in order. wrong: by name, why a case fails. counted: those that earn a share.
     """
@@ -30,7 +30,8 @@ def reason(names: list[str], wrong: dict[str, str], counted: frozenset[str]) -> 
         agreeing = len(counted - wrong.keys())
         text += f"Of the {len(counted)} that count {agreeing} agree; one that an empty answer or the given code passes "
         text += "earns nothing, and costs one if it is wrong. "
-    return text + f'Case "{failing[0]}": {wrong[failing[0]]}.'
+    one = explained or failing[0]
+    return text + f'Case "{one}": {wrong[one]}.'
 
 
 def magnitude(off: float) -> str:

@@ -141,7 +141,7 @@ def rubric_of(course: Path, assignment_name: str, cell: str) -> str:
     if not (asked and rubric):
         return ""
     other = "**The numbers may be another variant's;** this student's stand in the folder `variants`.\n\n"
-    return f"{other if variants(course) else ''}{rubric}\n\n**Solution.** {asked.solution.strip()}"
+    return f"{other if variants(course) else ''}{rubric}\n\n**Solution.**\n\n{asked.solution.strip()}"
 
 
 def to_run(notebook: nbformat.NotebookNode) -> list[dict[str, str]]:
@@ -157,6 +157,11 @@ def to_run(notebook: nbformat.NotebookNode) -> list[dict[str, str]]:
 def note_of(term: Path, assignment: str, student: str) -> Path:
     """Where stands what was wrong with a file: not beside the file, where a student could write it."""
     return term / "notes" / assignment / f"{student}.txt"
+
+
+def renamed_of(term: Path, assignment: str, student: str) -> Path:
+    """Where stands that a file had another name than the one that was wanted, for the top of the page."""
+    return term / "notes" / assignment / "names" / f"{student}.txt"
 
 
 class ReadApart(NotebookExporter):

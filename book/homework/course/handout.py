@@ -41,8 +41,8 @@ def release(
     secret, an unknown name, a due time that is none or has no zone.
     """
     pack = pack or (pack_of(term) if (term / "seed.txt").exists() else None)
-    names = list(names_of(pack)) if names is None else known(names, pack)
-    times = {known([name], pack)[0]: moment_of(when, f"DUE, {name}") for name, when in (due or {}).items()}
+    names = list(names_of(pack)) if names is None else known(names, pack, "ASSIGNMENTS")
+    times = {known([name], pack, "DUE")[0]: moment_of(when, f"DUE, {name}") for name, when in (due or {}).items()}
     new_term(term, seed, names, pack, guessable=guessable, variants=variants)
     api = opened(term)
     for name in names:

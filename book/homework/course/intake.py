@@ -44,6 +44,7 @@ class Intake:
     handed_in: datetime.datetime | None = None
     note: str = ""  # what was wrong with it, for the student
     kind: str = ""  # the same without a word of the student's, to be counted in public
+    renamed: str = ""  # for the student, if the file had another name or place and was found all the same
     found: bool = False  # whether there is a file
 
 
@@ -77,6 +78,7 @@ class Choice:
     file: Path | None
     note: str = ""
     kind: str = ""
+    renamed: str = ""
 
 
 def hidden(name: str) -> bool:
@@ -209,7 +211,9 @@ def choosing(folder: Path, name: str, *, alone: bool = False) -> Iterator[Choice
         else:
             why = "lie where it was expected" if one.stem == name else f"have the name {name}.ipynb"
             kind = f"It did not {why}, but there was no doubt."
-            yield Choice(one.path, kind, kind)
+            place = listed([one.place]).replace("`", "'")
+            told = f"Your notebook was found as `{place}`; next time hand in `{name}.ipynb`."
+            yield Choice(one.path, kind=kind, renamed=told)
 
 
 def choose(folder: Path, name: str, *, alone: bool = False) -> Choice:
@@ -226,6 +230,7 @@ def taken(
     try:
         with choosing(folder, name, alone=alone) as choice:
             found.note, found.kind, found.found = choice.note, choice.kind, choice.file is not None
+            found.renamed = choice.renamed
             if choice.file is None:
                 return found
             made = rebuilt(base, read(choice.file))

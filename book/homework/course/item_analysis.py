@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from .marks import Work, order_of
+from .words import counted
 
 FEW = 5  # students, below which a correlation is noise
 LOW = 0.3  # a mean share of the points, likewise
@@ -67,7 +68,9 @@ def summary(found: list[Work]) -> list[str]:
         waiting = sum(bool(work.awaited) for work in of_it)
         total = statistics.fmean(work.score for work in of_it)
         still = f"; {waiting} still with parts for a person to mark" if waiting else ""
-        lines.append(f"{name}: {len(of_it)} submissions, mean {total:.1f} of {of_it[0].of:g}{still}")
+        lines.append(
+            f"{name}: {counted(len(of_it), 'submission', 'submissions')}, mean {total:.1f} of {of_it[0].of:g}{still}"
+        )
         for row in (row for row in rows if row["assignment"] == name):
             weak = row["discrimination"] != "" and row["discrimination"] < WEAK
             if row["marked"] >= FEW and (weak or row["mean_share"] < LOW):

@@ -19,6 +19,7 @@ from .captured import called, plain
 from .feedback import differs, reason
 from .isolation import Limits, Said, run
 from .question import Assignment, Case, Code
+from .tried_out import explained
 
 __all__ = ["CLOSE", "Mark", "counting", "differs", "earned", "hidden", "mark", "mark_cells", "marked_once"]
 
@@ -157,7 +158,7 @@ def mark(
                 wrong[case.name] = why
     names = [case.name for case in cases]
     points = earned(question.points, counted, set(wrong))
-    why = reason(names, wrong, counted)
+    why = reason(names, wrong, counted, explained(question, cases, wrong))
     broken = "; ".join(f"cell {cell}: {why}" for cell, why in said.cells.items() if cell == f"{question.name}-code")
     why += f" ({broken})" if wrong and broken and broken not in why else ""
     return Mark(question.name, points, question.points, why, len(cases), tuple(wrong))

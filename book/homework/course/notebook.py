@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .marking import copied, parts_of
 from .question import Assignment, Code, Experiment, Written
+from .tried_out import literal
 
 SCHEMA = 3  # of nbgrader's cell metadata
 HOW = """**How this works.** Write your code and your answers in the cells that say so; add cells wherever you like.
@@ -38,14 +39,6 @@ def nbgrader_cell(
 def given(kind: str, source: str, grade_id: str) -> Any:
     """A cell that students read and that grading restores."""
     return nbgrader_cell(kind, source, grade_id, grade=False, solution=False, locked=True)
-
-
-def literal(value: Any) -> str:
-    """A value as Python that a student can read."""
-    if not isinstance(value, Tensor):
-        return repr(value)
-    kind = "" if value.dtype in (torch.bool, torch.int64) else ", dtype=torch.float64"
-    return f"torch.tensor({value.tolist()}{kind})"
 
 
 def rounded(tensor: Tensor) -> list:

@@ -15,18 +15,17 @@ from typing import Any
 
 from . import assignment as drawn
 from . import pack_of
-from .graders import about
+from .graders import about, renamed_of
 from .marking import hidden
 from .marks import Work, failing
-from .notebook import literal
 from .question import Code
 from .rendering import Request, pages
-from .term import done
+from .term import done, known
+from .tried_out import tried_out
 from .variants import variant_of
 
 STATE = "pages.json"  # in the term: of which content each page was made
-TEMPLATE = f"1, nbgrader {version('nbgrader')}, nbconvert {version('nbconvert')}"  # new pages for all if it changes
-SHOWN_NUMBERS, SHOWN_TEXT = 250, 2500  # of a case's inputs, at most
+TEMPLATE = f"2, nbgrader {version('nbgrader')}, nbconvert {version('nbconvert')}"  # new pages for all if it changes
 TOGETHER = 64  # pages that are held in memory at a time
 
 
@@ -95,12 +94,19 @@ def request_of(term: Path, work: Work, seed: str, revealed: bool) -> Request:
         if record.get("solution"):
             record["comment"] = work.comments.get(name)
         if name in marks:
+            # From the number that a cell puts out nbgrader reads a share of the points; the words above it say so.
+            cell["outputs"] = [one for one in cell.get("outputs", ()) if one["output_type"] != "execute_result"]
             record["score"] = float("nan") if marks[name].unmarked else marks[name].points
             record["points"] = marks[name].of
             if revealed and marks[name].failed:
                 asked = drawn(work.assignment, seed, pack_of(term)).question(marks[name].question)
                 text = reproduced(asked, seed, marks[name].failed)
                 cell["outputs"].append({"output_type": "stream", "name": "stdout", "text": text})
+    renamed = renamed_of(term, work.assignment, work.student)
+    if renamed.exists():
+        record = {"grade_id": "renamed", "grade": False, "solution": False, "locked": True}
+        told = {"cell_type": "markdown", "metadata": {"nbgrader": record}, "source": renamed.read_text()}
+        notebook["cells"].insert(0, told | {"id": "renamed"})
     about_it = {"student": work.student, "assignment": work.assignment, "notebook": work.notebook}
     about_it |= {"score": float("nan") if work.awaited else work.score, "max_score": work.of}
     about_it |= {"late_penalty": work.penalty}
@@ -127,32 +133,15 @@ def write_page(term: Path, work: Work, page: str) -> list[int]:
 
 
 def reproduced(question: Code, seed: str, failed: list[str]) -> str:
-    """The inputs of the first failing case that is small enough, as Python that a student can run."""
-    cases = [] if question.judge else [case for case in hidden(question, seed)[0] if case.name in failed]
-    for case in cases:
-        numbers = sum(getattr(value, "numel", lambda: 1)() for value in case.inputs.values())
-        lines = [f"{name} = {literal(shortened(value))}" for name, value in case.inputs.items()]
-        call = question.call.replace("*inputs.values()", ", ".join(case.inputs))
-        lines.append(call.replace("answer(", f"{question.function}("))
-        if numbers <= SHOWN_NUMBERS and len(text := "\n".join(lines)) <= SHOWN_TEXT:
-            return f'\nThe hidden case "{case.name}", to try it (its numbers are rounded):\n\n{text}\n'
-    return ""
-
-
-def shortened(value: Any) -> Any:
-    """Numbers to five significant digits."""
-    if isinstance(value, float):
-        return float(f"{value:.5g}")
-    if getattr(value, "dtype", None) is not None and value.is_floating_point():
-        flat = [float(f"{number:.5g}") for number in value.reshape(-1).tolist()]
-        return value.new_tensor(flat).reshape(value.shape)
-    return value
+    """The inputs of the failing case that the mark's sentence explains; "" if none is small enough."""
+    cases = [case for case in hidden(question, seed)[0] if case.name in failed]
+    return next(filter(None, (tried_out(question, case) for case in cases)), "")
 
 
 def reveal_times(term: Path, more: Iterable[str] = ()) -> dict[str, datetime.datetime]:
     """By assignment, from when on failing cases are shown: the term's `reveal.csv`, to which NAME=TIME are added.
 
-    Raises ValueError: a time without a zone, or none.
+    Raises ValueError: a time without a zone, or none; an unknown assignment.
     """
     place = term / "reveal.csv"
     lines = place.read_text().split() if place.exists() else []
@@ -164,7 +153,8 @@ def reveal_times(term: Path, more: Iterable[str] = ()) -> dict[str, datetime.dat
             if found[name].tzinfo is None:
                 raise ValueError
         except ValueError:
-            raise ValueError(f"reveal: wanted NAME=TIME such as hw2_gae=2027-02-15T08:00+01:00; got {line!r}") from None
+            raise ValueError(f"REVEAL: wanted NAME=TIME such as hw2_gae=2027-02-15T08:00+01:00; got {line!r}") from None
+    known(found, pack_of(term), "REVEAL")
     if more:
         rows = "".join(f"{name},{when.isoformat()}\n" for name, when in sorted(found.items()))
         place.write_text("assignment,time\n" + rows)

@@ -61,7 +61,7 @@ class Fault:
 
 @dataclass(frozen=True, eq=False)
 class Code:
-    """A function to write, marked by a machine: right on every hidden case, or 0 points."""
+    """A function to write, marked by a machine: all points if every hidden case agrees, else a share."""
 
     name: str
     title: str

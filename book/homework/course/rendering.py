@@ -39,9 +39,12 @@ OWN = '<div style="border-left: 5px dashed #b8860b; padding-left: 1em"><p><stron
 # What is told of a mark is long, and stands on one line.
 WRAPPED = (
     "<style>.output pre, .output_area pre { white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere; }"
-    # The number from which nbgrader reads a share of the points; the words above it say so already.
-    " .output_area:has(> .output_execute_result) { display: none; }"
     "</style>"
+)
+# On a student's page and on a marker's nothing else keeps a table's columns apart.
+SPACED = (
+    "<style>.text_cell_render table { margin-bottom: 1em; }"
+    " .text_cell_render td, .text_cell_render th { padding: 0.2em 0.7em; }</style>"
 )
 RUBRIC = (
     '<div style="border: 2px solid #31708f; background: #eef6fb; padding: 0.5em 1em; margin-top: 1em">'
@@ -145,6 +148,7 @@ def harmless(context: Any, source: str) -> str:
     """A Markdown cell as HTML: what a student writes is shown to whoever marks it."""
     cell = context.get("cell") or {}
     made = tamed(source, pictures_in(cell))
+    made = f"{SPACED}{made}" if "<table" in made else made
     return made if name_of(cell) or not cell else f"{OWN}{made}</div>"
 
 

@@ -11,12 +11,15 @@ from typing import Any
 
 from nbgrader.apps import NbGraderAPI
 
-from . import pack_of
 from .item_analysis import statistics_of, summary
 from .marks import Work, order_of, works
 from .pages import reveal_times, write_pages
 from .roster import read_roster
-from .term import gradebook, known, opened
+from .term import gradebook, opened
+from .words import counted
+
+TABLES = ("grades.csv", "questions_marks.csv", "statistics.csv", "canvas.csv", "moodle.csv")
+PROVISIONAL = ("canvas_provisional.csv", "moodle_provisional.csv")
 
 
 @dataclass
@@ -27,10 +30,13 @@ class Reported:
     pages: int = 0
     failed: int = 0  # pages that could not be made; see the log
     lines: list[str] = field(default_factory=list)
+    tables: str = ""  # what became of those whose totals are provisional
 
     def __str__(self) -> str:
-        lines = [f"{self.works} submissions, {self.pages} feedback pages new or changed", *self.lines]
-        return "\n".join([*lines, f"{self.failed} pages could not be made, see grading.log"] if self.failed else lines)
+        works, pages = counted(self.works, "submission", "submissions"), counted(self.pages, "page", "pages")
+        lines = [f"{works}, {pages} of feedback new or changed", *self.lines, *filter(None, [self.tables])]
+        failed = f"{counted(self.failed, 'page', 'pages')} could not be made, see grading.log"
+        return "\n".join([*lines, failed] if self.failed else lines)
 
 
 def marks_of(term: Path, api: NbGraderAPI | None = None) -> list[Work]:
@@ -55,10 +61,11 @@ def write_reports(
     assignment's failing cases are shown. now: the time, with a zone.
     """
     times = reveal_times(term, reveal)
-    known(times, pack_of(term))
     now = now or datetime.datetime.now(datetime.UTC)
     found = marks_of(term, api)
-    if not found:
+    if not found:  # everybody was taken out again
+        for name in (*TABLES, *PROVISIONAL):
+            (term / name).unlink(missing_ok=True)
         return Reported()
     revealed = {name for name, when in times.items() if when <= now}
     report = Reported(len(found), *write_pages(term, found, revealed))
@@ -66,12 +73,15 @@ def write_reports(
     write(term / "questions_marks.csv", question_rows(found))
     write(term / "statistics.csv", statistics_of(found))
     importable(term, "", found, final=True)
+    report.lines = summary(found)
+    both = " and ".join(PROVISIONAL)
     if provisional:
         importable(term, "_provisional", found, final=False)
-    else:
-        for name in ("canvas_provisional.csv", "moodle_provisional.csv"):
+        report.tables = f"{both} count what is marked so far; a report without PROVISIONAL=1 deletes them"
+    elif any((term / name).exists() for name in PROVISIONAL):
+        for name in PROVISIONAL:
             (term / name).unlink(missing_ok=True)
-    report.lines = summary(found)
+        report.tables = f"{both} were of an earlier report and are deleted; PROVISIONAL=1 writes them anew"
     return report
 
 
@@ -85,7 +95,7 @@ def row_of(work: Work) -> dict[str, Any]:
         "automatic": round(sum(each.automatic or 0.0 for each in work.given), 2),
         "late_penalty": round(work.penalty, 2),
         "to_mark_by_hand": sum(each.queued for each in work.given),
-        "handed_in": work.handed_in.isoformat(" ", "seconds") if work.handed_in else "",
+        "handed_in": work.handed_in.isoformat(" ", "seconds") + "+00:00" if work.handed_in else "",
         "final": "no" if work.awaited else "yes",
         "not_yet_marked": " ".join(work.awaited),
     }

@@ -18,6 +18,7 @@ from . import NAMES, names_of, pack_of
 LONGEST = 100  # characters of a student's name in folders
 KNOWN_BY = ("login", "name", "canvas", "moodle")  # columns by which a folder's name may mean a student
 SPAN = re.compile(r"\+?(\d+(?:\.\d+)?) ?(d|h|m)(?:ays?|ours?|in(?:utes)?)?", re.I)
+ASSIGNMENT = re.compile(r"(hw|homework|assignment)[ _-]*\d+", re.I)
 UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 
 
@@ -73,7 +74,10 @@ def read_roster(term: Path) -> list[Person]:
             raise ValueError(f"roster.csv: wanted columns student, {', '.join(KNOWN_BY)}, an assignment's; "
                              f"got {', '.join(sorted(unknown))}")  # fmt: skip
         if filed_as(row["student"]) != row["student"]:
-            raise ValueError(f"roster.csv, line {line}: student: wanted letters, digits and . @ _ -; see the file")
+            raise ValueError(
+                f"roster.csv, line {line}: student: wanted at most {LONGEST} letters, digits and . @ _ -, "
+                ". and - not first; put a name such as O'Neill into the column name, and a login here"
+            )
         until = {name: row[name] for name in names if row.get(name)}
         for name, when in until.items():
             moment_of(when, f"roster.csv, line {line}, {name}", spans=True)
@@ -161,6 +165,28 @@ def folders_of(submissions: Path, people: list[Person]) -> tuple[list[Folder], l
             told.append(f"{folder.name!r} is kept as {student!r}")
         taken.append(Folder(student, folder))
     return taken, told
+
+
+def of_students(submissions: Path, folders: list[Folder], people: list[Person], names: Sequence[str]) -> None:
+    """Raises ValueError: the folders are nobody's of the roster or, without one, are called as assignments are.
+
+    names: of the assignments. Somebody has named the folder above the one that was meant, and every assignment would be
+    a student.
+    """
+    if people:
+        enrolled = {each.student for each in people}
+        if not any(each.student in enrolled for each in folders):
+            raise ValueError(
+                f"SUBMISSIONS: none of the folders in {submissions} is of anybody in roster.csv; "
+                "name the one that holds students' folders"
+            )
+        return
+    like = [each.path.name for each in folders if each.path.name in names or ASSIGNMENT.fullmatch(each.path.name)]
+    if like:
+        raise ValueError(
+            f"SUBMISSIONS: wanted a folder with a folder for every student; got {submissions}, in which {like[0]} has "
+            "an assignment's name; name the folder that holds students' folders, or write a roster.csv"
+        )
 
 
 def student_of(name: str, people: list[Person]) -> str:

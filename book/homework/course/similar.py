@@ -26,6 +26,7 @@ from . import assignment as drawn
 from . import pack_of
 from .marks import Work, sections
 from .question import Code, Experiment, Written
+from .words import counted
 
 CODE_RUN, TEXT_RUN = 4, 5  # tokens or words that make a piece
 LEAST = {"code": 14, "text": 30, "table": 20}  # pieces of its own that an answer needs to be compared
@@ -215,4 +216,5 @@ def write_similar(term: Path, found: Iterable[Work], seed: str) -> str:
                 lines += [f"{student}:", "", *(f"    {line}" for line in text.splitlines()[:60]), ""]
     (term / "similar.md").write_text("\n".join(lines) + "\n")
     people = {student for pair in pairs for student in (pair.student, pair.other)}
-    return f"{len(pairs)} pairs of answers are alike, of {len(people)} students: similar.md" if pairs else "none alike"
+    what = counted(len(pairs), "pair of answers is", "pairs of answers are")
+    return f"{what} alike, of {len(people)} students: similar.md" if pairs else "none alike"

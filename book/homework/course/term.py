@@ -53,7 +53,10 @@ def new_term(
     """
     old = seed_of(term) if (term / "seed.txt").exists() else None
     if old and seed and old != seed:
-        raise ValueError(f"{term}: its seed is another one; a term keeps its seed, or its grades would change")
+        raise ValueError(
+            f"{term}: its seed is another one, and a term keeps its seed, or its grades would change; "
+            "name another folder, CLASS=folder, or delete this one if nothing was handed out"
+        )
     if seed and not old and not guessable:
         secret(seed)
     pack = pack and kept_pack(term, pack)
@@ -82,7 +85,12 @@ def kept_pack(term: Path, pack: Path) -> Path:
         raise ValueError(f"{term}: its pack is {old}; a term keeps its pack, or its grades would change")
     replaced = [name for name in own_names(pack) if not old and name in NAMES and (term / "release" / name).exists()]
     if replaced:
-        raise ValueError(f"{term}: {', '.join(replaced)} of the book was released; a pack cannot take its place now")
+        files = ", ".join(f"{name}.py" for name in replaced)
+        raise ValueError(
+            f"{term}: {', '.join(replaced)} of the book was released, and a pack cannot take its place "
+            f"now; a pack's files all count, whatever ASSIGNMENTS says: take {files} out of it, or name another "
+            "folder, CLASS=folder"
+        )
     return pack
 
 
@@ -139,7 +147,7 @@ def rubrics(seed: str, names: Iterable[str], pack: Path | None = None) -> str:
             if fault := getattr(q, "fault", None):
                 lines.append(f"Planted: {fault.name} ({fault.story}).\n")
             if rubric := getattr(q, "rubric", ""):
-                lines.append(f"{q.solution.strip()}\n\n**Rubric.** {rubric}\n")
+                lines.append(f"{q.solution.strip()}\n\n**Rubric.**\n\n{rubric}\n")
     return "\n".join(lines)
 
 
@@ -166,10 +174,10 @@ def released(term: Path) -> list[str]:
     return [name for name in names_of(pack_of(term)) if (term / "release" / name).exists()]
 
 
-def known(names: Iterable[str], pack: Path | None = None) -> list[str]:
-    """The names, in their order. Raises ValueError: neither the book nor the pack has one of them."""
+def known(names: Iterable[str], pack: Path | None = None, option: str = "assignment") -> list[str]:
+    """The names, in their order. Raises ValueError, which names `option`: neither the book nor the pack has one."""
     names, there = list(names), names_of(pack)
     for name in names:
         if name not in there:
-            raise ValueError(f"assignment: wanted one of {', '.join(there)}; got {name!r}")
+            raise ValueError(f"{option}: wanted one of {', '.join(there)}; got {name!r}")
     return names

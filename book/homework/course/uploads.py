@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from .roster import Person, filed_as, same, table
+from .words import counted
 
 MEMBERS = 20_000  # files of a class's export
 DIRECTORY = 16 << 20  # bytes of its list of contents
@@ -56,12 +57,29 @@ class Unpacked:
     files: int = 0
     left_out: list[str] = field(default_factory=list)
     out: Path = Path()
+    names: set[str] = field(default_factory=set)  # of the students' folders
+    strangers: int = 0  # students of whom the roster, if there is one, says nothing
+    sheet: bool = False  # whether a worksheet was given
 
     def __str__(self) -> str:
-        lines = [f"{self.files} files of {self.students} students, as {self.platform} exports them, are in {self.out}."]
+        files, students = counted(self.files, "file", "files"), counted(self.students, "student", "students")
+        lines = [f"{files} of {students}, as {self.platform} exports them: {self.out}."]
+        if self.strangers:
+            what = f"{self.strangers} of {self.students} {'is' if self.strangers == 1 else 'are'} not in roster.csv"
+            lines.append(f"{what}, and named as the export says. {self.advice}")
         if self.left_out:
-            lines.append(f"{len(self.left_out)} were left out; {self.out / LEFT_OUT} says which, and why.")
+            what = counted(len(self.left_out), "file was", "files were")
+            lines.append(f"{what} left out; {self.out / LEFT_OUT} says which, and why.")
         return "\n".join(lines)
+
+    @property
+    def advice(self) -> str:
+        """What would tell whose the others are."""
+        if self.platform == "canvas":
+            return "Write Canvas's numbers into the roster's column canvas, and unpack again."
+        if self.sheet:
+            return "The worksheet and the roster have no student, login or name of theirs in common."
+        return "Name Moodle's grading worksheet, and unpack again into a new folder: WORKSHEET=worksheet.csv"
 
 
 @contextlib.contextmanager
@@ -203,7 +221,10 @@ def unpack(
                 made.left_out.append(f"{members[place].filename!r}: {why}")
             else:
                 uploads.append(Upload(members[place], found[1], found[0], found[3]))
+        made.sheet = worksheet is not None
         write(archive, uploads, made, whose(uploads, made.platform, people, worksheet), trust_times)
+    enrolled = {each.student for each in people}
+    made.strangers = len(made.names - enrolled) if people else 0
     text = "".join(line.encode("utf8", "backslashreplace").decode() + "\n" for line in made.left_out)
     if text:
         (out / LEFT_OUT).write_text(text)
@@ -238,7 +259,7 @@ def write(
             continue
         moments[each.number].append(each.member.date_time)
     came = {whose[number]: max(times) for number, times in moments.items() if times}
-    made.students, made.files = len(came), sum(map(len, moments.values()))
+    made.students, made.files, made.names = len(came), sum(map(len, moments.values())), set(came)
     # A student's notebook first: its name is the one that counts.
     uploads = sorted(uploads, key=lambda each: (each.place.suffix != ".ipynb", each.place))
     rows = [[whose[each.number], each.member.filename] for each in uploads if whose[each.number] in came]

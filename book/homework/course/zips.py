@@ -13,6 +13,7 @@ from . import pack_of
 from .marks import Work
 from .pages import page_of
 from .term import done, known
+from .words import counted
 
 # Full Name_12345_assignsubmission_file_, with or without the last line, and before Moodle 3.1 the file's name after it.
 MOODLE = re.compile(r"[^/_]+_\d+_assignsubmission_file(?=_|$)(?!.*_assignsubmission_)")
@@ -60,7 +61,7 @@ def feedback_zips(term: Path, found: Iterable[Work], names: Sequence[str] = ()) 
     tables = dict(each.split("=", 1) if "=" in each else ("", each) for each in names)
     if "" in tables:
         raise ValueError(f"names: wanted NAME=FILE such as hw2_gae=in/hw2_gae/names.csv; got {tables['']!r}")
-    known(tables, pack_of(term))
+    known(tables, pack_of(term), "NAMES")
     originals = {name: original_names(Path(file)) for name, file in tables.items()}
     (term / "zips").mkdir(exist_ok=True)
     lines = []
@@ -79,5 +80,5 @@ def feedback_zips(term: Path, found: Iterable[Work], names: Sequence[str] = ()) 
                 archive.write(page, place)
                 there += 1
         without = f"; {left} left out, without a page or an export's name to go by; see grading.log" if left else ""
-        lines.append(f"zips/{name}.zip: {there} pages{without}")
+        lines.append(f"zips/{name}.zip: {counted(there, 'page', 'pages')}{without}")
     return lines
