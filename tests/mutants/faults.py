@@ -622,7 +622,7 @@ MUTANTS = (
     Mutant(0, "the leave-one-out baseline holds one's own return", RETURNS, ((".sum(1, keepdim=True) - returns.masked_fill(~mask, 0.0)", ".sum(1, keepdim=True) + 0.0 * returns"),), (OTHERS,)),
     Mutant(0, "the leave-one-out baseline divides by all", RETURNS, (("count = mask.sum(1, keepdim=True) - mask.long()", "count = mask.sum(1, keepdim=True).expand_as(mask)"),), (OTHERS,)),
     Mutant(0, "a fit that made the critic worse is kept", CRITIC_FIT, (("if not better:", "if False:"),), (UNDONE,)),
-    Mutant(0, "a fit that ended in NaN is kept", CRITIC_FIT, (("better = bool(loss() <= before)", "better = not bool(loss() > before)"),), (UNDONE,)),
+    Mutant(0, "a fit that ended in NaN is kept", CRITIC_FIT, (("better = bool(loss() <= before) and all(bool(torch.isfinite(w).all()) for w in weights)", "better = not bool(loss() > before)"),), (UNDONE,)),
     Mutant(1, "MPO's one-step target takes a time limit for a terminal state", MPO, (("batch.reward + c.gamma * next_value.masked_fill(batch.terminated, 0.0)", "batch.reward + c.gamma * next_value.masked_fill(batch.terminated | batch.truncated, 0.0)"),), (TARGET_ENDS,)),
     Mutant(1, "Retrace does", RETURNS, (("gamma * next_value.masked_fill(terminated, 0.0) - q_value", "gamma * next_value.masked_fill(terminated | truncated, 0.0) - q_value"),), (TARGET_ENDS, RETRACE, RETRACE_SUM,)),
     Mutant(1, "the replay stores one flag for both ends", REPLAY, (("column[index] = getattr(rollout, name)", 'column[index] = rollout.ended if name == "terminated" else getattr(rollout, name)'),), (TARGET_ENDS, LIVED,)),
