@@ -33,8 +33,10 @@ def read_settings(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     try:
         told = json.loads(path.read_text("utf8"))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path}: wanted a file of settings; there is none") from error
     except ValueError as error:  # no JSON, or no text
-        raise ValueError(f"{path.name}: wanted a file of settings as --save-config writes it; got {error}") from error
+        raise ValueError(f"{path.name}: wanted settings as --save-config writes them; got no JSON ({error})") from error
     return _checked(told, TOP, path.name, "")
 
 

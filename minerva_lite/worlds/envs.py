@@ -105,4 +105,5 @@ def _like(env_id: str) -> list[str]:
     """The registered id whose spelling comes nearest, dm_control's as they are named here; none if none comes near."""
     names = [re.sub("^(dm_control/.*)-(.*)-v0$", r"\1/\2", name) for name in gym.registry]
     known = {name.lower(): name for name in names}
-    return [known[name] for name in difflib.get_close_matches(env_id.lower(), known, n=1)]
+    module, colon, name = env_id.rpartition(":")
+    return [module + colon + known[near] for near in difflib.get_close_matches(name.lower(), known, n=1)]

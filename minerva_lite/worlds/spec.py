@@ -72,7 +72,7 @@ class EnvSpec:
         require_shape((None, *self.action_shape), action=action)
         low, high = np.array(self.own.low), np.array(self.own.high)
         if self.discrete:
-            values = action.cpu().numpy().reshape(len(action), -1) + low
+            values = action.cpu().numpy().reshape(len(action), len(low)) + low
         else:
             values = low + 0.5 * (action.clamp(-1.0, 1.0).cpu().double().numpy() + 1.0) * (high - low)
         own: np.ndarray = values.reshape(len(action), *self.own.action_shape).astype(self.own.action_dtype)

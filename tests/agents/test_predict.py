@@ -59,6 +59,11 @@ def shaped(observed: gym.Space, actions: gym.Space):
 # The loop of `train.md`
 
 
+def test_a_batch_of_none_has_no_choices():
+    agent = lived_in(env_id="CartPole-v1")
+    assert agent.predict(np.zeros((0, 4))).shape == agent.value(np.zeros((0, 4))).shape == (0,)
+
+
 @pytest.mark.parametrize("name", AGENTS)
 @pytest.mark.parametrize("env_id", WORLDS)
 def test_a_loop_of_ones_own_repeats_the_evaluation(name, env_id, tmp_path):

@@ -109,6 +109,8 @@ def test_an_environment_of_a_module_in_this_folder_is_found(minerva, tmp_path):
     sys.path[:] = [place for place in sys.path if place]
     asked = minerva("train a2c --env own_worlds_of_a_user:Own-v0")
     assert asked["agent"].spec.env_id == "own_worlds_of_a_user:Own-v0"
+    told = refused(minerva, "train a2c --env own_worlds_of_a_user:Owm-v0")
+    assert told.endswith("got 'own_worlds_of_a_user:Owm-v0'; did you mean own_worlds_of_a_user:Own-v0?")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ def test_settings_are_written_and_read_and_what_is_typed_beside_them_wins(minerv
         ('{"steps": 1.5}', "bad.json: steps: wanted a whole number; got 1.5"),
         ('{"config": 1}', "bad.json: config: wanted an object; got 1"),
         ("[]", "bad.json: wanted an object with the keys algorithm, env, seed, steps, config; got []"),
-        ("{", "bad.json: wanted a file of settings as --save-config writes it; got Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ("{", "bad.json: wanted settings as --save-config writes them; got no JSON (Expecting property name enclosed in double quotes: line 1 column 2 (char 1))"),
         ('{"algorithm": "mpo", "config": {"gamma": 1}}', "bad.json: algorithm: wanted ppo, as typed; got 'mpo'"),
         ('{"config": {"clip_eps": -1}}', "--config.clip-eps: wanted a finite number above 0; got -1.0"),
     ],
@@ -174,7 +176,7 @@ def test_settings_are_written_and_read_and_what_is_typed_beside_them_wins(minerv
 def test_what_is_wrong_in_a_file_is_told_by_file_and_key(text, message, minerva, tmp_path):
     (tmp_path / "bad.json").write_text(text)
     assert refused(minerva, "train ppo --env CartPole-v1 --config bad.json") == message
-    assert "No such file" in refused(minerva, "train ppo --env CartPole-v1 --config none.json")
+    assert refused(minerva, "train ppo --env CartPole-v1 --config none.json") == "none.json: wanted a file of settings; there is none"
 
 
 def test_a_word_among_named_ones_may_stand_in_a_file():
