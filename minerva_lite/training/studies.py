@@ -26,11 +26,13 @@ from ..worlds.envs import make_env
 from .checkpoints import replacing
 from .defaults import settings_for
 from .evaluation import evaluate
+from .fingerprint import fingerprint
 from .loop import train
 from .variants import ABLATIONS, varied
 from .workers import outcomes, workers
 
 COLUMNS = ["algorithm", "env_id", "variant", "seed", "steps", "seconds", "episodes", "mean", "std", "min", "max"]
+COLUMNS += ["fingerprint"]  # of what decides the numbers; older files have none
 FAILED = "# failed: "  # begins the line of a run that raised
 Name = tuple[str, ...]  # of a run: its first four columns
 
@@ -65,10 +67,12 @@ def run(task: Task) -> list[dict[str, Any]]:
     last = history.updates[-1]
     rows = [(row, task.eval_episodes) for row in history.evaluations]
     rows.append(({"steps": last["steps"], "seconds": last["seconds"]} | evaluate(agent, episodes=100), 100))
+    mark = fingerprint(task.agent_class, task.config, task.env_id, task.backend)
     return [
         dict(zip(COLUMNS, task.name, strict=False))
         | {"steps": int(row["steps"]), "seconds": round(row["seconds"], 3), "episodes": episodes}
         | {name: round(row[f"eval/{name}"], 3) for name in ("mean", "std", "min", "max")}
+        | {"fingerprint": mark}
         for row, episodes in rows
     ]
 
@@ -133,7 +137,7 @@ def read_study(path: str | Path) -> list[dict[str, Any]]:
     """The rows of a study's CSV file, numbers as numbers. While the study runs: those of the runs that have ended."""
     rows = list(csv.DictReader(line for line in _whole_lines(Path(path)) if not line.startswith("#")))
     ended = {tuple(row.values())[:4] for row in rows if row["episodes"] == "100"}
-    text = {"algorithm", "env_id", "variant"}
+    text = {"algorithm", "env_id", "variant", "fingerprint"}
     return [
         {k: v if k in text else float(v) for k, v in row.items()} for row in rows if tuple(row.values())[:4] in ended
     ]
@@ -245,7 +249,7 @@ class _Table:
     def require_steps(self, tasks: Mapping[Name, Task]) -> None:
         """Raise ValueError unless the runs in the file had the steps that are asked for, in whole rollouts."""
         for name, text in self.runs.items():
-            steps, task = int(text.splitlines()[-1].split(",")[-7]), tasks[name]
+            steps, task = int(next(csv.reader(text.splitlines()[-1:]))[COLUMNS.index("steps")]), tasks[name]
             if not task.total_steps <= steps < task.total_steps + task.config.batch_size:
                 raise ValueError(
                     f"total_steps: wanted those of the runs in {self.path.name}, {steps}; got {task.total_steps}: name "
