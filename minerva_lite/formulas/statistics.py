@@ -5,7 +5,7 @@ Scores are [S, K]: one row per seed, one column per task, in units in which task
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Generator, Tensor
@@ -23,9 +23,9 @@ def interquartile_mean(scores: Tensor) -> Tensor:
     """
     _require_scores(scores=scores)
     x = scores.flatten().sort().values
-    # LaTeX: c = \left\lfloor \frac{n}{4} \right\rfloor
+    # LaTeX: h = \left\lfloor \frac{n}{4} \right\rfloor
     cut = len(x) // 4
-    # LaTeX: \mathrm{IQM} = \frac{1}{n - 2 c} \sum_i x_i \left( 1 - \mathbb{1}[i \in \mathrm{top}_c(x_i)] - \mathbb{1}[i \in \mathrm{top}_c(-x_i)] \right)
+    # LaTeX: \mathrm{IQM} = \frac{1}{n - 2 h} \sum_i x_i \left( 1 - \mathbb{1}[i \in \mathrm{top}_h(x_i)] - \mathbb{1}[i \in \mathrm{top}_h(-x_i)] \right)
     return x[cut : len(x) - cut].mean()
 
 
@@ -59,14 +59,15 @@ def probability_of_improvement(scores: Tensor, others: Tensor) -> Tensor:
 
 def stratified_bootstrap(
     statistic: Callable[..., Tensor],
-    *scores: Tensor,
+    scores: Sequence[Tensor],
+    *,
     generator: Generator,
     resamples: int = 2_000,
     level: float = 0.95,
 ) -> tuple[Tensor, Tensor]:
-    """The interval of a statistic of runs, by the percentiles of what it is on resampled runs: (low, high).
+    r"""The interval of a statistic of runs, by the percentiles of what it is on resampled runs: (low, high).
 
-    statistic: takes as many tensors [S, K] as `scores`. Each resample draws S runs of every task with replacement,
+    statistic: takes as many tensors as there are `scores`, each [S, K]: one agent's, or those of two to compare. Each resample draws S runs of every task with replacement,
     for each task anew, because the runs of different tasks have nothing to do with one another and each task keeps its
     number of runs. level: the share of resamples that lies between the two ends, in (0, 1).
     The interval says what other seeds might have given, and nothing of other tasks. With three seeds it is too
@@ -79,7 +80,9 @@ def stratified_bootstrap(
     if not 0.0 < level < 1.0:
         raise ValueError(f"level: wanted a number in (0, 1); got {level}")
     found = torch.stack([statistic(*(_resampled(each, generator) for each in scores)) for _ in range(resamples)])
-    low, high = found.quantile(torch.tensor([0.5 - level / 2, 0.5 + level / 2], dtype=found.dtype), 0)
+    # LaTeX: p = \frac{1 - q}{2}
+    tail = 0.5 * (1.0 - level)
+    low, high = found.quantile(torch.tensor([tail, 1.0 - tail], dtype=found.dtype), 0)
     return low, high
 
 

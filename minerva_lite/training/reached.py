@@ -43,7 +43,8 @@ def table_of_presets(*, env: str | None = None, algorithm: str | None = None, fo
     rows = [("algorithm", "environment", "steps", "reached")]
     for pair, settings in PRESETS.items():
         if algorithm in (None, pair[0]) and env in (None, pair[1]):
-            rows.append((*pair, str(settings.total_steps), recorded.get(pair, "")))
+            told = recorded.get(pair, "untrained" if settings.untrained else "")
+            rows.append((*pair, str(settings.total_steps), told))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     return "\n".join(line.rstrip() for line in lines)

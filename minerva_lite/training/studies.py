@@ -92,6 +92,7 @@ def study(
     jobs: int = 2,
     address: str | None = None,
     progress: bool = True,
+    command: str | None = None,
 ) -> None:
     """Run every algorithm on every environment in every variant with every seed; the rows go to the CSV file `path`.
 
@@ -101,7 +102,8 @@ def study(
     total_steps: of each run, instead of those of its preset (without a preset `settings_for` tells what is taken).
     eval_every, eval_episodes: of the evaluations while it trains, as in `train`. backend: as in `make_env`.
     jobs: how many runs at a time, each in its own process with one thread. address: the Ray cluster that does the runs
-    (`local` starts one here); its machines need this package.
+    (`local` starts one here); its machines need this package. command: what the file's first line names; unless named
+    this command line.
     A run's rows are written when it ends. The same call on the same file keeps the runs that the file holds, even if
     presets have changed since, and does the missing ones. A run that raises, or kills its process, leaves a line that
     `read_failures` returns; then `study` ends with a warning, and the next call tries the run again.
@@ -116,7 +118,7 @@ def study(
     often = {"eval_every": eval_every, "eval_episodes": eval_episodes, "backend": backend}
     made = _tasks(algorithms, env_ids, seeds, variants, settings or {"": {}}, total_steps, often)
     tasks = {task.name: task for task in made}
-    table = _Table(Path(path), list(tasks))
+    table = _Table(Path(path), list(tasks), command or f"python -m minerva_lite {shlex.join(sys.argv[1:])}")
     if total_steps is not None:
         table.require_steps(tasks)
     left = {name: task for name, task in tasks.items() if name not in table.runs}
@@ -210,11 +212,11 @@ def _steps(asked: int | None, kept: int, config: Any) -> int:
 class _Table:
     """The file of a study, and the rows of each run in it."""
 
-    def __init__(self, path: Path, names: list[Name]):
+    def __init__(self, path: Path, names: list[Name], command: str):
         self.path, self.names = path, names
         self.runs: dict[Name, str] = {}  # the rows of each run that ended, as they stand in the file
         self.failures: dict[Name, str] = {}
-        self.command = f"# command: python -m minerva_lite {shlex.join(sys.argv[1:])}"
+        self.command = f"# command: {command}"
         if path.exists():
             self._read()
 

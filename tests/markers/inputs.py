@@ -616,6 +616,13 @@ def _(g: Generator) -> Iterator[Any]:
     yield {"scores": scores, "others": others}
 
 
+@cases("formulas.statistics.stratified_bootstrap")
+def _(g: Generator) -> Iterator[Any]:
+    for level in (0.9, 0.6):
+        drawn = {"generator": Generator().manual_seed(0), "resamples": 2}
+        yield {"statistic": torch.mean, "scores": [normal(g, T, B)], "level": level} | drawn
+
+
 @cases("formulas.duals.positive")
 def _(g: Generator) -> Iterator[Any]:
     yield {"raw": normal(g, T)}

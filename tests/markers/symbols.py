@@ -400,8 +400,9 @@ TABLES |= {
     ),
     "formulas.diagnostics.effective_sample_size": Table({"w_i": "weights [i b]", r"\mathrm{ESS}": "[b]"}),
     "formulas.statistics.interquartile_mean": Table(
-        {"x_i": "scores [i]", "n": "#[i]", "c": "[]", r"\mathrm{IQM}": "[]"}
+        {"x_i": "scores [i]", "n": "#[i]", "h": "[]", r"\mathrm{IQM}": "[]"}
     ),
+    "formulas.statistics.stratified_bootstrap": Table({"q": "level", "p": "[]"}),
     "formulas.statistics.performance_profile": Table(
         {"x_{sk}": "scores [s k]", r"\tau_m": "threshold [m]", "F_m": "[m]"}
     ),

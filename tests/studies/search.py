@@ -1,9 +1,9 @@
 """`python -m tests.studies.search ALGORITHM GROUP`: settings for a group of tasks, by random search and halving.
 
-The first rung trains the preset, published settings and others drawn at random from the grid, for few steps on few seeds; each further
-one trains the better ones of the rung before for longer, on seeds of its own. A setting's score in a rung is the mean
-over tasks of its rank among the settings of the rung, by the mean final return over seeds, so that no task's scale
-decides. No seed of the search is one of a report, which begin at 0.
+The first rung trains the preset, published settings and others drawn at random from the grid, for few steps on few
+seeds; each further one trains the better ones of the rung before for longer, on seeds of its own. A setting's score in
+a rung is the mean over tasks of its rank among the settings of the rung, by the mean final return over seeds, so that
+no task's scale decides. No seed of the search is one of a report, which begin at 0.
 """
 
 from __future__ import annotations
@@ -133,10 +133,10 @@ class Rung(NamedTuple):
 
 
 RUNGS = {
-    "ppo": (Rung(20, 150_000, 1), Rung(6, 400_000, 2), Rung(3, 1_000_000, 3)),
-    "trpo": (Rung(20, 150_000, 1), Rung(6, 400_000, 2), Rung(3, 1_000_000, 3)),
-    "vmpo": (Rung(20, 150_000, 1), Rung(6, 400_000, 2), Rung(3, 1_000_000, 3)),
-    "mpo": (Rung(12, 50_000, 1), Rung(4, 150_000, 2), Rung(2, 320_000, 2)),
+    "ppo": (Rung(12, 150_000, 1), Rung(4, 400_000, 2), Rung(2, 1_000_000, 2)),
+    "trpo": (Rung(12, 150_000, 1), Rung(4, 400_000, 2), Rung(2, 1_000_000, 2)),
+    "vmpo": (Rung(12, 150_000, 1), Rung(4, 400_000, 2), Rung(2, 1_000_000, 2)),
+    "mpo": (Rung(8, 50_000, 1), Rung(3, 150_000, 1), Rung(2, 320_000, 2)),
 }
 
 
@@ -196,6 +196,7 @@ def search(algorithm: str, group: str, *, folder: Path = FOLDER, jobs: int = 1) 
             total_steps=rung.steps,
             eval_every=rung.steps,
             jobs=jobs,
+            command=f"python -m tests.studies.search {algorithm} {group}",
         )
         by_name = scores(read_study(path))
         chosen = sorted(by_name, key=by_name.__getitem__)

@@ -20,6 +20,9 @@ def run(seed, means, **kept):
     return [*watched, row(seed, 10 * len(means), means[-1] + 0.5, episodes=100, **kept)]
 
 
+MIXED = [run(0, [1]), run(1, [1]), run(2, [1], mark="bbbbbbbb-1.5")]
+
+
 def written(path, *runs, head=HEAD):
     path.write_text("\n".join([*head, *(line for lines in runs for line in lines)]) + "\n")
     return path
@@ -46,10 +49,10 @@ def test_a_run_that_has_not_ended_is_no_seed(tmp_path):
         ("wanted 3 seeds; got 2", (run(0, [1, 2]), run(1, [1, 2]))),
         ("wanted 3 seeds; got 4", [run(seed, [1, 2]) for seed in range(4)]),
         ("wanted each seed once; got seed 1 2 times", [run(seed, [1, 2]) for seed in (0, 1, 1, 2)]),
-        ("one fingerprint; got aaaaaaaa-1.5 and bbbbbbbb-1.5", [*(run(s, [1]) for s in (0, 1)), run(2, [1], mark="bbbbbbbb-1.5")]),
+        ("runs of one fingerprint; got aaaaaaaa-1.5 and bbbbbbbb-1.5", MIXED),
         ("at the same steps for every seed", (run(0, [1, 2]), run(1, [1, 2]), run(2, [1, 2, 3]))),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_comparable_is_refused_with_the_files_name(told, runs, tmp_path):
     with pytest.raises(ValueError, match=f"^a.csv: ppo CartPole-v1 preset: wanted.*{told.removeprefix('wanted ')}"):
         read_curves(written(tmp_path / "a.csv", *runs), seeds=3)
