@@ -69,7 +69,8 @@ def stratified_bootstrap(
 
     statistic: takes as many tensors as there are `scores`, each [S, K]: one agent's, or those of two to compare. Each
     resample draws S runs of every task with replacement, for each task anew, because the runs of different tasks have
-    nothing to do with one another and each task keeps its number of runs. level: the share of resamples that lies between the two ends, in (0, 1).
+    nothing to do with one another and each task keeps its number of runs. level: the share of resamples that lies
+    between the two ends, in (0, 1).
     The interval says what other seeds might have given, and nothing of other tasks. With three seeds it is too
     narrow, because resampling cannot invent a run worse than the worst.
     Source: Agarwal et al. 2021, section 4.1; Efron 1979, "Bootstrap methods: another look at the jackknife".
