@@ -11,6 +11,7 @@ from tests.studies.record import Record, read_rows
 RESULTS = Path(__file__).resolve().parents[2] / "book" / "results"
 STUDIES = {
     "anywhere": "anywhere.csv",
+    "checkpoints": "checkpoints/checkpoints.csv",
     "healthy": "healthy.csv",
     "offline": "offline.csv",
     "promise": "trpo_promise.csv",

@@ -78,7 +78,7 @@ def test_help_has_every_setting_with_its_comment_and_the_defaults_of_the_environ
     with pytest.raises(SystemExit):
         minerva(f"train {algorithm} --env LunarLander-v3 --help")
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    kept = preset(algorithm, "LunarLander-v3")
+    kept = defaults.settings_for(algorithm, "LunarLander-v3")
     options = shown.partition("config options")[2]
     for field in fields(kept.config):
         value = getattr(kept.config, field.name)
