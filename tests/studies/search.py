@@ -3,7 +3,7 @@
 The first rung trains the preset, published settings and others drawn at random from the grid, for few steps on few
 seeds; each further one trains the better ones of the rung before for longer, on seeds of its own. A setting's score in
 a rung is the mean over tasks of its rank among the settings of the rung, by the mean final return over seeds, so that
-no task's scale decides. No seed of the search is one of a report, which begin at 0.
+no task's scale decides. No seed of the search is one of a report: those are 200 to 299.
 """
 
 from __future__ import annotations
