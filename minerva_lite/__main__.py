@@ -136,7 +136,7 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
     """Train, save and evaluate as asked."""
     where = pick_device(asked.device)
     require_place(out=asked.out, history=asked.history, save_config=asked.save_config)
-    if start.family:
+    if start.family or start.untrained:
         told = replace(start, config=config, total_steps=asked.steps)
         print(announcement(asked.algorithm, asked.env, told), file=sys.stderr)
     about = {"algorithm": asked.algorithm, "env": asked.env, "seed": asked.seed}

@@ -1,5 +1,6 @@
 """Pictures: each function draws one, on the axes that it is given; and interactive figures."""
 
+from .comparison import plot_bands, plot_improvements, plot_intervals, plot_profiles
 from .drawings import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states, draw_vine
 from .estep import plot_estep, plot_simplex, plot_sweeps, plot_temperature, plot_thermostat
 from .gradients import (
@@ -123,6 +124,7 @@ __all__ = [
     "plot_ablations",
     "plot_along_batch",
     "plot_arms",
+    "plot_bands",
     "plot_baseline",
     "plot_bounds",
     "plot_cg_error",
@@ -141,8 +143,8 @@ __all__ = [
     "plot_discount",
     "plot_drift",
     "plot_dropped_factor",
-    "plot_error_grid",
     "plot_duals",
+    "plot_error_grid",
     "plot_error_kinds",
     "plot_escape",
     "plot_estep",
@@ -151,6 +153,8 @@ __all__ = [
     "plot_gae",
     "plot_gradient_noise",
     "plot_improvement",
+    "plot_improvements",
+    "plot_intervals",
     "plot_jumps",
     "plot_kept",
     "plot_kl_estimators",
@@ -162,9 +166,10 @@ __all__ = [
     "plot_multiplier",
     "plot_offline",
     "plot_pinsker",
+    "plot_price",
+    "plot_profiles",
     "plot_projections",
     "plot_promise",
-    "plot_price",
     "plot_push",
     "plot_quartiles",
     "plot_ratio_products",

@@ -86,7 +86,15 @@ def settings_for(algorithm: str, env_id: str, *, backend: str = "auto") -> Prese
 
 
 def announcement(algorithm: str, env_id: str, settings: Preset) -> str:
-    """One line for a user: there is no preset, which defaults were taken instead, and the main ones of them."""
+    """One line for a user: there is no preset, which defaults were taken instead, and the main ones of them.
+
+    Of a preset that nobody has trained it says so.
+    """
+    if settings.untrained:
+        return (
+            f"the preset for {algorithm} on {env_id} is untrained: its settings are those of other tasks of its "
+            "family, and what they reach here nobody has seen"
+        )
     shown = ("num_envs", "rollout_steps", "gamma", "learning_rate", "policy_learning_rate", "kl_bound", "normalize_obs")
     values = [f"{name} {getattr(settings.config, name)}" for name in shown if hasattr(settings.config, name)]
     return (

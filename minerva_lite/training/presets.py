@@ -15,6 +15,7 @@ class Preset:
     config: OnPolicyConfig | MPOConfig
     total_steps: int
     family: str = ""  # whose defaults they are, where nobody has looked for any (`defaults.settings_for`)
+    untrained: bool = False  # nobody has trained with them on this task: they are those of a task like it
 
 
 CARTPOLE = {
@@ -371,9 +372,26 @@ TASKS = {
     "dm_control/humanoid/walk": HUMANOID,
     "dm_control/humanoid/run": HUMANOID,
 }
+# Which of them `book/results` has no run of: a test holds the two together.
+EVERYBODY = ("reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo")
+UNTRAINED = {
+    "LunarLander-v3": ("mpo",),
+    "Walker2d-v5": EVERYBODY,
+    "Hopper-v5": ("reinforce", "a2c", "mpo"),
+    "Ant-v5": EVERYBODY,
+    "Humanoid-v5": EVERYBODY,
+    "dm_control/cheetah/run": ("reinforce", "mpo"),
+    "dm_control/walker/walk": ("reinforce", "a2c", "trpo", "ppo", "mpo"),
+    "dm_control/walker/run": EVERYBODY,
+    "dm_control/humanoid/stand": EVERYBODY,
+    "dm_control/humanoid/walk": EVERYBODY,
+    "dm_control/humanoid/run": EVERYBODY,
+}
 # `preset` looks here; settings of your own are one more entry: PRESETS["ppo", "MyEnv-v0"] = Preset(…).
 PRESETS: dict[tuple[str, str], Preset] = {
-    (algorithm, env_id): settings for env_id, kept in TASKS.items() for algorithm, settings in kept.items()
+    (algorithm, env_id): replace(settings, untrained=algorithm in UNTRAINED.get(env_id, ()))
+    for env_id, kept in TASKS.items()
+    for algorithm, settings in kept.items()
 }
 
 

@@ -43,23 +43,28 @@ def table_of_presets(*, env: str | None = None, algorithm: str | None = None, fo
     rows = [("algorithm", "environment", "steps", "reached")]
     for pair, settings in PRESETS.items():
         if algorithm in (None, pair[0]) and env in (None, pair[1]):
-            rows.append((*pair, str(settings.total_steps), recorded.get(pair, "")))
+            told = recorded.get(pair, "untrained" if settings.untrained else "")
+            rows.append((*pair, str(settings.total_steps), told))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     return "\n".join(line.rstrip() for line in lines)
 
 
 def _studies(folder: Path) -> dict[Pair, list[dict[str, Any]]]:
-    """The last rows of all runs of presets in the files that `study` wrote. A seed that two files have counts once."""
-    runs = {}
+    """The last rows of all runs of presets in the files that `study` wrote. A seed that two files have counts once.
+
+    Where runs of a pair have fingerprints, those without are of older settings or code, and do not count.
+    """
+    runs, older = {}, ",".join(COLUMNS[: COLUMNS.index("fingerprint")])
     for path in sorted(folder.glob("*.csv")):
         with path.open(encoding="utf8") as file:
-            if ",".join(COLUMNS) not in [line.strip() for line in file.readlines()[:3]]:
+            if not any(line.startswith(older) for line in file.readlines()[:3]):
                 continue
         for row in read_study(path):
             if row["episodes"] == 100 and row["variant"] == "preset":
-                runs[row["algorithm"], row["env_id"], row["seed"]] = row
-    return _by_pair(runs.values())
+                runs[row["algorithm"], row["env_id"], row["seed"], "fingerprint" in row] = row
+    marked = {key[:2] for key in runs if key[3]}
+    return _by_pair(row for key, row in runs.items() if key[3] or key[:2] not in marked)
 
 
 def _trials(folder: Path) -> dict[Pair, list[dict[str, Any]]]:

@@ -26,11 +26,13 @@ from ..worlds.envs import make_env
 from .checkpoints import replacing
 from .defaults import settings_for
 from .evaluation import evaluate
+from .fingerprint import fingerprint
 from .loop import train
 from .variants import ABLATIONS, varied
 from .workers import outcomes, workers
 
 COLUMNS = ["algorithm", "env_id", "variant", "seed", "steps", "seconds", "episodes", "mean", "std", "min", "max"]
+COLUMNS += ["fingerprint"]  # of what decides the numbers; older files have none
 FAILED = "# failed: "  # begins the line of a run that raised
 Name = tuple[str, ...]  # of a run: its first four columns
 
@@ -65,10 +67,12 @@ def run(task: Task) -> list[dict[str, Any]]:
     last = history.updates[-1]
     rows = [(row, task.eval_episodes) for row in history.evaluations]
     rows.append(({"steps": last["steps"], "seconds": last["seconds"]} | evaluate(agent, episodes=100), 100))
+    mark = fingerprint(task.agent_class, task.config, task.env_id, task.backend)
     return [
         dict(zip(COLUMNS, task.name, strict=False))
         | {"steps": int(row["steps"]), "seconds": round(row["seconds"], 3), "episodes": episodes}
         | {name: round(row[f"eval/{name}"], 3) for name in ("mean", "std", "min", "max")}
+        | {"fingerprint": mark}
         for row, episodes in rows
     ]
 
@@ -88,6 +92,7 @@ def study(
     jobs: int = 2,
     address: str | None = None,
     progress: bool = True,
+    command: str | None = None,
 ) -> None:
     """Run every algorithm on every environment in every variant with every seed; the rows go to the CSV file `path`.
 
@@ -97,7 +102,8 @@ def study(
     total_steps: of each run, instead of those of its preset (without a preset `settings_for` tells what is taken).
     eval_every, eval_episodes: of the evaluations while it trains, as in `train`. backend: as in `make_env`.
     jobs: how many runs at a time, each in its own process with one thread. address: the Ray cluster that does the runs
-    (`local` starts one here); its machines need this package.
+    (`local` starts one here); its machines need this package. command: what the file's first line names; unless named
+    this command line.
     A run's rows are written when it ends. The same call on the same file keeps the runs that the file holds, even if
     presets have changed since, and does the missing ones. A run that raises, or kills its process, leaves a line that
     `read_failures` returns; then `study` ends with a warning, and the next call tries the run again.
@@ -112,7 +118,7 @@ def study(
     often = {"eval_every": eval_every, "eval_episodes": eval_episodes, "backend": backend}
     made = _tasks(algorithms, env_ids, seeds, variants, settings or {"": {}}, total_steps, often)
     tasks = {task.name: task for task in made}
-    table = _Table(Path(path), list(tasks))
+    table = _Table(Path(path), list(tasks), command or f"python -m minerva_lite {shlex.join(sys.argv[1:])}")
     if total_steps is not None:
         table.require_steps(tasks)
     left = {name: task for name, task in tasks.items() if name not in table.runs}
@@ -133,7 +139,7 @@ def read_study(path: str | Path) -> list[dict[str, Any]]:
     """The rows of a study's CSV file, numbers as numbers. While the study runs: those of the runs that have ended."""
     rows = list(csv.DictReader(line for line in _whole_lines(Path(path)) if not line.startswith("#")))
     ended = {tuple(row.values())[:4] for row in rows if row["episodes"] == "100"}
-    text = {"algorithm", "env_id", "variant"}
+    text = {"algorithm", "env_id", "variant", "fingerprint"}
     return [
         {k: v if k in text else float(v) for k, v in row.items()} for row in rows if tuple(row.values())[:4] in ended
     ]
@@ -206,11 +212,11 @@ def _steps(asked: int | None, kept: int, config: Any) -> int:
 class _Table:
     """The file of a study, and the rows of each run in it."""
 
-    def __init__(self, path: Path, names: list[Name]):
+    def __init__(self, path: Path, names: list[Name], command: str):
         self.path, self.names = path, names
         self.runs: dict[Name, str] = {}  # the rows of each run that ended, as they stand in the file
         self.failures: dict[Name, str] = {}
-        self.command = f"# command: python -m minerva_lite {shlex.join(sys.argv[1:])}"
+        self.command = f"# command: {command}"
         if path.exists():
             self._read()
 
@@ -245,7 +251,7 @@ class _Table:
     def require_steps(self, tasks: Mapping[Name, Task]) -> None:
         """Raise ValueError unless the runs in the file had the steps that are asked for, in whole rollouts."""
         for name, text in self.runs.items():
-            steps, task = int(text.splitlines()[-1].split(",")[-7]), tasks[name]
+            steps, task = int(next(csv.reader(text.splitlines()[-1:]))[COLUMNS.index("steps")]), tasks[name]
             if not task.total_steps <= steps < task.total_steps + task.config.batch_size:
                 raise ValueError(
                     f"total_steps: wanted those of the runs in {self.path.name}, {steps}; got {task.total_steps}: name "

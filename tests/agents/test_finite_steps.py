@@ -135,10 +135,7 @@ def test_trpo_walks_no_step_that_overflows(step_rule, monkeypatch, same):
     assert same(learned(agent)["modules"], before) and agent.guard.skipped == {"predicted gain": 1}
 
 
-NAMES = {
-    "reinforce": "loss/value", "a2c": "loss/value", "ppo": "loss/value", "vmpo": "loss/value", "trpo": "loss/value",
-    "mpo": "loss/critic",
-}  # fmt: skip
+NAMES = dict.fromkeys(AGENTS, "loss/value") | {"mpo": "loss/critic"}
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])

@@ -597,6 +597,32 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"weights": positive(g, K, B)}
 
 
+@cases("formulas.statistics.interquartile_mean")
+def _(g: Generator) -> Iterator[Any]:
+    for runs in (11, 8, 3):  # a quarter is no whole number; is one; is less than one
+        yield {"scores": normal(g, runs)}
+
+
+@cases("formulas.statistics.performance_profile")
+def _(g: Generator) -> Iterator[Any]:
+    scores = normal(g, T, B)
+    yield {"scores": scores, "threshold": torch.cat([normal(g, K), scores[:1, 0]])}  # one score is a threshold
+
+
+@cases("formulas.statistics.probability_of_improvement")
+def _(g: Generator) -> Iterator[Any]:
+    scores, others = normal(g, T, B), normal(g, K, B)
+    others[0, 0] = scores[1, 0]  # a tie
+    yield {"scores": scores, "others": others}
+
+
+@cases("formulas.statistics.stratified_bootstrap")
+def _(g: Generator) -> Iterator[Any]:
+    for level in (0.9, 0.6):
+        drawn = {"generator": Generator().manual_seed(0), "resamples": 2}
+        yield {"statistic": torch.mean, "scores": [normal(g, T, B)], "level": level} | drawn
+
+
 @cases("formulas.duals.positive")
 def _(g: Generator) -> Iterator[Any]:
     yield {"raw": normal(g, T)}

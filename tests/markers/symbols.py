@@ -399,6 +399,16 @@ TABLES |= {
         {r"\log \pi_{ib}": "log_prob [i b]", "q_{ib}": "weights [i b]", r"L^\pi": "[]"}
     ),
     "formulas.diagnostics.effective_sample_size": Table({"w_i": "weights [i b]", r"\mathrm{ESS}": "[b]"}),
+    "formulas.statistics.interquartile_mean": Table(
+        {"x_i": "scores [i]", "n": "#[i]", "h": "[]", r"\mathrm{IQM}": "[]"}
+    ),
+    "formulas.statistics.stratified_bootstrap": Table({"q": "level", "p": "[]"}),
+    "formulas.statistics.performance_profile": Table(
+        {"x_{sk}": "scores [s k]", r"\tau_m": "threshold [m]", "F_m": "[m]"}
+    ),
+    "formulas.statistics.probability_of_improvement": Table(
+        {"x_{sk}": "scores [s k]", "y_{rk}": "others [r k]", "P": "[]"}
+    ),
     "formulas.duals.positive": Table({r"\tilde{\eta}": "raw [i]", r"\eta": "[i]"}),
     "formulas.duals.project_raw": Table({r"\tilde{\eta}": "raw [i]", r"\tilde{\eta}'": "[i]"}),
     "formulas.duals.raw_of": Table({r"\eta": "value", "y": "[]", r"\tilde{\eta}": "[]"}),

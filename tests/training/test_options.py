@@ -78,7 +78,7 @@ def test_help_has_every_setting_with_its_comment_and_the_defaults_of_the_environ
     with pytest.raises(SystemExit):
         minerva(f"train {algorithm} --env LunarLander-v3 --help")
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    kept = preset(algorithm, "LunarLander-v3")
+    kept = defaults.settings_for(algorithm, "LunarLander-v3")
     options = shown.partition("config options")[2]
     for field in fields(kept.config):
         value = getattr(kept.config, field.name)
@@ -101,6 +101,8 @@ def test_without_a_preset_one_line_says_what_is_taken(minerva, capsys):
     assert "'discrete'" in told and "gamma 0.5" in told and "over 9999 steps" in told
     minerva("train ppo --env CartPole-v1")
     assert capsys.readouterr().err == ""
+    minerva("train ppo --env Ant-v5")
+    assert capsys.readouterr().err.startswith("the preset for ppo on Ant-v5 is untrained: ")
 
 
 def test_an_environment_of_a_module_in_this_folder_is_found(minerva, tmp_path):
@@ -176,7 +178,10 @@ def test_settings_are_written_and_read_and_what_is_typed_beside_them_wins(minerv
 def test_what_is_wrong_in_a_file_is_told_by_file_and_key(text, message, minerva, tmp_path):
     (tmp_path / "bad.json").write_text(text)
     assert refused(minerva, "train ppo --env CartPole-v1 --config bad.json") == message
-    assert refused(minerva, "train ppo --env CartPole-v1 --config none.json") == "none.json: wanted a file of settings; there is none"
+    assert (
+        refused(minerva, "train ppo --env CartPole-v1 --config none.json")
+        == "none.json: wanted a file of settings; there is none"
+    )
 
 
 def test_a_word_among_named_ones_may_stand_in_a_file():
@@ -260,7 +265,7 @@ def test_a_study_does_not_mix_runs_of_other_steps(tmp_path, monkeypatch):
     task = studies._tasks("ppo", ["CartPole-v1"], [0], ["preset"], {"": {}}, 100, how)[0]
     rows = studies.run(task)
     assert [row["episodes"] for row in rows][-2:] == [1, 100] and rows[-1]["steps"] == 128
-    table = studies._Table(tmp_path / "study.csv", [task.name])
+    table = studies._Table(tmp_path / "study.csv", [task.name], "a command")
     table.write()
     table.add(task.name, rows, None)
     table.require_steps({task.name: task})
@@ -282,7 +287,8 @@ def test_the_table_of_presets_tells_what_is_recorded(minerva, capsys, tmp_path):
     assert len(capsys.readouterr().out.splitlines()) == 1 + len(PRESETS)
     assert "--env: wanted one of CartPole-v1, " in refused(minerva, "presets --env Nowhere-v0")
     bare = reached.table_of_presets(folder=tmp_path).splitlines()
-    assert all(len(line.split()) == 3 for line in bare[1:]), "an installed package has no book"
+    untrained = [settings.untrained for settings in PRESETS.values()]
+    assert [line.split()[3:] for line in bare[1:]] == [["untrained"] if each else [] for each in untrained]
 
 
 def test_what_was_reached_is_that_of_the_presets_settings(tmp_path):

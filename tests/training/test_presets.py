@@ -12,6 +12,7 @@ from minerva_lite import make_env, preset
 from minerva_lite.agents import AGENTS
 from minerva_lite.training.presets import PRESETS
 from minerva_lite.training.presets import TASKS as TABLE
+from minerva_lite.training.reached import reached
 
 # What is promised: every algorithm of the book on each of these. All but the first three share a family of settings.
 BOOK = ("reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo")
@@ -42,6 +43,10 @@ def test_the_promised_table_is_complete():
 
 def test_the_table_is_sorted_by_task_and_then_as_the_agents_are_listed():
     assert list(PRESETS) == [(name, env_id) for env_id in TABLE for name in AGENTS if name in TABLE[env_id]]
+
+
+def test_a_preset_is_untrained_exactly_where_no_run_of_it_is_recorded():
+    assert {pair for pair, settings in PRESETS.items() if settings.untrained} == set(PRESETS) - set(reached())
 
 
 @pytest.mark.parametrize("key", sorted(PRESETS), ids="-".join)

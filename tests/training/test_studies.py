@@ -55,6 +55,7 @@ def quick(monkeypatch):
             os.kill(os.getpid(), signal.SIGKILL)
         row = dict(zip(studies.COLUMNS, task.name, strict=False))
         row |= {"steps": 64, "seconds": time.time_ns(), "episodes": 10, "mean": 1.5, "std": 0.0, "min": 1.5, "max": 1.5}
+        row["fingerprint"] = "00000000-1"
         return [row, row | {"steps": 128, "episodes": 100}]
 
     monkeypatch.setattr(studies, "run", pretend)
@@ -115,7 +116,7 @@ def test_recorded_studies_are_read():
     assert len(recorded) == 7
     for path in recorded:
         rows = studies.read_study(path)
-        assert len(rows) == len(lines(path)) and list(rows[0]) == studies.COLUMNS
+        assert len(rows) == len(lines(path)) and list(rows[0]) == studies.COLUMNS[:11]  # older than fingerprints
         assert {type(row["mean"]) for row in rows} == {float} and studies.read_failures(path) == []
 
 
@@ -248,7 +249,7 @@ def test_a_file_of_anything_else_is_refused_and_left_alone(quick, tmp_path):
         ("study.csv holds something else: name another file", b"\n".join(good.split(b"\n")[1:])),
         ("study.csv holds something else: name another file", good.replace(header, header.replace(b"mean", b"median"))),
         ("study.csv holds something else: name another file", good.replace(header, header + b",length")),
-        ("path: wanted 11 columns; study.csv has a row", good.replace(b",100,", b",100,1.0,", 1)),
+        ("path: wanted 12 columns; study.csv has a row", good.replace(b",100,", b",100,1.0,", 1)),
         ("path: wanted a study by versions: python .*has versions: .*torch 0.1", good.replace(b"torch ", b"torch 0.1")),
         ("study.csv also holds ppo Acrobot-v1 preset 0: ask for it too", good.replace(b"CartPole", b"Acrobot")),
     ):

@@ -1,0 +1,91 @@
+"""Agents beside one another, every number with what other seeds might have given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import Any
+
+import torch
+from matplotlib.axes import Axes
+from torch import Generator, Tensor
+
+from ..formulas.statistics import (
+    interquartile_mean,
+    performance_profile,
+    probability_of_improvement,
+    stratified_bootstrap,
+)
+from .style import GRAY
+
+STYLES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)))
+RESAMPLES = 1_000
+
+
+def plot_bands(
+    ax: Axes, curves: Mapping[str, Any], title: str, *, generator: Generator, best: float | None = None
+) -> None:
+    """Learning curves by name: the interquartile mean over seeds, and its 95 % bootstrap interval as a band.
+
+    curves: with `steps` [K] and `returns` [S, K] each, as `read_curves` gives them. best: the most that an episode can
+    bring; bands end there, and a line marks it.
+    """
+    for (name, curve), style in zip(curves.items(), cycle(STYLES), strict=False):
+        middle = torch.stack([interquartile_mean(column) for column in curve.returns.T])
+        low, high = stratified_bootstrap(_middle_of_columns, [curve.returns], generator=generator, resamples=RESAMPLES)
+        if best is not None:
+            high = high.clamp(max=best)
+        (line,) = ax.plot(curve.steps, middle, linestyle=style, label=f"{name} ({len(curve.returns)} seeds)")
+        ax.fill_between(curve.steps, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+    if best is not None:
+        ax.axhline(best, color=GRAY, linewidth=1.0)
+    ax.set(xlabel="environment steps", ylabel="mean return of an evaluation", title=title)
+    ax.legend(loc="lower right")
+
+
+def plot_intervals(ax: Axes, scores: Mapping[str, Tensor], *, generator: Generator, unit: str) -> None:
+    """Interquartile mean of each agent's scores [S, K], a point in its 95 % bootstrap interval. unit: of a score."""
+    for y, each in enumerate(scores.values()):
+        low, high = stratified_bootstrap(interquartile_mean, [each], generator=generator, resamples=RESAMPLES)
+        (line,) = ax.plot([low, high], [y, y], linewidth=6.0, alpha=0.35, solid_capstyle="butt")
+        ax.plot([interquartile_mean(each)], [y], "o", color=line.get_color())
+    ax.set(xlabel=f"interquartile mean ({unit})", yticks=range(len(scores)), ylim=(len(scores) - 0.5, -0.5))
+    ax.set_yticklabels(scores)
+
+
+def plot_profiles(ax: Axes, scores: Mapping[str, Tensor], *, generator: Generator, unit: str) -> None:
+    """Share of each agent's runs above every score, with 95 % bootstrap bands. scores: [S, K] by name."""
+    together = torch.cat([each.flatten() for each in scores.values()])
+    threshold = torch.linspace(float(together.min()), float(together.max()), 101, dtype=together.dtype)
+    for (name, each), style in zip(scores.items(), cycle(STYLES), strict=False):
+
+        def profile(drawn: Tensor) -> Tensor:
+            return performance_profile(drawn, threshold)
+
+        low, high = stratified_bootstrap(profile, [each], generator=generator, resamples=RESAMPLES)
+        (line,) = ax.plot(threshold, profile(each), linestyle=style, label=name)
+        ax.fill_between(threshold, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+    ax.set(xlabel=f"score ({unit})", ylabel="share of runs above it", ylim=(-0.02, 1.02))
+    ax.legend()
+
+
+def plot_improvements(ax: Axes, pairs: Sequence[tuple[str, Tensor, str, Tensor]], *, generator: Generator) -> None:
+    """How often a run of one agent beats one of another, pair by pair, with 95 % bootstrap intervals.
+
+    pairs: one agent's name and scores [S, K], the other's name and scores [R, K].
+    """
+    for y, (_, scores, _, others) in enumerate(pairs):
+        low, high = stratified_bootstrap(
+            probability_of_improvement, [scores, others], generator=generator, resamples=RESAMPLES
+        )
+        (line,) = ax.plot([low, high], [y, y], linewidth=6.0, alpha=0.35, solid_capstyle="butt")
+        ax.plot([probability_of_improvement(scores, others)], [y], "o", color=line.get_color())
+    ax.axvline(0.5, color=GRAY, linewidth=1.0)
+    ax.set(xlabel="probability that the first beats the second", xlim=(-0.02, 1.02), yticks=range(len(pairs)))
+    ax.set_yticklabels([f"{one} against {other}" for one, _, other, _ in pairs])
+    ax.set_ylim(len(pairs) - 0.5, -0.5)
+
+
+def _middle_of_columns(returns: Tensor) -> Tensor:
+    """The interquartile mean of each column of returns [S, K]: [K]."""
+    return torch.stack([interquartile_mean(column) for column in returns.T])

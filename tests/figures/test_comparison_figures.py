@@ -1,0 +1,92 @@
+"""Pictures that compare agents: what is drawn is the statistic, and never more than can be reached."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+from minerva_lite import figures
+from minerva_lite.formulas.statistics import (
+    interquartile_mean,
+    performance_profile,
+    probability_of_improvement,
+    stratified_bootstrap,
+)
+
+
+@pytest.fixture
+def ax():
+    fig, ax = plt.subplots()
+    yield ax
+    plt.close(fig)
+
+
+@pytest.fixture
+def generator():
+    return torch.Generator().manual_seed(3)
+
+
+@pytest.fixture
+def scores(generator):
+    made = {name: torch.rand(6, 3, dtype=torch.float64, generator=generator) + shift for name, shift in SHIFTS.items()}
+    return made
+
+
+SHIFTS = {"one": 0.0, "other": 0.3}
+
+
+def heights(band):
+    """[points, 2] of a band's outline."""
+    return torch.tensor(band.get_paths()[0].vertices)
+
+
+def test_a_band_is_the_middle_of_the_seeds_and_ends_at_the_best_possible(ax, generator):
+    """Five seeds, of which one fails: the middle half is the mean of the three between, and the band holds it."""
+    returns = torch.tensor([[1.0, 9.0], [2.0, 10.0], [3.0, 10.0], [4.0, 10.0], [-50.0, -50.0]], dtype=torch.float64)
+    curve = SimpleNamespace(steps=torch.tensor([10, 20]), returns=returns)
+    figures.plot_bands(ax, {"agent": curve}, "task", generator=generator, best=9.5)
+    line, best = ax.get_lines()
+    assert line.get_ydata().tolist() == [2.0, (9 + 10 + 10) / 3] and line.get_xdata().tolist() == [10, 20]
+    (band,) = ax.collections
+    at_first = heights(band)[heights(band)[:, 0] == 10][:, 1]
+    assert at_first.min() < 2.0 < at_first.max() <= 4.0
+    assert heights(band)[:, 1].max() == 9.5 == best.get_ydata()[0]
+    assert ax.get_legend().get_texts()[0].get_text() == "agent (5 seeds)"
+
+
+def test_intervals_stand_around_the_interquartile_mean(ax, scores, generator):
+    figures.plot_intervals(ax, scores, generator=generator, unit="share of the best")
+    bars, points = ax.get_lines()[::2], ax.get_lines()[1::2]
+    for bar, point, each in zip(bars, points, scores.values(), strict=True):
+        assert point.get_xdata()[0] == interquartile_mean(each)
+        low, high = bar.get_xdata()
+        assert low < point.get_xdata()[0] < high
+    again = torch.Generator().manual_seed(3)
+    for name, bar in zip(SHIFTS, bars, strict=True):
+        assert bar.get_xdata()[0] == pytest.approx(
+            float(stratified_bootstrap(interquartile_mean, [scores[name]], generator=again)[0]), abs=0.05
+        )
+    assert [text.get_text() for text in ax.get_yticklabels()] == list(SHIFTS)
+    assert "share of the best" in ax.get_xlabel()
+
+
+def test_profiles_fall_from_one_to_zero_over_all_scores(ax, scores, generator):
+    figures.plot_profiles(ax, scores, generator=generator, unit="share of the best")
+    for line, each in zip(ax.get_lines(), scores.values(), strict=True):
+        at = torch.tensor(line.get_xdata())
+        assert torch.equal(torch.tensor(line.get_ydata()), performance_profile(each, at))
+    assert ax.get_lines()[1].get_ydata()[0] == 1.0 and ax.get_lines()[0].get_ydata()[-1] == 0.0
+    assert len(ax.collections) == 2
+
+
+def test_improvements_name_both_and_stand_on_the_side_of_the_better(ax, scores, generator):
+    one, other = scores.values()
+    pairs = [("a", one, "b", other), ("b", other, "a", one)]
+    figures.plot_improvements(ax, pairs, generator=generator)
+    points = [line.get_xdata()[0] for line in ax.get_lines() if line.get_marker() == "o"]
+    assert points == [probability_of_improvement(one, other), probability_of_improvement(other, one)]
+    assert points[0] < 0.5 < points[1] and sum(points) == pytest.approx(1.0)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["a against b", "b against a"]

@@ -1,0 +1,78 @@
+"""`python -m tests.studies.checkpoints`: small trained agents for films and exercises, each by its preset, seed 0.
+
+No seed is chosen: what seed 0 gives is what is kept, with what it reaches. A checkpoint that is there is left alone; a
+change that makes the package refuse it (`tests/studies/test_checkpoints.py` loads each) removes file and row and runs
+this command again.
+"""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from minerva_lite import evaluate, make_env, train
+from minerva_lite.agents import AGENTS
+from minerva_lite.experience.replay import SequenceReplay
+from minerva_lite.training.checkpoints import save
+from minerva_lite.training.defaults import settings_for
+from tests.studies.record import Record
+
+FOLDER = Path("book/results/checkpoints")
+EPISODES = 100
+AGENTS_OF = {
+    "CartPole-v1": ("reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo"),
+    "Pendulum-v1": ("trpo", "ppo", "mpo", "vmpo"),
+}
+LARGEST, IN_ALL = 200_000, 2_000_000  # bytes
+
+
+class Row(NamedTuple):
+    """One checkpoint."""
+
+    file: str
+    algorithm: str
+    env_id: str
+    seed: int
+    steps: int  # of the environment
+    mean: float  # return of the policy's mode over EPISODES episodes, undiscounted
+    std: float  # of these returns
+
+
+def name_of(algorithm: str, env_id: str) -> str:
+    """`ppo_cartpole.pt`."""
+    return f"{algorithm}_{env_id.rpartition('/')[2].rpartition('-')[0].lower()}.pt"
+
+
+def trained(algorithm: str, env_id: str, folder: Path) -> Row:
+    """Train, save and evaluate one agent. Raises ValueError: its file is too large."""
+    torch.set_num_threads(1)
+    kept = settings_for(algorithm, env_id)
+    with closing(make_env(env_id, kept.config.num_envs, seed=0)) as env:
+        agent = AGENTS[algorithm][0](kept.config, env.spec, seed=0, device="cpu")
+        history = train(agent, env, kept.total_steps, eval_every=kept.total_steps, progress=False)
+    if hasattr(agent, "replay"):  # many times the size of the networks, and nothing that acts reads it
+        agent.replay = SequenceReplay(agent.replay.capacity)
+    path = folder / name_of(algorithm, env_id)
+    save(agent, path)
+    if path.stat().st_size > LARGEST:
+        raise ValueError(f"{path.name}: wanted at most {LARGEST} bytes; got {path.stat().st_size}")
+    told = evaluate(agent, episodes=EPISODES)
+    return Row(path.name, algorithm, env_id, 0, int(history.updates[-1]["steps"]), told["eval/mean"], told["eval/std"])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tests.studies.checkpoints", description=__doc__.split("\n")[0])
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    record = Record(options.folder / "checkpoints.csv", Row, "tests.studies.checkpoints", digits=6)
+    for env_id, algorithms in AGENTS_OF.items():
+        for algorithm in algorithms:
+            if (name_of(algorithm, env_id),) not in record.names(1):
+                row = trained(algorithm, env_id, options.folder)
+                record.add([row])
+                print(*row, flush=True)

@@ -1,0 +1,215 @@
+"""`python -m tests.studies.search ALGORITHM GROUP`: settings for a group of tasks, by random search and halving.
+
+The first rung trains the preset, published settings and others drawn at random from the grid, for few steps on few
+seeds; each further one trains the better ones of the rung before for longer, on seeds of its own. A setting's score in
+a rung is the mean over tasks of its rank among the settings of the rung, by the mean final return over seeds, so that
+no task's scale decides. No seed of the search is one of a report: those are 200 to 299.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from minerva_lite.agents import AGENTS
+from minerva_lite.training.defaults import settings_for
+from minerva_lite.training.studies import read_study, study
+
+FOLDER = Path("book/results/search")
+GROUPS = {
+    "body": ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5"),
+    "suite": ("dm_control/cheetah/run", "dm_control/walker/walk"),
+    "lander": ("LunarLander-v3", "LunarLanderContinuous-v3"),
+}
+FIRST_SEED = 1000
+
+ON_POLICY: dict[str, tuple[Any, ...]] = {
+    "gamma": (0.98, 0.99, 0.995),
+    "lam": (0.9, 0.95, 0.98),
+    "log_std_init": (-2.0, -1.0, -0.5, 0.0),
+    "hidden": ((64, 64), (128, 128)),
+}
+GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
+    "ppo": ON_POLICY
+    | {
+        "learning_rate": (1e-4, 3e-4, 1e-3),
+        "num_envs": (4, 8, 16),
+        "rollout_steps": (64, 128, 256, 512),
+        "minibatch_size": (64, 128, 256),
+        "epochs": (5, 10, 20),
+        "clip_eps": (0.1, 0.2, 0.3),
+        "normalize_advantage": (True, False),
+        "vf_coef": (0.25, 0.5, 1.0),
+        "anneal_lr": (True, False),
+    },
+    "trpo": ON_POLICY
+    | {
+        "num_envs": (4, 8, 16),
+        "rollout_steps": (64, 128, 256, 512),
+        "kl_bound": (0.01, 0.02, 0.04),
+        "damping": (0.01, 0.1),
+        "cg_iterations": (10, 20),
+        "anneal_kl": (True, False),
+        "value_fit": ("lbfgs", "adam"),
+        "normalize_reward": (True, False),
+    },
+    "vmpo": ON_POLICY
+    | {
+        "num_envs": (4, 8, 16),
+        "rollout_steps": (64, 128, 256),
+        "inner_steps": (10, 20, 40),
+        "top_k_frac": (0.25, 0.5),
+        "eps_eta": (0.02, 0.1, 0.5),
+        "eps_mean": (0.003, 0.01, 0.03, 0.1),
+        "eps_std": (1e-5, 1e-4, 1e-3),
+        "policy_learning_rate": (3e-4, 1e-3, 3e-3),
+        "value_learning_rate": (3e-4, 1e-3),
+    },
+    "mpo": {
+        "gamma": (0.98, 0.99, 0.995),
+        "log_std_init": (-1.0, -0.5, 0.0),
+        "hidden": ((128, 128), (256, 256)),
+        "minibatch_size": (32, 64),
+        "sequence_length": (2, 4, 8),
+        "lam": (0.9, 1.0),
+        "learner_steps": (8, 16),
+        "eps_eta": (0.05, 0.1, 0.2),
+        "eps_mean": (0.003, 0.01, 0.03),
+        "eps_std": (1e-5, 1e-4, 1e-3),
+        "action_penalty": (True, False),
+        "target_period": (50, 100, 200),
+        "policy_learning_rate": (3e-4, 1e-3),
+        "critic_learning_rate": (3e-4, 1e-3),
+    },
+}
+# What others use for such tasks, as far as the agent here has the options; read in the default branches of 2026.
+PUBLISHED: dict[str, dict[str, dict[str, Any]]] = {
+    "ppo": {
+        "Tianshou": {"num_envs": 64, "rollout_steps": 32, "vf_coef": 0.25, "normalize_advantage": False},
+        "RL Zoo, HalfCheetah": {
+            "num_envs": 4,
+            "rollout_steps": 128,
+            "minibatch_size": 64,
+            "epochs": 20,
+            "gamma": 0.98,
+            "lam": 0.92,
+            "clip_eps": 0.1,
+            "learning_rate": 2e-5,
+            "anneal_lr": False,
+            "entropy_coef": 4e-4,
+            "vf_coef": 0.58,
+            "max_grad_norm": 0.8,
+            "log_std_init": -2.0,
+            "hidden": (256, 256),
+        },
+    },
+    "trpo": {
+        "RL Zoo, HalfCheetah": {
+            "num_envs": 2,
+            "rollout_steps": 1024,
+            "kl_bound": 0.04,
+            "damping": 0.1,
+            "cg_iterations": 25,
+            "value_fit": "adam",
+            "value_iterations": 20,
+            "value_minibatch": 128,
+            "value_learning_rate": 1e-3,
+            "log_std_init": 0.0,
+        },
+    },
+}
+
+
+class Rung(NamedTuple):
+    """One round of a search: so many settings, each trained so long on so many seeds."""
+
+    settings: int
+    steps: int
+    seeds: int
+
+
+RUNGS = {
+    "ppo": (Rung(12, 150_000, 1), Rung(4, 400_000, 2), Rung(2, 1_000_000, 2)),
+    "trpo": (Rung(12, 150_000, 1), Rung(4, 400_000, 2), Rung(2, 1_000_000, 2)),
+    "vmpo": (Rung(12, 150_000, 1), Rung(4, 400_000, 2), Rung(2, 1_000_000, 2)),
+    "mpo": (Rung(8, 50_000, 1), Rung(3, 150_000, 1), Rung(2, 320_000, 2)),
+}
+
+
+def drawn(algorithm: str, env_id: str, how_many: int, *, seed: int = 0) -> dict[str, dict[str, Any]]:
+    """The preset, under the name `preset`, published settings, and settings drawn uniformly from the grid, by name.
+
+    Settings that the algorithm's configuration refuses together are drawn anew.
+    """
+    source = random.Random(seed)
+    kept = settings_for(algorithm, env_id).config
+    found: dict[str, dict[str, Any]] = {"preset": {}} | PUBLISHED.get(algorithm, {})
+    while len(found) < how_many:
+        changes = {name: source.choice(values) for name, values in GRIDS[algorithm].items()}
+        try:
+            AGENTS[algorithm][1](**vars(kept) | changes)
+        except ValueError:
+            continue
+        found[", ".join(f"{name}={value}" for name, value in changes.items())] = changes
+    return found
+
+
+def scores(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """By setting: the mean over tasks of its rank among all settings, from 1 for the best mean final return.
+
+    Raises ValueError: a setting lacks a seed that another one has.
+    """
+    finals: dict[str, dict[str, dict[float, float]]] = defaultdict(lambda: defaultdict(dict))
+    for row in rows:
+        if row["episodes"] == 100:
+            finals[row["env_id"]][row["variant"]][row["seed"]] = row["mean"]
+    ranks = defaultdict(list)
+    for env_id, by_setting in finals.items():
+        wanted = {(name, seed) for name in next(iter(finals.values())) for seed in next(iter(by_setting.values()))}
+        got = {(name, seed) for name, seeds in by_setting.items() for seed in seeds}
+        if wanted != got:
+            raise ValueError(f"rows: wanted every setting with the same seeds; {env_id} lacks {wanted ^ got}")
+        means = {name: sum(seeds.values()) / len(seeds) for name, seeds in by_setting.items()}
+        for name, mean in means.items():
+            ranks[name].append(1 + sum(other > mean for other in means.values()))
+    return {name: sum(each) / len(each) for name, each in ranks.items()}
+
+
+def search(algorithm: str, group: str, *, folder: Path = FOLDER, jobs: int = 1) -> list[str]:
+    """Climb the rungs; the names of the last one's settings, the best first. What the files hold is kept."""
+    tasks, rungs = GROUPS[group], RUNGS[algorithm]
+    known = drawn(algorithm, tasks[0], rungs[0].settings)
+    chosen = list(known)
+    for i, rung in enumerate(rungs):
+        chosen = chosen[: rung.settings]
+        path = folder / f"{algorithm}_{group}_{i + 1}.csv"
+        study(
+            algorithm,
+            tasks,
+            range(FIRST_SEED + 10 * i, FIRST_SEED + 10 * i + rung.seeds),
+            {name: known[name] for name in chosen},
+            path,
+            total_steps=rung.steps,
+            eval_every=rung.steps,
+            jobs=jobs,
+            command=f"python -m tests.studies.search {algorithm} {group}",
+        )
+        by_name = scores(read_study(path))
+        chosen = sorted(by_name, key=by_name.__getitem__)
+    return chosen
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tests.studies.search", description=__doc__.split("\n")[0])
+    parser.add_argument("algorithm", choices=GRIDS)
+    parser.add_argument("group", choices=GROUPS)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for name in search(options.algorithm, options.group, folder=options.folder, jobs=options.jobs):
+        print(name)

@@ -1,0 +1,64 @@
+"""Studies read to be compared: whole curves, and a refusal that names the file for all that is not comparable."""
+
+from __future__ import annotations
+
+import pytest
+
+from minerva_lite.training.comparison import read_curves
+from minerva_lite.training.studies import COLUMNS
+
+HEAD = ["# command: python -m minerva_lite study …", "# versions: …", ",".join(COLUMNS)]
+MARK = "aaaaaaaa-1.5"
+
+
+def row(seed, steps, mean, *, episodes=10, mark=MARK, variant="preset"):
+    return f"ppo,CartPole-v1,{variant},{seed},{steps},{0.1 * steps},{episodes},{mean},1.0,0.0,2.0,{mark}"
+
+
+def run(seed, means, **kept):
+    watched = [row(seed, 10 * (i + 1), mean, **kept) for i, mean in enumerate(means)]
+    return [*watched, row(seed, 10 * len(means), means[-1] + 0.5, episodes=100, **kept)]
+
+
+MIXED = [run(0, [1]), run(1, [1]), run(2, [1], mark="bbbbbbbb-1.5")]
+
+
+def written(path, *runs, head=HEAD):
+    path.write_text("\n".join([*head, *(line for lines in runs for line in lines)]) + "\n")
+    return path
+
+
+def test_curves_have_every_seed_in_a_row(tmp_path):
+    path = written(tmp_path / "a.csv", run(0, [1, 2, 3]), run(4, [5, 6, 7], mark="aaaaaaaa-1.50001"))
+    (key, curve), *others = read_curves(path, seeds=2).items()
+    assert key == ("ppo", "CartPole-v1", "preset") and not others
+    assert curve.steps.tolist() == [10, 20, 30] and curve.returns.tolist() == [[1, 2, 3], [5, 6, 7]]
+    assert curve.final.tolist() == [3.5, 7.5] and curve.final_steps == 30 and curve.seeds == (0, 4)
+    assert curve.seconds.tolist() == [3.0, 3.0] and curve.fingerprint == MARK
+
+
+def test_a_run_that_has_not_ended_is_no_seed(tmp_path):
+    path = written(tmp_path / "a.csv", run(0, [1, 2]), run(1, [1, 2])[:-1])
+    with pytest.raises(ValueError, match="a.csv: ppo CartPole-v1 preset: wanted 2 seeds; got 1"):
+        read_curves(path, seeds=2)
+
+
+@pytest.mark.parametrize(
+    ("told", "runs"),
+    [
+        ("wanted 3 seeds; got 2", (run(0, [1, 2]), run(1, [1, 2]))),
+        ("wanted 3 seeds; got 4", [run(seed, [1, 2]) for seed in range(4)]),
+        ("wanted each seed once; got seed 1 2 times", [run(seed, [1, 2]) for seed in (0, 1, 1, 2)]),
+        ("runs of one fingerprint; got aaaaaaaa-1.5 and bbbbbbbb-1.5", MIXED),
+        ("at the same steps for every seed", (run(0, [1, 2]), run(1, [1, 2]), run(2, [1, 2, 3]))),
+    ],
+)
+def test_what_is_not_comparable_is_refused_with_the_files_name(told, runs, tmp_path):
+    with pytest.raises(ValueError, match=f"^a.csv: ppo CartPole-v1 preset: wanted.*{told.removeprefix('wanted ')}"):
+        read_curves(written(tmp_path / "a.csv", *runs), seeds=3)
+
+
+def test_a_missing_column_is_refused_with_the_files_name(tmp_path):
+    older = [*HEAD[:2], ",".join(COLUMNS[:-1])]
+    with pytest.raises(ValueError, match="^a.csv: wanted the columns of a study; fingerprint missing"):
+        read_curves(written(tmp_path / "a.csv", head=older), seeds=1)
