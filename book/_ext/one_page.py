@@ -2,13 +2,18 @@ r"""An algorithm on one page: every function that it runs, in calling order, wit
 
     ```{one_page} minerva_lite.agents.ppo.PPOAgent
     :last: check, diagnose
+    :parts: improve
     :with: epochs=4, normalize_obs=True
     :without: minerva_lite.checks, minerva_lite.worlds
+
+    collect: The policy acts, and what it saw and did is kept.
     ```
 
-While the page is built the agent collects and updates (`traced.py`). A function stands where it was first called,
-once. ``last`` names methods that come after all others, and are folded. ``with`` gives the settings that differ from
-the defaults: lines that did not run under them are folded. ``without`` says which modules are not entered.
+While the page is built an agent is made, collects and updates (`traced.py`). A function stands where it was first
+called, once; what makes the agent comes after the update. ``last`` names methods that come after all others, and are
+folded. ``with`` gives the settings that differ from the defaults: lines that did not run under them are folded.
+``without`` says which modules are not entered. Each line of the content introduces a function, and stands above its
+code. The outermost functions want one, and so does each that a function named by ``parts`` is the first to call.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from sphinx.util.docutils import SphinxDirective
 from traced import WORLD, Span, Traced, Visit
 
 logger = logging.getLogger(__name__)
+MOST_LEVELS = 4  # that a number tells
 
 
 def named(text: str) -> list[str]:
@@ -47,7 +53,8 @@ class OnePage(SphinxDirective):
     """``one_page``: the class of an agent."""
 
     required_arguments = 1
-    option_spec = {"last": named, "with": values, "without": named}
+    has_content = True
+    option_spec = {"last": named, "parts": named, "with": values, "without": named}
 
     def run(self) -> list[nodes.Node]:
         app, options = self.env.app, self.options
@@ -61,7 +68,21 @@ class OnePage(SphinxDirective):
             logger.warning("one_page: %s", error, location=self.get_location())
             return []
         page = Page(app.annotated_library, app.annotated_calls, traced)
+        self.introduce(page)
         return [page.configuration(settings, without), page.contents(), page.settings(settings), *page.sections()]
+
+    def introduce(self, page: Page) -> None:
+        """Give each function its sentences; those that have none and want one are a warning."""
+        for line, text in enumerate(self.content):
+            name, _, sentences = text.partition(": ")
+            if target := page.first(name):
+                holder = nodes.container(classes=["one-stage"])
+                self.state.nested_parse([sentences], self.content_offset + line, holder)
+                page.stages[target] = holder
+            elif text:
+                logger.warning("one_page: no %r ran, to be introduced", name, location=self.get_location())
+        for name in page.wanting(self.options.get("parts", [])):
+            logger.warning("one_page: wanted a sentence on %s; got none", name, location=self.get_location())
 
 
 def titled(name: str, title: str, *content: nodes.Node) -> nodes.section:
@@ -74,13 +95,35 @@ class Page:
     def __init__(self, library: dict[str, Module], calls: Callable[[str], list[Call]], traced: Traced):
         self.library, self.calls, self.traced, self.last = library, calls, traced, traced.last
         self.visits = traced.visits()
+        self.stages: dict[str, nodes.container] = {}  # what introduces a function
         self.numbers: dict[str, str] = {}
         self.inner: dict[str, list[str]] = {"": []}  # the functions that each is the first to call
         for target, visit in self.visits.items():
             self.inner[visit.caller].append(target)
             self.inner[target] = []
-            number = str(len(self.inner[visit.caller]))
-            self.numbers[target] = f"{self.numbers[visit.caller]}.{number}" if visit.caller else number
+            self.numbers[target] = self.number(visit.caller)
+
+    def number(self, caller: str) -> str:
+        """Of the function that was added last to those that this one calls; "" where it would be too long."""
+        count, above = len(self.inner[caller]), self.numbers.get(caller, "")
+        if not caller:
+            return str(count)
+        return f"{above}.{count}" if above and above.count(".") < MOST_LEVELS - 1 else ""
+
+    def named(self, target: str) -> str:
+        return f"{self.numbers[target]} {self.visits[target].name}".lstrip()
+
+    def first(self, name: str) -> str:
+        """The first function of that name on the page, without its class; "" if there is none."""
+        return next((each for each in self.visits if each.rpartition(".")[2] == name), "")
+
+    def wanting(self, parts: list[str]) -> list[str]:
+        """The functions that have no sentence and want one; a property tells a number, and wants none."""
+        wanted = list(self.inner[""])
+        for name in parts:
+            wanted += self.inner.get(self.first(name), [])
+        missing = [self.visits[each] for each in wanted if each not in self.stages]
+        return [each.name for each in missing if "property" not in map(ast.unparse, each.node.decorator_list)]
 
     def formulas(self, target: str) -> int:
         visit = self.visits[target]
@@ -90,17 +133,19 @@ class Page:
 
     def configuration(self, settings: dict[str, object], without: list[str]) -> nodes.paragraph:
         """What the page shows, in words."""
-        text = nodes.paragraph("", "The page shows what ran while an agent acted and learned on ")
+        text = nodes.paragraph("", "The page shows what ran while an agent was made, acted and learned on ")
         text += [nodes.literal("", WORLD), nodes.Text(", until an update had moved its policy. It had ")]
         if settings:
             joined(text, [f"{name} = {value!r}" for name, value in settings.items()])
             text += nodes.Text(", and otherwise ")
         text += nodes.Text("the defaults of ")
-        text += class_link(self.traced.config_class)
+        config = self.traced.config_class
+        text += reference(dotted(config), nodes.literal("", config.__name__))
         text += nodes.Text(". ")
         for name, network in self.traced.agent.modules.items():
             if f"{dotted(type(network))}.forward" in self.visits:
-                text += [nodes.literal("", name), nodes.Text(" is a "), class_link(type(network)), nodes.Text(". ")]
+                kind = self.linked(dotted(type(network)), nodes.literal("", type(network).__name__))
+                text += [nodes.literal("", name), nodes.Text(" is a "), kind, nodes.Text(". ")]
         text += nodes.Text("What did not run is folded, if it is more than a line. ")
         if without:
             text += nodes.Text("What lies in ")
@@ -116,16 +161,19 @@ class Page:
         """The tree of first calls, with the number of formulas in each function."""
         total = sum(map(self.formulas, self.visits))
         lines = sum(visit.lines[1] - visit.lines[0] + 1 for visit in self.visits.values())
-        text = f"The page holds {len(self.visits)} functions with {total} formulas in {lines} lines."
+        text = f"The page holds {len(self.visits)} functions with {total} formulas in {lines} lines. "
+        text += "Those in bold are introduced by a sentence, and those in small type hold no formula."
         tree = nodes.container("", self.tree(""), classes=["one-contents"])
         return titled("one-calls", "What calls what", nodes.paragraph("", text), tree)
 
     def tree(self, target: str) -> nodes.bullet_list:
         listing = nodes.bullet_list()
         for each in self.inner[target]:
-            line = nodes.paragraph("", f"{self.numbers[each]} ")
+            count = self.formulas(each)
+            kind = "one-bold" if each in self.stages else "one-named" if count else "one-small"
+            line = nodes.paragraph("", f"{self.numbers[each]} ".lstrip(), classes=[kind])
             line += self.link(each, nodes.literal("", self.visits[each].name))
-            if count := self.formulas(each):
+            if count:
                 line += nodes.Text(f" — {count} formula{'s' if count > 1 else ''}")
             item = nodes.list_item("", line)
             if self.inner[each]:
@@ -151,9 +199,11 @@ class Page:
         found = []
         for each in self.inner[target]:
             section = nodes.section(ids=[anchor_here(each)], names=[], classes=["one-function"])
-            title = nodes.title("", f"{self.numbers[each]} ")
+            about = "What it is made of: " if each == self.traced.made else ""
+            title = nodes.title("", f"{self.numbers[each]} {about}".lstrip())
             title += nodes.literal("", self.visits[each].name)
-            section += [title, self.place(each), self.block(each), *self.sections(each)]
+            stage = [self.stages[each]] if each in self.stages else []
+            section += [title, *stage, self.place(each), self.block(each), *self.sections(each)]
             found.append(section)
         return found
 
@@ -166,13 +216,18 @@ class Page:
         text += reference(target, nodes.inline("", where))
         if visit.caller:
             text += nodes.Text(", called by ")
-            text += self.link(visit.caller, nodes.inline("", f"{self.numbers[visit.caller]} "))
+            text += self.link(visit.caller, nodes.inline("", f"{self.numbers[visit.caller]} ".lstrip()))
             text[-1] += nodes.literal("", visit.caller.rpartition(".")[2])
         return text
 
     def link(self, target: str, content: nodes.Node) -> nodes.reference:
-        title = f"{self.numbers[target]} {self.visits[target].name}"
-        return nodes.reference("", "", content, internal=True, refid=anchor_here(target), reftitle=title)
+        where = anchor_here(target)
+        return nodes.reference("", "", content, internal=True, refid=where, reftitle=self.named(target))
+
+    def linked(self, target: str, content: nodes.Node) -> nodes.Node:
+        """A link to this page where it shows the function, or what makes an object of the class; else to the source."""
+        here = next((each for each in (target, f"{target}.__init__") if each in self.visits), "")
+        return self.link(here, content) if here else reference(target, content)
 
     def is_last(self, target: str) -> bool:
         return target in self.last or bool(target and self.is_last(self.visits[target].caller))
@@ -232,18 +287,12 @@ class Page:
         code = nodes.inline(classes=["mathjax_ignore", "tex2jax_ignore"])
         for text, target in linked(line, calls):
             piece = nodes.raw("", text, format="html")
-            if target:
-                piece = self.link(target, piece) if target in self.visits else reference(target, piece)
-            code += piece
+            code += self.linked(target, piece) if target else piece
         block += code
 
 
 def dotted(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def class_link(kind: type) -> nodes.Node:
-    return reference(dotted(kind), nodes.literal("", kind.__name__))
 
 
 def joined(text: nodes.paragraph, names: list[str]) -> None:

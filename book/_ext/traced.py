@@ -1,4 +1,4 @@
-"""An algorithm, run: which functions an update of an agent calls, what they read and which of their lines they pass.
+"""An algorithm, run: which functions make an agent and update it, what they read and which of their lines they pass.
 
 The agent is the real one, with the settings of the page and otherwise its defaults. Its world is a pendulum.
 """
@@ -10,6 +10,7 @@ import inspect
 import pydoc
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache
 from types import FrameType
@@ -44,7 +45,7 @@ class Visit:
 
 
 class Traced:
-    """What runs while an agent acts and learns, until an update has moved its policy.
+    """What runs while an agent is made, and then acts and learns, until an update has moved its policy.
 
     sources: the text of each module of the package. root: dotted name of the agent's class. settings: fields of its
     config that differ from their defaults. last: methods that come after all others, with what they alone call.
@@ -61,15 +62,19 @@ class Traced:
             raise ValueError(f"class: wanted that of an agent; got {root}")
         self.sources, self.without = sources, tuple(f"{each}." for each in without)
         self.last = {self._dotted(getattr(agent_class, name)) for name in last}
-        self.callers: tuple[dict[str, str], dict[str, str]] = {}, {}  # of what runs outside of `last`, and within
+        self.made = self._dotted(agent_class.__init__)
+        # By part of the page, in their order there: the caller of each function, "" for none.
+        self.callers: dict[str, dict[str, str]] = {"runs": {}, "made": {}, "last": {}}
         self.frames: dict[str, FrameType] = {}  # the last one of each function
         self.passed: set[tuple[str, int]] = set()  # module and line
         self.reads: dict[str, dict[str, None]] = {}
         self.config_class: type = get_type_hints(agent_class)["config"]
         config = self._recording(self.config_class)(**settings)
         env = make_env(WORLD, config.num_envs, seed=0)
-        self.agent = agent_class(config, env.spec, seed=0, device="cpu")
-        self._run(env)
+        with self._noting("made"):
+            self.agent = agent_class(config, env.spec, seed=0, device="cpu")
+        with self._noting("runs"):
+            self._run(env)
 
     def _recording(self, config_class: type) -> type:
         """A class of settings that notes which function reads which of them."""
@@ -82,16 +87,22 @@ class Traced:
 
         return type(config_class.__name__, (config_class,), {"__getattribute__": read})
 
-    def _run(self, env: Any) -> None:
-        obs, before = env.reset(), sys.gettrace()
+    @contextmanager
+    def _noting(self, part: str) -> Iterator[None]:
+        """A block whose calls are noted as this part of the page."""
+        self.part, before = part, sys.gettrace()
         sys.settrace(self._enter)
         try:
-            for _ in range(MOST_UPDATES):
-                rollout, obs = self.agent.collect(env, obs)
-                if self.agent.update(rollout)["train/param_step_norm"] > 0:
-                    return
+            yield
         finally:
             sys.settrace(before)
+
+    def _run(self, env: Any) -> None:
+        obs = env.reset()
+        for _ in range(MOST_UPDATES):
+            rollout, obs = self.agent.collect(env, obs)
+            if self.agent.update(rollout)["train/param_step_norm"] > 0:
+                return
         raise ValueError(f"updates: wanted one of the first {MOST_UPDATES} to move the policy; got none")
 
     def _function(self, frame: FrameType | None) -> str:
@@ -111,7 +122,8 @@ class Traced:
             each = each.f_back
         if any(above.startswith(self.without) for above in stack):
             return None
-        self.callers[not self.last.isdisjoint(stack)].setdefault(name, stack[1] if len(stack) > 1 else "")
+        part = self.part if self.last.isdisjoint(stack) else "last"
+        self.callers[part].setdefault(name, stack[1] if len(stack) > 1 and name not in self.last else "")
         if "<locals>" not in frame.f_code.co_qualname:
             self.frames[name] = frame
         return self._step
@@ -123,8 +135,9 @@ class Traced:
 
     def visits(self) -> dict[str, Visit]:
         """The functions in the order of the page: each is followed by those that it was the first to call."""
-        outside, inside = self.callers
-        callers = outside | {name: "" if name in self.last else inside[name] for name in inside if name not in outside}
+        callers: dict[str, str] = {}
+        for part in self.callers.values():
+            callers |= {name: above for name, above in part.items() if name not in callers}
 
         def below(caller: str) -> Iterator[tuple[str, Visit]]:
             for name in (each for each, above in callers.items() if above == caller):
@@ -165,7 +178,9 @@ def living(node: ast.AST, scope: Mapping[str, Any]) -> tuple[ast.AST, Any]:
     if isinstance(node, ast.Name):
         return node, scope.get(node.id)
     if isinstance(node, ast.Attribute):  # found without computing a property
-        return node, inspect.getattr_static(living(node.value, scope)[1], node.attr, None)
+        holder = living(node.value, scope)[1]
+        layers = holder._modules if isinstance(holder, Module) else {}
+        return node, layers.get(node.attr, inspect.getattr_static(holder, node.attr, None))
     if isinstance(node, ast.Subscript):
         name, thing = living(node.value, scope)
         return name, getattr(type(thing), "__getitem__", None)
@@ -173,7 +188,9 @@ def living(node: ast.AST, scope: Mapping[str, Any]) -> tuple[ast.AST, Any]:
         name, thing = living(node.func, scope)
         if isinstance(name, ast.Name) and name.id == "len":
             return name, getattr(type(living(node.args[0], scope)[1]), "__len__", None)
-        return name, type(thing).forward if isinstance(thing, Module) else thing
+        if isinstance(thing, Module):  # what torch brings is told by what the package makes of it
+            return name, type(thing) if type(thing).forward.__module__.startswith("torch.") else type(thing).forward
+        return name, thing
     return node, None
 
 

@@ -19,7 +19,7 @@ from marked_source import find_modules, parse_source  # noqa: E402
 from one_page import OnePage, anchor_here, folds_of  # noqa: E402
 from traced import Traced  # noqa: E402
 
-DIRECTIVE = re.compile(r"^```\{one_page\} (\S+)\n((?::.*\n)*)```$", re.M)
+DIRECTIVE = re.compile(r"^```\{one_page\} (\S+)\n((?::.*\n)*)((?:.*\n)*?)```$", re.M)
 MODULES = find_modules(ROOT, "minerva_lite")
 SOURCES = {name: path.read_text(encoding="utf-8") for name, path in MODULES.items()}
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "book/annotated").glob("one_*.md"))}
@@ -28,7 +28,7 @@ pages = pytest.mark.parametrize("page", PAGES)
 
 def directive(page: str) -> tuple[str, dict]:
     """The class that a page shows, and its options."""
-    root, options = DIRECTIVE.search(PAGES[page]).groups()
+    root, options, _ = DIRECTIVE.search(PAGES[page]).groups()
     found = dict(re.findall(r"^:(\w+): (.*)$", options, re.M))
     return root, {name: OnePage.option_spec[name](text) for name, text in found.items()}
 
@@ -62,9 +62,19 @@ class Config:
         return 2 * self.rate
 
 
+class Body(torch.nn.Sequential):
+    def __init__(self, size):
+        super().__init__(torch.nn.Identity())
+        sized(size)
+
+
 class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = Body(2)
+
     def forward(self, x):
-        return shared(x)
+        return shared(self.body(x))
 
 
 class Outside:
@@ -88,7 +98,10 @@ class Base:
 
     def __init__(self, config, spec, *, seed, device):
         self.config, self.net, self.outside, self.updates = config, Net(), Outside(), 0
+        self.modules = {"net": self.net}
         unseen(config.spare)
+
+        one_row(0)
 
     def collect(self, env, obs):
         return self.act(obs), obs
@@ -153,6 +166,7 @@ class Agent(Base):
 
 def shared(x):
     if x is not None:
+        # LaTeX: y = x
         y = x
     elif unseen(9):
         y = 1
@@ -170,6 +184,10 @@ def one_row(x):
 
 
 def handed_on(x):
+    return x
+
+
+def sized(x):
     return x
 
 
@@ -207,21 +225,31 @@ Agent.update
         applied
         handed_on
         Rows.__len__
+Base.__init__
+    Net.__init__
+        Body.__init__
+            sized
+    unseen
 Agent.check
     only_checked
 """
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    """Trace an agent of a few lines under these settings."""
+def toy_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
     (folder / "toy_agent.py").write_text(TOY, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
-        yield lambda root="Agent", last=("check",), **settings: Traced(
-            {"toy_agent": TOY}, f"toy_agent.{root}", settings, last=last, without=["toy_agent.Outside"]
-        )
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def toy(toy_folder):
+    """Trace an agent of a few lines under these settings."""
+    return lambda root="Agent", last=("check",), **settings: Traced(
+        {"toy_agent": TOY}, f"toy_agent.{root}", settings, last=last, without=["toy_agent.Outside"]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -234,8 +262,9 @@ def toy_line(text: str) -> int:
 
 
 def test_each_function_stands_below_its_first_caller_in_the_order_of_first_calls(toy_visits):
-    # The tree also says: what makes the agent is not there, nor what is called below a class that is not entered,
-    # and what ran only in the second update stands with the rest of its caller.
+    # The tree also says: what is called below a class that is not entered is not there, what ran only in the second
+    # update stands with the rest of its caller, and what made the agent comes after the update, without what the
+    # update calls too (`one_row`).
     depth, lines = {"": -1}, []
     for name, visit in toy_visits.items():
         depth[name] = depth[visit.caller.removeprefix("toy_agent.")] + 1
@@ -245,7 +274,8 @@ def test_each_function_stands_below_its_first_caller_in_the_order_of_first_calls
 
 def test_a_setting_is_listed_where_it_was_read_and_nowhere_else(toy_visits):
     read = {name: visit.settings for name, visit in toy_visits.items() if visit.settings}
-    assert read == {"Agent.improve": ["warmup", "loud", "rate"], "Config.doubled": ["rate"]}
+    improve, made = ["warmup", "loud", "rate"], ["spare"]
+    assert read == {"Agent.improve": improve, "Config.doubled": ["rate"], "Base.__init__": made}
 
 
 def test_what_did_not_run_is_folded_below_what_opens_it(toy_visits):
@@ -267,6 +297,7 @@ def test_a_name_links_to_what_it_stood_for(toy_visits):
         found[name] = {(each.name, each.target.removeprefix("toy_agent.")) for each in visit.calls}
     assert found["Rows.each"] == {("one_row", "one_row")}, "`self` is no name of a function"
     assert found["Base.act"] == {("work", "Outside.work"), ("net", "Net.forward")}
+    assert found["Net.forward"] == {("shared", "shared"), ("body", "Body")}, "a layer links to what makes it"
     assert found["Agent.improve"] == {
         ("unseen", "unseen"), ("learn", "Agent.learn"), ("Rows", "Rows"), ("doubled", "Config.doubled"),
         ("each", "Rows.each"), ("applied", "applied"), ("handed_on", "handed_on"), ("shared", "shared"),
@@ -299,19 +330,74 @@ def test_a_page_of_no_agent_is_a_warning(tmp_path):
     assert "one_page: class: wanted that of an agent; got scratch_of_nobody.Agent" in warnings
 
 
+TOY_PAGE = """# Page
+
+```{one_page} toy_agent.Agent
+:last: check
+:parts: improve
+:without: toy_agent.Outside
+
+collect: A state comes in, and *an action* leaves.
+improve: Below the outermost, and nobody has to say so.
+applied: Two functions come in.
+fly: Nothing of that name ran.
+```
+"""
+
+
+@pytest.fixture(scope="module")
+def toy_page(toy_folder, tmp_path_factory):
+    """The page of the toy, and its warnings."""
+    target, warnings = build(
+        tmp_path_factory.mktemp("toy_page"), {"index": TOY_PAGE}, annotated_packages=["toy_agent"],
+        extensions=["myst_parser", "sphinx.ext.mathjax", "one_page"], annotated_root=str(toy_folder),
+        annotated_mathjax="none",
+    )  # fmt: skip
+    return (target / "index.html").read_text(encoding="utf-8"), warnings
+
+
+def test_a_stage_without_its_sentence_and_a_sentence_without_its_function_are_warnings(toy_page):
+    # A property of the config, `doubled`, is no stage, and neither is what only the parts of a part call.
+    wanted = ["Agent.update", "Base.__init__", "Agent.check", "Agent.learn", "Rows.each", "handed_on", "Rows.__len__"]
+    assert re.findall(r"wanted a sentence on (\S+); got none", toy_page[1]) == wanted
+    assert re.findall(r"no '(\w+)' ran, to be introduced", toy_page[1]) == ["fly"]
+    assert toy_page[1].count("one_page:") == len(wanted) + 1
+
+
+def test_a_sentence_stands_between_the_heading_and_the_code_of_its_function(toy_page):
+    sections = {name: rest for name, _, rest in SECTION.findall(toy_page[0])}
+    said = {name: rest.partition('class="one-place')[0] for name, rest in sections.items()}
+    said = {name: Text(rest).text.strip() for name, rest in said.items() if "one-stage" in rest}
+    assert said == {
+        "one-toy_agent.Base.collect": "A state comes in, and an action leaves.",
+        "one-toy_agent.Agent.improve": "Below the outermost, and nobody has to say so.",
+        "one-toy_agent.applied": "Two functions come in.",
+    }
+    assert "<em>an action</em>" in toy_page[0]
+
+
+def test_the_tree_sets_apart_what_is_introduced_and_what_holds_no_formula(toy_page):
+    contents = toy_page[0].partition('class="one-contents')[2].partition("</div>")[0]
+    found = re.findall(r'<p class="one-(\w+)">.*?<a [^>]*href="#one-toy_agent\.([^"]+)"', contents)
+    assert len(found) == len(TREE.split())
+    assert [name for kind, name in found if kind == "bold"] == ["Base.collect", "Agent.improve", "applied"]
+    assert [name for kind, name in found if kind == "named"] == ["shared"]
+
+
 ORDER = [
     "collect", "_walk", "_move", "act", "normalized", "forward", "sample", "to_env", "log_prob", "update", "tensors",
-    "learn_from", "absorb_rewards", "improve", "rate_left", "value_loss", "absorb_obs", "around", "check",
+    "learn_from", "absorb_rewards", "improve", "rate_left", "value_loss", "absorb_obs", "around", "__init__",
+    "make_modules", "make_policy", "setup", "make_optimizer", "check",
 ]  # fmt: skip
 
 
 @pages
-def test_a_page_opens_with_collecting_and_ends_with_the_methods_that_come_last(page):
+def test_a_page_opens_with_collecting_and_ends_with_what_makes_the_agent_and_the_methods_that_come_last(page):
     _, visits = traced(page)
     names = [name.rpartition(".")[2] for name in visits]
     assert sorted(ORDER, key=names.index) == ORDER and len(visits) > 50
     outer = [name.rpartition(".")[2] for name, visit in visits.items() if not visit.caller]
-    assert outer == ["collect", "update", *directive(page)[1]["last"]]
+    assert outer == ["collect", "update", "__init__", *directive(page)[1]["last"]]
     assert {visit.caller for visit in visits.values()} - {""} <= set(visits)
 
 
@@ -390,15 +476,21 @@ def test_every_formula_of_what_runs_stands_in_its_place(book, page):
 
 @pytest.mark.slow
 @pages
-def test_the_sections_are_numbered_as_they_call_each_other(book, page):
+def test_the_sections_are_numbered_as_they_call_each_other_down_to_four_levels(book, page):
     _, visits = traced(page)
-    numbers = [Text(title).text.split()[0] for _, title, _ in SECTION.findall(book[page])]
-    parents = dict(zip(visits, numbers, strict=True))
+    titles = [Text(title).text for _, title, _ in SECTION.findall(book[page])]
+    number_of = {name: re.match(r"[\d.]*", title)[0] for name, title in zip(visits, titles, strict=True)}
+    numbers = [each for each in number_of.values() if each]
     assert numbers == sorted(numbers, key=lambda number: [int(part) for part in number.split(".")])
+    depths = {"": 0}
     for name, visit in visits.items():
-        assert parents[name].rpartition(".")[0] == parents.get(visit.caller, "")
+        depths[name] = depths[visit.caller] + 1
+        assert bool(number_of[name]) == (depths[name] <= 4)
+        if number_of[name]:
+            assert number_of[name].rpartition(".")[0] == number_of.get(visit.caller, "")
+    assert max(depths.values()) > 4
     contents = book[page].partition('class="one-contents')[2].partition("</div>")[0]
-    assert re.findall(r"<p>([\d.]+) <a", contents) == numbers
+    assert re.findall(r'<p class="one-\w+">([\d.]*) ?<a', contents) == [*number_of.values()]
 
 
 @pytest.mark.slow
@@ -420,7 +512,8 @@ def test_every_call_links_to_what_is_called(book, page):
         for each in (told | ran).values():
             assert lines[each.line - 1][each.column :].startswith(each.name)
             if each.line not in heads and each.target.startswith(tuple(f"{room}." for room in ROOMS)):
-                place = (anchor_here if each.target in visits else anchor)(each.target)
+                here = [target for target in (each.target, f"{each.target}.__init__") if target in visits]
+                place = anchor_here(here[0]) if here else anchor(each.target)
                 assert (each.name, place) in found, (name, each)
                 count += 1
     assert count > 80
