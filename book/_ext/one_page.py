@@ -13,7 +13,8 @@ While the page is built an agent is made, collects and updates (`traced.py`). A 
 called, once; what makes the agent comes after the update. ``last`` names methods that come after all others, and are
 folded. ``with`` gives the settings that differ from the defaults: lines that did not run under them are folded.
 ``without`` says which modules are not entered. Each line of the content introduces a function, and stands above its
-code. The outermost functions want one, and so does each that a function named by ``parts`` is the first to call.
+code. The outermost functions want one, and so does each that a function named by ``parts`` is the first to call. A
+class stands before a name that several functions have.
 """
 
 from __future__ import annotations
@@ -73,16 +74,16 @@ class OnePage(SphinxDirective):
 
     def introduce(self, page: Page) -> None:
         """Give each function its sentences; those that have none and want one are a warning."""
-        for line, text in enumerate(self.content):
-            name, _, sentences = text.partition(": ")
-            if target := page.first(name):
-                holder = nodes.container(classes=["one-stage"])
-                self.state.nested_parse([sentences], self.content_offset + line, holder)
-                page.stages[target] = holder
-            elif text:
-                logger.warning("one_page: no %r ran, to be introduced", name, location=self.get_location())
-        for name in page.wanting(self.options.get("parts", [])):
-            logger.warning("one_page: wanted a sentence on %s; got none", name, location=self.get_location())
+        parts, where = self.options.get("parts", []), self.get_location()
+        lines = [(line, *text.partition(": ")[::2]) for line, text in enumerate(self.content) if text]
+        for name in [*(name for _, name, _ in lines), *parts]:
+            if not page.find(name):
+                logger.warning("one_page: wanted the name of one function that ran; got %s", name, location=where)
+        for line, name, sentences in lines:
+            page.stages[page.find(name)] = holder = nodes.container(classes=["one-stage"])
+            self.state.nested_parse([sentences], self.content_offset + line, holder)
+        for name in page.wanting(parts):
+            logger.warning("one_page: wanted a sentence on %s; got none", name, location=where)
 
 
 def titled(name: str, title: str, *content: nodes.Node) -> nodes.section:
@@ -113,15 +114,17 @@ class Page:
     def named(self, target: str) -> str:
         return f"{self.numbers[target]} {self.visits[target].name}".lstrip()
 
-    def first(self, name: str) -> str:
-        """The first function of that name on the page, without its class; "" if there is none."""
-        return next((each for each in self.visits if each.rpartition(".")[2] == name), "")
+    def find(self, name: str) -> str:
+        """The outermost function of that name, or else the only one; "" for none. A class may stand before the name."""
+        found = [each for each in self.visits if each.endswith(f".{name}")]
+        outermost = [each for each in found if each in self.inner[""]]
+        return next(iter(outermost), found[0] if len(found) == 1 else "")
 
     def wanting(self, parts: list[str]) -> list[str]:
         """The functions that have no sentence and want one; a property tells a number, and wants none."""
         wanted = list(self.inner[""])
         for name in parts:
-            wanted += self.inner.get(self.first(name), [])
+            wanted += self.inner[self.find(name)] if self.find(name) else []
         missing = [self.visits[each] for each in wanted if each not in self.stages]
         return [each.name for each in missing if "property" not in map(ast.unparse, each.node.decorator_list)]
 

@@ -334,7 +334,7 @@ TOY_PAGE = """# Page
 
 ```{one_page} toy_agent.Agent
 :last: check
-:parts: improve
+:parts: improve, learn
 :without: toy_agent.Outside
 
 collect: A state comes in, and *an action* leaves.
@@ -360,8 +360,9 @@ def test_a_stage_without_its_sentence_and_a_sentence_without_its_function_are_wa
     # A property of the config, `doubled`, is no stage, and neither is what only the parts of a part call.
     wanted = ["Agent.update", "Base.__init__", "Agent.check", "Agent.learn", "Rows.each", "handed_on", "Rows.__len__"]
     assert re.findall(r"wanted a sentence on (\S+); got none", toy_page[1]) == wanted
-    assert re.findall(r"no '(\w+)' ran, to be introduced", toy_page[1]) == ["fly"]
-    assert toy_page[1].count("one_page:") == len(wanted) + 1
+    # Two classes have a method `learn`.
+    assert re.findall(r"wanted the name of one function that ran; got (\w+)", toy_page[1]) == ["fly", "learn"]
+    assert toy_page[1].count("one_page:") == len(wanted) + 2
 
 
 def test_a_sentence_stands_between_the_heading_and_the_code_of_its_function(toy_page):
@@ -399,6 +400,19 @@ def test_a_page_opens_with_collecting_and_ends_with_what_makes_the_agent_and_the
     outer = [name.rpartition(".")[2] for name, visit in visits.items() if not visit.caller]
     assert outer == ["collect", "update", "__init__", *directive(page)[1]["last"]]
     assert {visit.caller for visit in visits.values()} - {""} <= set(visits)
+
+
+def test_mpos_page_follows_retrace_and_says_that_it_is_not_the_default():
+    run, visits = traced("one_mpo")
+    assert visits["minerva_lite.formulas.returns.retrace_targets"].caller.endswith(".critic_targets")
+    assert run.agent.config.critic_target == "retrace" and run.config_class().critic_target == "one_step"
+    assert "although the package learns from one step by default" in PAGES["one_mpo"].replace("\n", " ")
+
+
+@pages
+def test_the_opening_links_to_what_the_symbols_mean(page):
+    opening = PAGES[page].partition("```")[0]
+    assert "](../notation.md)" in opening and "](../symbols.md)" in opening
 
 
 @pages
