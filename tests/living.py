@@ -16,6 +16,16 @@ from minerva_lite.worlds.tabular import TabularMDP
 FAMILIES = [("Pendulum-v1", {}), ("Pendulum-v1", {"squash": True}), ("CartPole-v1", {})]
 FAMILY_NAMES = ["continuous", "squashed", "discrete"]
 
+# Settings with which an update takes milliseconds: those of all agents, and what each needs besides.
+SMALL = {"num_envs": 4, "rollout_steps": 8, "hidden": (8,)}
+OWN = {
+    "reinforce": {"whole_episodes": False},
+    "ppo": {"minibatch_size": 16, "epochs": 2},
+    "trpo": {"value_iterations": 3},
+    "vmpo": {"inner_steps": 2},
+    "mpo": {"warmup_steps": 0, "learner_steps": 1, "minibatch_size": 4, "replay_steps": 64},
+}
+
 
 def make_agent(algorithm: str, env_id: str, *, seed: int = 0, dtype=torch.float32, **options):
     """An agent, its environment ("tabular": a corridor of five states) and the first observation."""

@@ -1,56 +1,48 @@
 r"""An algorithm on one page: every function that it runs, in calling order, with its formulas in place.
 
     ```{one_page} minerva_lite.agents.ppo.PPOAgent
-    :from: collect, update
     :last: check, diagnose
+    :parts: improve
     :with: epochs=4, normalize_obs=True
-    :where: Policy=GaussianPolicy, critic=ValueNet
     :without: minerva_lite.checks, minerva_lite.worlds
+
+    collect: The policy acts, and what it saw and did is kept.
     ```
 
-The methods named by ``from`` are followed through all that they call (`calling.py`); a function stands where it is
-first called, once. ``last`` names methods that are followed after all others, and are folded. ``with`` gives the
-settings that differ from the defaults: lines that are not reached under them are folded. ``where`` says which class
-stands behind an attribute or an abstract class, ``without`` which modules are not entered.
+While the page is built an agent is made, collects and updates (`traced.py`). A function stands where it was first
+called, once; what makes the agent comes after the update. ``last`` names methods that come after all others, and are
+folded. ``with`` gives the settings that differ from the defaults: lines that did not run under them are folded.
+``without`` says which modules are not entered. Each line of the content introduces a function, and stands above its
+code. The outermost functions want one, and so does each that a function named by ``parts`` is the first to call. A
+class stands before a name that several functions have.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
+import re
 from collections import Counter
+from collections.abc import Callable
 
 from annotated import Module, add_code, add_formula, anchor, fold_label, raw, reference
 from called import Call, linked
-from calling import Followed
-from definitions import Package
 from docutils import nodes
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
-from statements import Span, Visit
+from traced import WORLD, Span, Traced, Visit
 
 logger = logging.getLogger(__name__)
+MOST_LEVELS = 4  # that a number tells
 
 
 def named(text: str) -> list[str]:
     return [each.strip() for each in text.split(",")]
 
 
-def pairs(text: str) -> dict[str, str]:
-    return dict(each.split("=", 1) for each in named(text))
-
-
 def values(text: str) -> dict[str, object]:
     """Python's keyword arguments, all of them literals."""
     return {each.arg: ast.literal_eval(each.value) for each in ast.parse(f"f({text})", mode="eval").body.keywords}
-
-
-def package_of(app) -> Package:
-    """The library of `annotated`, with its definitions; read once a build."""
-    if not hasattr(app, "one_page_package"):
-        library = app.annotated_library
-        folders = {name for name, module in library.items() if module.path.name == "__init__.py"}
-        app.one_page_package = Package({name: module.source.text for name, module in library.items()}, folders)
-    return app.one_page_package
 
 
 def anchor_here(target: str) -> str:
@@ -62,23 +54,36 @@ class OnePage(SphinxDirective):
     """``one_page``: the class of an agent."""
 
     required_arguments = 1
-    option_spec = {"from": named, "last": named, "with": values, "where": pairs, "without": named}
+    has_content = True
+    option_spec = {"last": named, "parts": named, "with": values, "without": named}
 
     def run(self) -> list[nodes.Node]:
-        library = self.env.app.annotated_library
-        for module in library.values():  # what is called may be anywhere
+        app, options = self.env.app, self.options
+        for module in app.annotated_library.values():  # what is called may be anywhere
             self.env.note_dependency(str(module.path))
+        sources = {name: module.source.text for name, module in app.annotated_library.items()}
+        settings, without = options.get("with", {}), options.get("without", [])
         try:
-            followed = Followed(
-                package_of(self.env.app), self.arguments[0], settings=self.options.get("with", {}),
-                where=self.options.get("where", {}), without=self.options.get("without", []),
-            )  # fmt: skip
-            visits = followed.follow(self.options["from"], self.options.get("last", []))
-        except (KeyError, ValueError) as error:
+            traced = Traced(sources, self.arguments[0], settings, last=options.get("last", []), without=without)
+        except (AttributeError, TypeError, ValueError) as error:
             logger.warning("one_page: %s", error, location=self.get_location())
             return []
-        page = Page(library, followed, visits, {followed.start(each) for each in self.options.get("last", [])})
-        return [page.configuration(), page.contents(), page.settings(), *page.sections()]
+        page = Page(app.annotated_library, app.annotated_calls, traced)
+        self.introduce(page)
+        return [page.configuration(settings, without), page.contents(), page.settings(settings), *page.sections()]
+
+    def introduce(self, page: Page) -> None:
+        """Give each function its sentences; those that have none and want one are a warning."""
+        parts, where = self.options.get("parts", []), self.get_location()
+        lines = [(line, *text.partition(": ")[::2]) for line, text in enumerate(self.content) if text]
+        for name in [*(name for _, name, _ in lines), *parts]:
+            if not page.find(name):
+                logger.warning("one_page: wanted the name of one function that ran; got %s", name, location=where)
+        for line, name, sentences in lines:
+            page.stages[page.find(name)] = holder = nodes.container(classes=["one-stage"])
+            self.state.nested_parse([sentences], self.content_offset + line, holder)
+        for name in page.wanting(parts):
+            logger.warning("one_page: wanted a sentence on %s; got none", name, location=where)
 
 
 def titled(name: str, title: str, *content: nodes.Node) -> nodes.section:
@@ -88,62 +93,90 @@ def titled(name: str, title: str, *content: nodes.Node) -> nodes.section:
 class Page:
     """The functions of one algorithm, numbered in calling order."""
 
-    def __init__(self, library: dict[str, Module], followed: Followed, visits: dict[str, Visit], last: set[str]):
-        self.library, self.followed, self.visits, self.last = library, followed, visits, last
+    def __init__(self, library: dict[str, Module], calls: Callable[[str], list[Call]], traced: Traced):
+        self.library, self.calls, self.traced, self.last = library, calls, traced, traced.last
+        self.visits = traced.visits()
+        self.stages: dict[str, nodes.container] = {}  # what introduces a function
         self.numbers: dict[str, str] = {}
         self.inner: dict[str, list[str]] = {"": []}  # the functions that each is the first to call
-        for target, visit in visits.items():
-            caller = visit.caller.function.target if visit.caller else ""
-            self.inner[caller].append(target)
+        for target, visit in self.visits.items():
+            self.inner[visit.caller].append(target)
             self.inner[target] = []
-            number = str(len(self.inner[caller]))
-            self.numbers[target] = f"{self.numbers[caller]}.{number}" if caller else number
+            self.numbers[target] = self.number(visit.caller)
+
+    def number(self, caller: str) -> str:
+        """Of the function that was added last to those that this one calls; "" where it would be too long."""
+        count, above = len(self.inner[caller]), self.numbers.get(caller, "")
+        if not caller:
+            return str(count)
+        return f"{above}.{count}" if above and above.count(".") < MOST_LEVELS - 1 else ""
+
+    def named(self, target: str) -> str:
+        return f"{self.numbers[target]} {self.visits[target].name}".lstrip()
+
+    def find(self, name: str) -> str:
+        """The outermost function of that name, or else the only one; "" for none. A class may stand before the name."""
+        found = [each for each in self.visits if each.endswith(f".{name}")]
+        outermost = [each for each in found if each in self.inner[""]]
+        return next(iter(outermost), found[0] if len(found) == 1 else "")
+
+    def wanting(self, parts: list[str]) -> list[str]:
+        """The functions that have no sentence and want one; a property tells a number, and wants none."""
+        wanted = list(self.inner[""])
+        for name in parts:
+            wanted += self.inner[self.find(name)] if self.find(name) else []
+        missing = [self.visits[each] for each in wanted if each not in self.stages]
+        return [each.name for each in missing if "property" not in map(ast.unparse, each.node.decorator_list)]
 
     def formulas(self, target: str) -> int:
-        function = self.visits[target].function
-        return len(self.library[function.module].markers_between(*function.lines))
+        visit = self.visits[target]
+        return len(self.library[visit.module].markers_between(*visit.lines))
 
     # Above the functions
 
-    def configuration(self) -> nodes.paragraph:
+    def configuration(self, settings: dict[str, object], without: list[str]) -> nodes.paragraph:
         """What the page shows, in words."""
-        followed, text = self.followed, nodes.paragraph()
-        config = followed.config.rpartition(".")[2]
-        text += nodes.Text("The page follows the agent with ")
-        if followed.settings:
-            joined(text, [f"{name} = {value!r}" for name, value in followed.settings.items()])
+        text = nodes.paragraph("", "The page shows what ran while an agent was made, acted and learned on ")
+        text += [nodes.literal("", WORLD), nodes.Text(", until an update had moved its policy. It had ")]
+        if settings:
+            joined(text, [f"{name} = {value!r}" for name, value in settings.items()])
             text += nodes.Text(", and otherwise ")
-        text += nodes.Text("with the defaults of ")
-        text += reference(followed.config, nodes.literal("", config))
+        text += nodes.Text("the defaults of ")
+        config = self.traced.config_class
+        text += reference(dotted(config), nodes.literal("", config.__name__))
         text += nodes.Text(". ")
-        for name, target in followed.where.items():
-            text += [nodes.literal("", name), nodes.Text(" is a ")]
-            text += [reference(target, nodes.literal("", target.rpartition(".")[2])), nodes.Text(". ")]
-        text += nodes.Text("What does not run in this configuration is folded, if it is more than a line. ")
-        if followed.without:
+        for name, network in self.traced.agent.modules.items():
+            if f"{dotted(type(network))}.forward" in self.visits:
+                kind = self.linked(dotted(type(network)), nodes.literal("", type(network).__name__))
+                text += [nodes.literal("", name), nodes.Text(" is a "), kind, nodes.Text(". ")]
+        text += nodes.Text("What did not run is folded, if it is more than a line. ")
+        if without:
             text += nodes.Text("What lies in ")
-            joined(text, [each.partition(".")[2] for each in followed.without])
+            joined(text, [each.partition(".")[2] for each in without])
             text += nodes.Text(" is called and not shown. ")
         if self.last:
             text += nodes.Text("What only ")
             joined(text, [each.rpartition(".")[2] for each in self.numbers if each in self.last])
-            text += nodes.Text(" call stands at the end, folded.")
+            text += nodes.Text(f" call{'s' * (len(self.last) == 1)} stands at the end, folded.")
         return text
 
     def contents(self) -> nodes.section:
         """The tree of first calls, with the number of formulas in each function."""
         total = sum(map(self.formulas, self.visits))
-        lines = sum(visit.function.lines[1] - visit.function.lines[0] + 1 for visit in self.visits.values())
-        text = f"The page holds {len(self.visits)} functions with {total} formulas in {lines} lines."
+        lines = sum(visit.lines[1] - visit.lines[0] + 1 for visit in self.visits.values())
+        text = f"The page holds {len(self.visits)} functions with {total} formulas in {lines} lines. "
+        text += "Those in bold are introduced by a sentence, and those in small type hold no formula."
         tree = nodes.container("", self.tree(""), classes=["one-contents"])
         return titled("one-calls", "What calls what", nodes.paragraph("", text), tree)
 
     def tree(self, target: str) -> nodes.bullet_list:
         listing = nodes.bullet_list()
         for each in self.inner[target]:
-            line = nodes.paragraph("", f"{self.numbers[each]} ")
-            line += self.link(each, nodes.literal("", self.visits[each].function.name))
-            if count := self.formulas(each):
+            count = self.formulas(each)
+            kind = "one-bold" if each in self.stages else "one-named" if count else "one-small"
+            line = nodes.paragraph("", f"{self.numbers[each]} ".lstrip(), classes=[kind])
+            line += self.link(each, nodes.literal("", self.visits[each].name))
+            if count:
                 line += nodes.Text(f" — {count} formula{'s' if count > 1 else ''}")
             item = nodes.list_item("", line)
             if self.inner[each]:
@@ -151,18 +184,16 @@ class Page:
             listing += item
         return listing
 
-    def settings(self) -> nodes.section:
+    def settings(self, given: dict[str, object]) -> nodes.section:
         """The fields of the config that the page reads, with their values and what the source says of them."""
         listing = nodes.bullet_list(classes=["one-settings"])
-        package, followed = self.library, self.followed
+        config = self.traced.config_class(**given)
+        text = "".join(map(inspect.getsource, reversed(type(config).__mro__[:-1])))
+        comments = dict(re.findall(r"^    (\w+): .*  # (.*)$", text, re.M))
         for name in dict.fromkeys(name for visit in self.visits.values() for name in visit.settings):
-            module, field = followed.field(name)
-            given = name in followed.settings
-            value = repr(followed.settings[name]) if given else ast.unparse(followed.default(name))
-            text = nodes.paragraph("", "", nodes.literal("", f"{name} = {value}"))
-            _, mark, comment = package[module].source.text.split("\n")[field.end_lineno - 1].partition("  # ")
-            text += nodes.Text(f" — {comment}" if mark else "")
-            listing += nodes.list_item("", text)
+            line = nodes.paragraph("", "", nodes.literal("", f"{name} = {getattr(config, name)!r}"))
+            line += nodes.Text(f" — {comments[name]}" if name in comments else "")
+            listing += nodes.list_item("", line)
         return titled("one-settings", "The settings it reads", listing)
 
     # The functions
@@ -171,52 +202,57 @@ class Page:
         found = []
         for each in self.inner[target]:
             section = nodes.section(ids=[anchor_here(each)], names=[], classes=["one-function"])
-            title = nodes.title("", f"{self.numbers[each]} ")
-            title += nodes.literal("", self.visits[each].function.name)
-            section += [title, self.place(each), self.block(each), *self.sections(each)]
+            about = "What it is made of: " if each == self.traced.made else ""
+            title = nodes.title("", f"{self.numbers[each]} {about}".lstrip())
+            title += nodes.literal("", self.visits[each].name)
+            stage = [self.stages[each]] if each in self.stages else []
+            section += [title, *stage, self.place(each), self.block(each), *self.sections(each)]
             found.append(section)
         return found
 
     def place(self, target: str) -> nodes.paragraph:
         """Where the function stands in the package, and who calls it first."""
         visit = self.visits[target]
-        module = self.library[visit.function.module]
+        module = self.library[visit.module]
         text = nodes.paragraph(classes=["one-place"])
-        where = f"{module.location.partition('/')[2]}, line {visit.function.lines[0]}"
+        where = f"{module.location.partition('/')[2]}, line {visit.lines[0]}"
         text += reference(target, nodes.inline("", where))
         if visit.caller:
-            caller = visit.caller.function
             text += nodes.Text(", called by ")
-            text += self.link(caller.target, nodes.inline("", f"{self.numbers[caller.target]} "))
-            text[-1] += nodes.literal("", caller.name.rpartition(".")[2])
+            text += self.link(visit.caller, nodes.inline("", f"{self.numbers[visit.caller]} ".lstrip()))
+            text[-1] += nodes.literal("", visit.caller.rpartition(".")[2])
         return text
 
     def link(self, target: str, content: nodes.Node) -> nodes.reference:
-        title = f"{self.numbers[target]} {self.visits[target].function.name}"
-        return nodes.reference("", "", content, internal=True, refid=anchor_here(target), reftitle=title)
+        where = anchor_here(target)
+        return nodes.reference("", "", content, internal=True, refid=where, reftitle=self.named(target))
+
+    def linked(self, target: str, content: nodes.Node) -> nodes.Node:
+        """A link to this page where it shows the function, or what makes an object of the class; else to the source."""
+        here = next((each for each in (target, f"{target}.__init__") if each in self.visits), "")
+        return self.link(here, content) if here else reference(target, content)
 
     def is_last(self, target: str) -> bool:
-        visit = self.visits[target]
-        return target in self.last or bool(visit.caller and self.is_last(visit.caller.function.target))
+        return target in self.last or bool(target and self.is_last(self.visits[target].caller))
 
     def block(self, target: str) -> nodes.container:
         """A function's lines as form A of `annotated` has them, with links where it calls others."""
         visit = self.visits[target]
-        module, (first, last) = self.library[visit.function.module], visit.function.lines
+        module, (first, last) = self.library[visit.module], visit.lines
         markers = module.markers_between(first, last)
         opening = {m.line if m.stands_above else m.first: m for m in markers}
         by_line = {marker.line: marker for marker in markers}
         folds = [*folds_of(visit)]
         if self.is_last(target):
-            folds.insert(0, (first, visit.function.node.lineno, last))
+            folds.insert(0, (first, visit.node.lineno, last))
         opened = Counter(fold[0] for fold in folds)
         heads, ends = {head: end for _, head, end in folds}, Counter(fold[2] for fold in folds)
         closing = Counter(marker.last for marker in markers)
         links: dict[int, list[Call]] = {}
-        for each in visit.references:
-            # The seen lines of a fold open it, and so hold no link. Of two that share a name the first one counts.
+        for each in self.links(visit):
+            # The seen lines of a fold open it, and so hold no link.
             if not any(start <= each.line <= head for start, head, _ in folds):
-                links.setdefault(each.line, []).insert(0, each)
+                links.setdefault(each.line, []).append(each)
 
         block = nodes.container(classes=["annotated"])
         raw(block, '<div class="highlight-python notranslate"><div class="highlight">')
@@ -240,6 +276,12 @@ class Page:
         raw(block, "</pre></div></div>")
         return block
 
+    def links(self, visit: Visit) -> list[Call]:
+        """What the names in a function stood for, and where it did not get to them, what the sources tell."""
+        first, last = visit.lines
+        told = [call for call in self.calls(visit.module) if first < call.line <= last]
+        return [*{(call.line, call.column): call for call in [*told, *reversed(visit.calls)]}.values()]
+
     def code(self, block: nodes.container, line: str, calls: list[Call]) -> None:
         """One highlighted line; a name that stands for a function or class becomes a link to it."""
         if not calls:
@@ -248,10 +290,12 @@ class Page:
         code = nodes.inline(classes=["mathjax_ignore", "tex2jax_ignore"])
         for text, target in linked(line, calls):
             piece = nodes.raw("", text, format="html")
-            if target:
-                piece = self.link(target, piece) if target in self.visits else reference(target, piece)
-            code += piece
+            code += self.linked(target, piece) if target else piece
         block += code
+
+
+def dotted(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def joined(text: nodes.paragraph, names: list[str]) -> None:
@@ -271,8 +315,8 @@ def gutter(line: int, here: str) -> str:
 def folds_of(visit: Visit) -> list[Span]:
     """What is folded in a function: its docstring after the first line, and what does not run; never a single line."""
     folds = list(visit.unreached)
-    first = visit.function.node.body[0]
-    if ast.get_docstring(visit.function.node, clean=False) is not None:
+    first = visit.node.body[0]
+    if ast.get_docstring(visit.node, clean=False) is not None:
         folds.append((first.lineno, first.lineno, first.end_lineno))
     return sorted(fold for fold in folds if fold[2] - fold[1] > 1)
 

@@ -13,19 +13,11 @@ import torch
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.base import Agent
 from minerva_lite.agents.on_policy import GradientAgent, OnPolicyAgent
-from tests.living import live, make_agent
+from tests.living import OWN, SMALL, live, make_agent
 
 CLASSES = {name: agent for name, (agent, _) in AGENTS.items()}
 FAMILIES = sorted({base for agent in CLASSES.values() for base in agent.__mro__ if issubclass(base, Agent)}, key=str)
 ON_POLICY = [name for name, agent in CLASSES.items() if issubclass(agent, OnPolicyAgent)]
-SMALL = {"num_envs": 4, "rollout_steps": 8, "hidden": (8,)}
-OWN = {
-    "reinforce": {"whole_episodes": False},
-    "ppo": {"minibatch_size": 16, "epochs": 2},
-    "trpo": {"value_iterations": 3},
-    "vmpo": {"inner_steps": 2},
-    "mpo": {"warmup_steps": 0, "learner_steps": 1, "minibatch_size": 4, "replay_steps": 64},
-}
 WORLDS = ["Pendulum-v1", "CartPole-v1"]
 
 

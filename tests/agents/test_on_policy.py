@@ -16,15 +16,10 @@ from minerva_lite.agents.on_policy import GradientAgent, GradientConfig, OnPolic
 from minerva_lite.experience.rollout import collect
 from minerva_lite.training import checkpoints
 from minerva_lite.worlds.envs import EnvSpec, make_env
-from tests.living import differ, learned, live, make_agent
+from tests import living
+from tests.living import OWN, differ, learned, live, make_agent
 
-SMALL = {"num_envs": 4, "rollout_steps": 32, "hidden": (8,)}
-OWN = {
-    "reinforce": {"whole_episodes": False},
-    "ppo": {"minibatch_size": 32, "epochs": 2},
-    "trpo": {"value_iterations": 3},
-    "vmpo": {"inner_steps": 3},
-}
+SMALL = living.SMALL | {"rollout_steps": 32}
 SOME = {"vmpo": {"top_k_frac": 1.0}}  # half of one row would be none
 NAMES = [name for name, (agent, _) in AGENTS.items() if issubclass(agent, OnPolicyAgent)]
 

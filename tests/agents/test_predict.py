@@ -17,16 +17,8 @@ from minerva_lite.training.evaluation import evaluate
 from minerva_lite.training.loop import train
 from minerva_lite.worlds.envs import TORCH_ENVS, EnvSpec, make_env
 from tests.agents.test_multi_categorical import TOYS
-from tests.living import live, make_agent
+from tests.living import OWN, SMALL, live, make_agent
 
-SMALL = {"num_envs": 4, "rollout_steps": 8, "hidden": (8,)}
-OWN = {
-    "reinforce": {"whole_episodes": False},
-    "ppo": {"minibatch_size": 16, "epochs": 2},
-    "trpo": {"value_iterations": 3},
-    "vmpo": {"inner_steps": 2},
-    "mpo": {"warmup_steps": 0, "learner_steps": 1, "minibatch_size": 4, "replay_steps": 64},
-}
 WORLDS = ["Pendulum-v1", "CartPole-v1", "MountainCarContinuous-v0", "FrozenLake-v1"]
 HINT = ": put gymnasium.wrappers.FlattenObservation around the environment, as training does where it has no Box"
 
