@@ -173,7 +173,11 @@ def figures_without(name: str, left_out: Callable[[str, int, int], bool], monkey
 
     left_out: of which optimizer, which of its steps, and how many it takes.
     """
-    more = {"vmpo": {"inner_steps": 3}, "mpo": {"learner_steps": 2, "eta_init": 0.01}}.get(name, {})
+    more = {
+        "ppo": {"learning_rate": 0.02},
+        "vmpo": {"inner_steps": 3},
+        "mpo": {"learner_steps": 2, "eta_init": 0.01},
+    }.get(name, {})
     agent, env = make(name, "Pendulum-v1", **more)
     rollout, _ = agent.collect(env, env.reset())
     if name == "trpo" and left_out("", 0, 1):
@@ -215,7 +219,9 @@ def test_every_figure_is_read_when_the_page_says(name, monkeypatch):
     first, at_last, after = ({figure for figure in table if table[figure] == moment} for moment in range(3))
     if name == "mpo":  # temperature and multipliers step before the policy, whose own step is the last
         assert not at_last & changed(lambda kind, i, of: kind in ("critic", "policy") and i == of)
-        assert after <= changed(lambda kind, i, of: kind == "duals" and i > of - 2)
+        by_the_duals = changed(lambda kind, i, of: kind == "duals" and i > of - 2)
+        assert after <= by_the_duals
+        assert {figure for figure in at_last & by_the_duals if not figure.startswith("loss/")} == set()
         return
     by_the_last = changed(lambda kind, i, of: i in (0, of))
     assert not (first | at_last) & by_the_last
