@@ -39,7 +39,7 @@ def call(line: str, returncode: int = 0) -> subprocess.CompletedProcess[str]:
 def test_no_line_of_a_block_is_longer_than_the_page_is_wide():
     """At 1280 pixels a block shows 93 signs."""
     lines = [line for _, block, shown in blocks() for line in (block + (shown or "")).splitlines()]
-    assert [line for line in lines if len(line) > 93 and not line.startswith("{")] == []
+    assert [line for line in lines if len(line) > 93] == []
     assert sum(line.endswith("\\") for line in lines) > 3
 
 
@@ -56,7 +56,7 @@ def test_every_block_of_the_page_runs_and_prints_what_it_shows(tmp_path, monkeyp
             told = capsys.readouterr().out
         else:
             told = "".join(call(line).stdout for line in commands(block))
-        assert shown in (None, told), block
+        assert shown is None or shown.split() == told.split(), block  # the page breaks a long line
     variants = {row["variant"] for row in read_study(tmp_path / "grid.csv")}
     assert variants == {f"epochs={epochs}, clip_eps={clip}" for epochs in (2, 4) for clip in (0.1, 0.2)}
     here = {path.name for path in tmp_path.iterdir()}
