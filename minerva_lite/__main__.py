@@ -137,8 +137,10 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
     where = pick_device(asked.device)
     require_place(out=asked.out, history=asked.history, save_config=asked.save_config)
     if start.family or start.untrained:
+        file = read_settings(asked.config_file) if asked.config_file else {}
         told = replace(start, config=config, total_steps=asked.steps)
-        print(announcement(asked.algorithm, asked.env, told), file=sys.stderr)
+        if line := announcement(asked.algorithm, asked.env, told, {*file, *file.get("config", ())} - {"config"}):
+            print(line, file=sys.stderr)
     about = {"algorithm": asked.algorithm, "env": asked.env, "seed": asked.seed}
     worlds = make_env(asked.env, config.num_envs, seed=asked.seed, device=where, backend=asked.backend)
     agent = AGENTS[asked.algorithm][0](config, worlds.spec, seed=asked.seed, device=where, compile=asked.compile)

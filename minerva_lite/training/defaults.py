@@ -17,8 +17,9 @@ A default is where to start. What an environment needs beyond it, nobody has tri
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -85,22 +86,26 @@ def settings_for(algorithm: str, env_id: str, *, backend: str = "auto") -> Prese
     return Preset(config, _whole_rollouts(kept.total_steps, config), known.family)
 
 
-def announcement(algorithm: str, env_id: str, settings: Preset) -> str:
+def announcement(algorithm: str, env_id: str, settings: Preset, given: Collection[str] = ()) -> str:
     """One line for a user: there is no preset, which defaults were taken instead, and the main ones of them.
 
-    Of a preset that nobody has trained it says so.
+    given: settings, or `steps`, that a file gives and no family. Empty if the file gives them all. Of a preset that
+    nobody has trained it says so.
     """
+    if {"steps", *(field.name for field in fields(settings.config))} <= set(given):
+        return ""
     if settings.untrained:
         return (
             f"the preset for {algorithm} on {env_id} is untrained: its settings are those of other tasks of its "
             "family, and what they reach here nobody has seen"
         )
     shown = ("num_envs", "rollout_steps", "gamma", "learning_rate", "policy_learning_rate", "kl_bound", "normalize_obs")
-    values = [f"{name} {getattr(settings.config, name)}" for name in shown if hasattr(settings.config, name)]
-    return (
-        f"no preset for {algorithm} on {env_id}: taken are the defaults of the family {settings.family!r}, "
-        f"{', '.join(values)}, over {settings.total_steps} steps; --config.… and --steps change them"
-    )
+    own = [name for name in shown if hasattr(settings.config, name) and name not in given]
+    family = f"taken are the defaults of the family {settings.family!r}"
+    told = [family + " for what the file leaves open" if given else family]
+    told += [f"{name} {getattr(settings.config, name)}" for name in own]
+    told += [] if "steps" in given else [f"over {settings.total_steps} steps"]
+    return f"no preset for {algorithm} on {env_id}: {', '.join(told)}; --config.… and --steps change them"
 
 
 def _lengths(config: Any, time_limit: int) -> dict[str, int]:

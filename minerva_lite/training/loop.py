@@ -127,7 +127,7 @@ def _bar(run: _Run, progress: bool) -> tqdm:
     live = tqdm is not tqdm_asyncio or sys.stderr.isatty()  # tqdm.auto is something else in a notebook
     return tqdm(
         total=run.total_steps,
-        initial=run.steps,
+        initial=min(run.steps, run.total_steps),  # a last rollout may pass the end, and tqdm would write "?"
         disable=not progress,
         mininterval=0.1 if live else math.inf,
         # Without tqdm's own rate, which counts the time of evaluations.

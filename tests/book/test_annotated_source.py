@@ -5,6 +5,7 @@ The builds here are real ones of a tiny book over a scratch package, in this pro
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import sys
@@ -356,6 +357,37 @@ def test_the_rest_of_a_room_is_what_no_page_names():
     pages = ["```{annotated} room.a\n```\n```{annotated} room.b.Class.method\n```\n", "```{api} room.c\n```\n"]
     assert others("room", modules, pages, "annotated") == ["room.b2", "room.c"]
     assert others("room", modules, pages, "api") == ["room.a", "room.b", "room.b2"]
+
+
+INDEX = (ROOT / "book/annotated/index.md").read_text(encoding="utf-8")
+PAGES = sorted(path for path in (ROOT / "book/annotated").glob("*.md") if path.stem != "index")
+
+
+def test_the_index_begins_with_the_pages_that_hold_a_whole_algorithm():
+    whole = {path.name for path in PAGES if path.stem.startswith("one_")}
+    assert set(re.findall(r"\((one_\w+\.md)\)", INDEX.split("## ")[0])) == whole != set()
+
+
+def test_the_example_of_the_index_stands_in_the_file():
+    marked, line = re.search(r"```python\n(# LaTeX: .*)\n(.*)\n```", INDEX).groups()
+    source = (ROOT / "minerva_lite/formulas/returns.py").read_text(encoding="utf-8")
+    assert re.search(rf"^ +{re.escape(marked)}\n +{re.escape(line)}$", source, re.MULTILINE)
+    assert f"$$\n{marked.removeprefix('# LaTeX: ')}\n$$\n\n```python\n{line}\n```" in INDEX
+
+
+def test_the_index_puts_every_room_on_its_floor():
+    told = {room: int(floor) for floor, room in re.findall(r"^\| (\d) \| `(\w+)` \|", INDEX, re.MULTILINE)}
+    rooms = {path.name for path in (ROOT / "minerva_lite").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    text = (ROOT / "tests/house/test_layers.py").read_text(encoding="utf-8")
+    floors = ast.literal_eval(re.search(r"^FLOORS = (\{.*?^\})", text, re.MULTILINE | re.DOTALL)[1])
+    assert told == {room: floor for floor, names in floors.items() for room in names if room in rooms}
+    assert list(told.values()) == sorted(told.values(), reverse=True)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_every_page_says_at_its_top_what_to_read_first(path):
+    top = re.split(r"^```|^## (?!In reading order)", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[0]
+    assert re.search(r"## In reading order|\b[Rr]ead |[Bb]egin|in this order|in the order|from top to bottom", top)
 
 
 def test_every_marker_of_the_package_stands_on_a_page():

@@ -8,9 +8,11 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import torch
 
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.networks import Policy
+from tests.book.test_figures_page import make, rows_of_the_page
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "book/coming_from.md").read_text("utf8")
@@ -18,14 +20,27 @@ TITLES = {"ppo": "PPO", "a2c": "A2C", "trpo": "TRPO", "reinforce": "REINFORCE", 
 SETTINGS = {name: {each.name: each.default for each in fields(config)} for name, (_, config) in AGENTS.items()}
 
 
+SHARED = "What the on-policy agents share"
+ON_POLICY = [name for name in AGENTS if name != "mpo"]
+
+
+def tables_of(page: str, title: str) -> list[dict[str, object]]:
+    """The first columns of a section's tables: each setting with the default that the page tells."""
+    section = re.search(rf"^## {title}\n(.*?)(?=^## )", page, re.M | re.S)[1]
+    tables = []
+    for rows in re.findall(r"^\| this book \|.*\n\|[-|]+\n((?:\|.*\n)+)", section, re.M):
+        told = [re.fullmatch(r"`(\w+) = ([^`]+)`", row.split("|")[1].strip()) for row in rows.splitlines()]
+        assert all(told), [row for row, one in zip(rows.splitlines(), told, strict=True) if not one]
+        assert len({one[1] for one in told}) == len(told), "a setting stands once in a table"
+        tables.append({one[1]: ast.literal_eval(one[2]) for one in told})
+    return tables
+
+
 def table_of(page: str, name: str) -> dict[str, object]:
-    """The first column of an agent's table: each setting with the default that the page tells."""
-    section = re.search(rf"^## {TITLES[name]}\n(.*?)(?=^## )", page, re.M | re.S)[1]
-    rows = re.search(r"^\| this book \|.*\n\|[-|]+\n((?:\|.*\n)+)", section, re.M)[1].splitlines()
-    told = [re.fullmatch(r"`(\w+) = ([^`]+)`", row.split("|")[1].strip()) for row in rows]
-    assert all(told), [row for row, one in zip(rows, told, strict=True) if not one]
-    assert len({one[1] for one in told}) == len(told), "a setting stands once"
-    return {one[1]: ast.literal_eval(one[2]) for one in told}
+    """What the page tells of an agent: the shared settings that it has, and in place of them those of its own table."""
+    shared = tables_of(page, SHARED) if name in ON_POLICY else []
+    (own,) = tables_of(page, TITLES[name])
+    return {each: value for table in shared for each, value in table.items() if each in SETTINGS[name]} | own
 
 
 def faults(page: str, name: str) -> list[str]:
@@ -43,7 +58,51 @@ def test_every_setting_stands_in_its_table_with_its_default(name):
     assert faults(TEXT, name) == []
 
 
+def test_the_shared_tables_hold_what_the_page_says_they_do():
+    """The first is what all five have, the second what a single loss has; V-MPO has four of these, TRPO none."""
+    every, gradient = tables_of(TEXT, SHARED)
+    assert set(every) == set.intersection(*(set(SETTINGS[name]) for name in ON_POLICY))
+    assert set(gradient) == set.intersection(*(set(SETTINGS[name]) for name in ("reinforce", "a2c", "ppo"))) - set(
+        every
+    )
+    assert [each for each in gradient if each in SETTINGS["vmpo"]][:4] == list(gradient)[:4]
+    assert not set(gradient) & set(SETTINGS["trpo"])
+    (ppo,) = tables_of(TEXT, "PPO")
+    assert not set(ppo) & (every.keys() | gradient.keys()), "the shared defaults are PPO's"
+
+
+def test_every_name_that_is_logged_here_is_a_figure():
+    section = re.search(r"^## What it logs.*?\n(.*?)(?=^## )", TEXT, re.M | re.S)[1]
+    ours = re.findall(r"^\| `([\w/]+)` \|", section, re.M)
+    assert len(ours) > 15 and set(ours) <= set(rows_of_the_page())
+
+
+def test_a_stored_step_is_drawn_as_often_as_the_page_says():
+    config = AGENTS["mpo"][1]()
+    drawn = config.learner_steps * config.minibatch_size * config.sequence_length / config.batch_size
+    assert f"each stored step is drawn {drawn:.0f} times on average" in TEXT
+
+
+def test_temperature_and_multipliers_of_mpo_are_clipped_apart(monkeypatch):
+    """Each dual step clips the gradient of its own loss: the other parameters have none."""
+    agent, env = make("mpo", "Pendulum-v1")
+    clipped = []
+
+    def clip(parameters, most):
+        parameters = list(parameters)
+        if len(parameters) == len(list(agent.duals.parameters())):
+            clipped.append({name for name, raw in agent.duals.items() if raw.grad is not None})
+        return torch.linalg.vector_norm(torch.stack([p.grad.norm() for p in parameters if p.grad is not None]))
+
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", clip)
+    rollout, _ = agent.collect(env, env.reset())
+    agent.update(rollout)
+    assert clipped == [{"raw_eta"}, {"raw_alpha_mean", "raw_alpha_std"}] and "clipped apart" in TEXT
+
+
 def test_a_wrong_default_a_lost_setting_and_a_foreign_one_are_seen():
+    lost = re.sub(r"^\| `lam = 0.95` \| `gae_lambda = 0.95.*\n", "", TEXT, flags=re.M)
+    assert faults(lost, "vmpo") == faults(lost, "ppo")[:1] == ["lam is missing"]
     lost = re.sub(r"^\| `clip_eps = .*\n", "", TEXT, flags=re.M)
     assert faults(lost, "ppo") == ["clip_eps is missing"]
     assert faults(TEXT.replace("`kl_bound = 0.01`", "`kl_bound = 0.02`"), "trpo") == ["kl_bound: 0.02, not 0.01"]

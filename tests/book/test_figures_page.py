@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import statistics
+from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
 from minerva_lite import train
 from minerva_lite.agents import AGENTS
+from minerva_lite.formulas.trust_region import LineSearch
 from minerva_lite.worlds.envs import make_env
 from tests.studies.healthy import CLOCK, FINAL, RUNS, SHOWN, table, table_file
 from tests.studies.record import read_rows
@@ -146,3 +150,165 @@ def test_every_run_of_the_record_learned():
     for row in read_rows(BOOK / "results/healthy.csv"):
         if row["figure"] == FINAL:
             assert float(row["middle"]) >= solved[row["env_id"]], row
+
+
+def moments_of_the_page(name: str) -> dict[str, int]:
+    """By pattern: the column of the table of moments that an agent's figures stand in."""
+    told = PAGE.split("## When a figure is read")[1]
+    cells = next(
+        row for who, row in re.findall(r"^\| ([\w, -]+) \|(.*)\|$", told, re.M) if SHOWN[name] in who.split(", ")
+    )
+    return {p: column for column, cell in enumerate(cells.split("|")) for p in re.findall("`([^`]+)`", cell)}
+
+
+def told_moment(name: str, figure: str) -> int | None:
+    """The column of a figure; of two patterns the longer one counts."""
+    table = moments_of_the_page(name)
+    fitting = [pattern for pattern in table if fnmatch(figure, pattern)]
+    return table[max(fitting, key=len)] if fitting else None
+
+
+def figures_without(name: str, left_out: Callable[[str, int, int], bool], monkeypatch) -> dict[str, float]:
+    """The figures of one update from which gradient steps were taken away.
+
+    left_out: of which optimizer, which of its steps, and how many it takes.
+    """
+    more = {
+        "ppo": {"learning_rate": 0.02},
+        "vmpo": {"inner_steps": 3},
+        "mpo": {"learner_steps": 2, "eta_init": 0.01},
+    }.get(name, {})
+    agent, env = make(name, "Pendulum-v1", **more)
+    rollout, _ = agent.collect(env, env.reset())
+    if name == "trpo" and left_out("", 0, 1):
+        agent.search = lambda *arguments: LineSearch(0.0, 1, "kl")
+        monkeypatch.setattr("minerva_lite.agents.trpo.fit_lbfgs", lambda *arguments, **how: True)
+    optimizers = getattr(agent, "optimizers", {"": agent.optimizer} if hasattr(agent, "optimizer") else {})
+    takes = {"": {"ppo": 20, "vmpo": 3}.get(name, 1), "critic": 2, "policy": 2, "duals": 4}
+    taken = dict.fromkeys(optimizers, 0)
+
+    def wrap(kind: str, optimizer) -> None:
+        step = optimizer.step
+
+        def stepping() -> None:
+            taken[kind] += 1
+            if not left_out(kind, taken[kind], takes[kind]):
+                step()
+
+        optimizer.step = stepping
+
+    for kind, optimizer in optimizers.items():
+        wrap(kind, optimizer)
+    figures = {figure: float(value) for figure, value in agent.update(rollout).items()}
+    assert all(taken[kind] == takes[kind] for kind in optimizers), "the test knows how many steps there are"
+    return figures
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_every_figure_is_read_when_the_page_says(name, monkeypatch):
+    """What is read after a step changes where the step is left out, and what is read before it does not."""
+    whole = figures_without(name, lambda *step: False, monkeypatch)
+
+    def changed(left_out: Callable[[str, int, int], bool]) -> set[str]:
+        found = figures_without(name, left_out, monkeypatch)
+        return {figure for figure, value in found.items() if value != whole.get(figure) and value == value}
+
+    table = {figure: told_moment(name, figure) for figure in whole}
+    parts = ("loss/", "kl/", "adv/", "value/", "dual/")
+    assert [figure for figure, moment in table.items() if moment is None and figure.startswith(parts)] == []
+    first, at_last, after = ({figure for figure in table if table[figure] == moment} for moment in range(3))
+    if name == "mpo":  # temperature and multipliers step before the policy, whose own step is the last
+        assert not at_last & changed(lambda kind, i, of: kind in ("critic", "policy") and i == of)
+        by_the_duals = changed(lambda kind, i, of: kind == "duals" and i > of - 2)
+        assert after <= by_the_duals
+        assert {figure for figure in at_last & by_the_duals if not figure.startswith("loss/")} == set()
+        return
+    by_the_last = changed(lambda kind, i, of: i in (0, of))
+    assert not (first | at_last) & by_the_last
+    assert after - {"value/fit_failed"} <= by_the_last
+    if name in ("ppo", "vmpo"):
+        by_the_first = changed(lambda kind, i, of: i == 1)
+        assert not first & by_the_first and at_last <= by_the_first
+
+
+HEALTHY = {(row["env_id"], row["agent"], row["figure"]): row for row in read_rows(BOOK / "results/healthy.csv")}
+
+
+def middle(run: tuple[str, str], figure: str) -> float | None:
+    """What half of a healthy run's updates lie below, if it logs the figure."""
+    row = HEALTHY.get((*run, figure))
+    return None if row is None else float(row["middle"])
+
+
+def highest(run: tuple[str, str], figure: str) -> float | None:
+    row = HEALTHY.get((*run, figure))
+    return None if row is None else float(row["high"])
+
+
+# By a part of the symptom's own text: what it says, of the middle of a run.
+SYMPTOMS = {
+    "`train/clip_fraction` near 1": lambda run: (middle(run, "train/clip_fraction") or 0) > 0.5,
+    "`train/clip_fraction` is 0 and `train/max_ratio` is 1": lambda run: middle(run, "train/max_ratio") == 1,
+    "stays above 1, not in single updates": lambda run: max(
+        middle(run, "kl/mean_relative") or 0, middle(run, "kl/std_relative") or 0
+    ) > 1.5,
+    "`kl/psi_kept_relative` stays far above 1": lambda run: max(
+        middle(run, "kl/estep_relative") or 0, middle(run, "kl/psi_kept_relative") or 0
+    ) > 3,
+    "with a finite set MPO's is near 1": lambda run: (middle(run, "train/effective_samples") or 9) < 2
+    and (run[1] == "vmpo" or middle(run, "train/std") is not None),
+    "`value/explained_variance` is below 0": lambda run: (middle(run, "value/explained_variance") or 0) < 0,
+    "stays there after the first updates": lambda run: middle(run, "value/pred_std")
+    < 0.1 * middle(run, "value/target_std"),
+    "by more than `value/target_std`": lambda run: (highest(run, "value/q_max") or -1e9)
+    > {"CartPole-v1": 100.0, "Pendulum-v1": 0.0}[run[0]] + middle(run, "value/target_std"),
+    "`train/std_max` stays at its clamp": lambda run: (middle(run, "train/std_max") or 0) > 0.9 * 2.71828**2,
+    "spikes a hundred times its median": lambda run: any(
+        (highest(run, figure) or 0) > 100 * (middle(run, figure) or 1)
+        for figure in ("train/grad_norm", "train/critic_grad_norm", "train/policy_grad_norm")
+    ),
+    "though a critic learns": lambda run: middle(run, "train/episode_return") is None,
+    "Pendulum's cannot": lambda run: run[0] != "Pendulum-v1" and (middle(run, FINAL) or 0) < 475,
+    "`train/skipped_batches` is above 0": lambda run: (highest(run, "train/skipped_batches") or 0) > 0,
+    "`train/step_fraction` is 0 in many updates": lambda run: middle(run, "train/step_fraction") == 0,
+    "`adv/raw_std` is 1 in every update": lambda run: middle(run, "adv/raw_std") == highest(run, "adv/raw_std") == 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("symptom", SYMPTOMS)
+def test_no_healthy_run_has_a_symptom_of_the_page(symptom):
+    symptoms = PAGE.split("(figures-symptoms)=")[1].split("\n## Episodes")[0]
+    assert symptom in symptoms
+    assert [(agent, env_id) for agent, env_id in RUNS if SYMPTOMS[symptom]((env_id, agent))] == []
+
+
+def test_what_the_page_calls_healthy_though_it_looks_ill_is_measured():
+    """MPO's wide spread, gradients above their clip, a REINFORCE without a critic, and samples near 1."""
+    mpo, cartpole = ("Pendulum-v1", "mpo"), "CartPole-v1"
+    assert highest(mpo, "train/std_max") > 0.8 * 2.71828**2 and middle(mpo, "train/abs_action") > 1
+    assert middle((cartpole, "ppo"), "train/grad_norm") > 2 * 0.5
+    assert middle((cartpole, "mpo"), "train/effective_samples") < 1.2
+    assert highest((cartpole, "reinforce"), "loss/value") == 0
+
+
+def test_the_blocks_of_the_page_run_and_print_what_it_shows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S):
+        exec(compile(block, "figures_of_a_run.md", "exec"), names)
+    assert capsys.readouterr().out == re.search(r"^```text\n(.*?)^```$", PAGE, re.M | re.S)[1]
+
+
+def test_the_picture_shows_what_the_page_says_of_it():
+    rows = read_rows(BOOK / "results/sick.csv")
+    assert "first two updates move the policy by several nats" in PAGE
+    well, ill = dict.fromkeys(row["run"] for row in rows)
+
+    def column(run: str, figure: str) -> list[float]:
+        return [float(row["value"]) for row in rows if (row["run"], row["figure"]) == (run, figure)]
+
+    assert min(column(ill, "kl/exact")[:2]) > 2 and max(column(ill, "kl/exact")[3:]) < 1e-3
+    assert max(column(ill, "train/entropy")[1:]) < 0.005 and max(column(ill, "train/episode_return")[3:]) < 15
+    assert max(column(well, "kl/exact")) < 0.0101 and column(well, "train/episode_return")[-1] == 500
+    assert statistics.median(column(well, "train/entropy")) > 0.4
+    assert "figure} _static/sick.svg" in PAGE and (BOOK / "_static/sick.svg").exists()

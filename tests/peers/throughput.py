@@ -3,9 +3,8 @@
 Everybody has the same networks, rollout, minibatches and epochs (`throughput_rows.py`), one thread, and a process of
 its own; the runners take turns, so that whatever the machine does meanwhile happens to all of them. The clock starts
 after torch's first optimizer step and counts everything else, the building too. The rows "preset" are this package's
-tuned settings, which do something else and are nobody's peers. CleanRL is not run: the last column is what it had of
-Stable-Baselines3's speed where both were measured before. Nothing else should run on the machine: wall over CPU
-seconds tells if something did.
+tuned settings, which do something else and are nobody's peers, so the table leaves them out. Nothing else should run
+on the machine: wall over CPU seconds tells if something did.
 """
 
 from __future__ import annotations
@@ -32,14 +31,6 @@ RUNNERS = {
     "preset": ["speed_minerva", "--backend=auto", "--settings=preset"],
 }
 PEERS = ("sb3", "tianshou")
-# Steps a second of CleanRL and of Stable-Baselines3, measured once on another two-core machine with one thread, median
-# of three: what the first has of the second there says more than either number.
-RECORDED = {
-    "pendulum-4": (3591, 4627),
-    "pendulum-16": (4290, 5285),
-    "cartpole-8": (6280, 6683),
-    "halfcheetah-4": (2975, 3327),
-}
 COLUMNS = ["task", "runner", "repeat", "steps", "seconds", "cpu_seconds"]
 
 
@@ -60,20 +51,19 @@ def speeds(rows: list[dict[str, Any]], task: str, runner: str) -> list[float]:
 
 def table(rows: list[dict[str, Any]]) -> list[list[str]]:
     """A header, then a row a task: medians over repeats, and those of ours over the faster peer of a repeat."""
-    lines = [["steps/s", "torch", "gym", "sb3", "tianshou", "preset", "torch / best", "gym / best", "CleanRL / sb3"]]
+    lines = [["steps/s", "torch", "gym", "sb3", "tianshou", "torch / best", "gym / best"]]
     for task in dict.fromkeys(row["task"] for row in rows):
         of = {name: speeds(rows, task, name) for name in RUNNERS}
         best = [max(pair) for pair in zip(*(of[peer] for peer in PEERS), strict=True)]
         ratios = [median(a / b for a, b in zip(of[name], best, strict=True)) for name in ("torch", "gymnasium")]
-        cells = [f"{median(values):.0f}" for values in of.values()]
-        recorded = f"{RECORDED[task][0] / RECORDED[task][1]:.2f}" if task in RECORDED else ""
-        lines.append([task.replace("-", "\u00a0"), *cells, *(f"{ratio:.2f}" for ratio in ratios), recorded])
+        cells = [f"{median(of[name]):.0f}" for name in ("torch", "gymnasium", *PEERS)]
+        lines.append([task.replace("-", "\u00a0"), *cells, *(f"{ratio:.2f}" for ratio in ratios)])
     return lines
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
     """The table as the bench prints it."""
-    widths = [17, *[13] * len(RUNNERS), 15, 15, 15]
+    widths = [17, *[13] * (2 + len(PEERS)), 15, 15]
     lines = ["".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True)) for line in table(rows)]
     worst = max(row["seconds"] / row["cpu_seconds"] for row in rows)
     return "\n".join([*lines, f"Wall over CPU seconds, worst run: {worst:.2f}"])

@@ -17,6 +17,7 @@ STUDIES = {
     "promise": "trpo_promise.csv",
     "reuse": "ppo_reuse.csv",
     "rollout_length": "rollout_length.csv",
+    "sick": "sick.csv",
     "steps": "steps.csv",
     "traces": "traces.csv",
 }

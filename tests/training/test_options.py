@@ -105,6 +105,22 @@ def test_without_a_preset_one_line_says_what_is_taken(minerva, capsys):
     assert capsys.readouterr().err.startswith("the preset for ppo on Ant-v5 is untrained: ")
 
 
+def test_a_file_that_gives_every_setting_leaves_nothing_to_announce(minerva, tmp_path, capsys):
+    minerva("train ppo --env Acrobot-v1 --steps 9999 --save-config whole.json")
+    assert "no preset" in capsys.readouterr().err
+    minerva("train --config whole.json --seed 1")
+    assert capsys.readouterr().err == ""
+    told = json.loads((tmp_path / "whole.json").read_text())
+    del told["steps"], told["config"]["gamma"]
+    (tmp_path / "part.json").write_text(json.dumps(told))
+    minerva("train --config part.json")
+    assert capsys.readouterr().err == (
+        "no preset for ppo on Acrobot-v1: taken are the defaults of the family 'discrete' for what the file leaves "
+        f"open, gamma 0.99, over {defaults.settings_for('ppo', 'Acrobot-v1').total_steps} steps; --config.… and "
+        "--steps change them\n"
+    )
+
+
 def test_an_environment_of_a_module_in_this_folder_is_found(minerva, tmp_path):
     text = "import gymnasium as gym\ngym.register('Own-v0', 'gymnasium.envs.classic_control.acrobot:AcrobotEnv')\n"
     (tmp_path / "own_worlds_of_a_user.py").write_text(text)

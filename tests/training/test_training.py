@@ -272,6 +272,19 @@ def test_a_terminal_sees_the_bar_move_and_a_file_its_two_ends(screen, states, mo
     assert screen.getvalue().endswith("\n") and screen.getvalue().count("\n") == 1
 
 
+def test_the_bar_of_a_complete_run_that_is_resumed_stands_at_its_end(tmp_path, monkeypatch):
+    """Five rollouts of 64 steps pass a budget of 300."""
+    import minerva_lite.training.loop as training
+
+    for resume in (False, True):
+        screen = io.StringIO()
+        monkeypatch.setattr(training.sys, "stderr", screen)
+        agent, env = make()
+        train(agent, env, 300, eval_episodes=1, checkpoint=tmp_path / "run.pt", resume=resume)
+        last = screen.getvalue().strip().split("\r")[-1]
+        assert "100%" in last and " 300/300 steps " in last
+
+
 def test_a_notebook_sees_the_bar_move(monkeypatch):
     import minerva_lite.training.loop as training
 
