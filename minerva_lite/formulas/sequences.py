@@ -1,0 +1,237 @@
+"""Answers of a language model: sequences of tokens that one reward judges at the end.
+
+Rows are tokens and columns are answers, [L, B]. `mask` is true up to and including an answer's last token. A *group* is
+`group` answers to one prompt in adjacent columns: column b answers prompt b // group.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..checks import (
+    can_ask,
+    require_bool,
+    require_count,
+    require_finite,
+    require_non_negative,
+    require_one_of,
+    require_positive,
+    require_same_shape,
+    require_shape,
+    require_unit_interval,
+)
+from .distributions import kl_estimates
+
+AVERAGES = ("token", "sequence", "constant")  # what `average_tokens` can divide by
+
+
+def sequence_log_prob(log_prob: Tensor, mask: Tensor) -> Tensor:
+    r"""Log-probability of each answer, the sum over its tokens: [B], nats, differentiable.
+
+    log_prob: [L, B] of each token given those before it, nats; what stands behind an answer's end is ignored.
+    mask: [L, B] bool.
+
+    Raises ValueError: shapes differ, the mask is not bool, or an answer has no token.
+    """
+    _require_answers(mask, log_prob=log_prob)
+    # LaTeX: \log \pi_b = \sum_t m_{tb} \log \pi_{tb}
+    return log_prob.masked_fill(~mask, 0.0).sum(0)
+
+
+def group_mean(value: Tensor, group: int) -> Tensor:
+    r"""For each answer the mean over its group, itself included: [B] to [B], in the unit of `value`.
+
+    Raises ValueError: `value` is no vector, it does not divide into groups, or a group has fewer than two answers.
+    """
+    _require_groups(group, value=value)
+    # LaTeX: \bar{x}_b = \frac{1}{G} \sum_j x_j\, \mathbf{1}\left[ \lfloor \frac{j}{G} \rfloor = \lfloor \frac{b}{G} \rfloor \right]
+    return value.reshape(-1, group).mean(1).repeat_interleave(group)
+
+
+def leave_one_out_advantage(reward: Tensor, group: int) -> Tensor:
+    r"""Each answer's reward less the mean of the others in its group: [B], reward units, detached.
+
+    reward: [B]. The baseline does not depend on the answer it is taken off, so the gradient is unbiased. This is
+    REINFORCE Leave-One-Out (RLOO).
+
+    Source: Kool et al. 2019, "Buy 4 REINFORCE samples, get a baseline for free!"; Ahmadian et al. 2024,
+    arXiv:2402.14740. Raises ValueError: as `group_mean`, or a reward is not finite.
+    """
+    _require_groups(group, reward=reward)
+    reward = reward.detach()
+    mean = group_mean(reward, group)
+    # The group's mean holds 1 / G of the answer's own reward: taken off, what is left is too small by (G - 1) / G.
+    # LaTeX: A_b = \frac{G}{G - 1} (r_b - \bar{r}_b)
+    return (reward - mean) * (group / (group - 1))
+
+
+def group_advantage(reward: Tensor, group: int, *, scale: bool, eps: float = 1e-4) -> Tensor:
+    r"""Each answer's reward less its group's mean, with `scale` divided by the group's spread: [B], detached.
+
+    reward: [B]. The spread is the sample standard deviation (divided by G - 1), to which eps is added. A group of equal
+    rewards gives 0. With scale the unit is lost, and so is the weight that a prompt had in the gradient.
+
+    Source: Shao et al. 2024 (GRPO), arXiv:2402.03300, section 4.1, which does not say which standard deviation.
+    Raises ValueError: as `group_mean`, a reward is not finite, or eps is not above 0.
+    """
+    _require_groups(group, reward=reward)
+    require_positive(eps=eps)
+    reward = reward.detach()
+    mean = group_mean(reward, group)
+    # LaTeX: c_b = r_b - \bar{r}_b
+    centered = reward - mean
+    if not scale:
+        return centered
+    mean_square = group_mean(centered.square(), group)
+    # LaTeX: \sigma_b = \sqrt{\frac{G}{G - 1} v_b}
+    spread = (mean_square * (group / (group - 1))).sqrt()
+    # LaTeX: A_b = \frac{c_b}{\sigma_b + \varepsilon}
+    return centered / (spread + eps)
+
+
+def kl_rewards(log_prob: Tensor, reference_log_prob: Tensor, mask: Tensor, reward: Tensor, eta: float) -> Tensor:
+    r"""Rewards of the tokens: the task's on the last one, and on each the price of leaving the reference: [L, B].
+
+    Detached. log_prob, reference_log_prob: [L, B], nats, of the sampled tokens. mask: [L, B] bool. reward: [B], the
+    task's. eta: price of KL(pi || pi_ref), reward units a nat, at least 0. The sum over an answer's tokens is
+    r - eta (log pi - log pi_ref), whose mean is the regularized objective; behind the end all is 0.
+
+    Source: Ziegler et al. 2019, arXiv:1909.08593; Ouyang et al. 2022, arXiv:2203.02155.
+    Raises ValueError: shapes differ, the mask is not bool, an answer has no token, a reward is not finite, or eta is
+    below 0.
+    """
+    _require_answers(mask, log_prob=log_prob, reference_log_prob=reference_log_prob)
+    _require_rewards(mask, reward)
+    require_non_negative(eta=eta)
+    with torch.no_grad():
+        # LaTeX: e_{t,b} = m_{t,b} (1 - m_{t+1,b})
+        last = mask & ~torch.cat([mask[1:], torch.zeros_like(mask[:1])])
+        # LaTeX: k_{t,b} = m_{t,b} \left( \log \pi_{t,b} - \log \pi^{\mathrm{ref}}_{t,b} \right)
+        kl_to_reference = (log_prob - reference_log_prob).masked_fill(~mask, 0.0)
+        # LaTeX: r_{t,b} = e_{t,b} r_b - \eta k_{t,b}
+        return last.to(log_prob.dtype) * reward - eta * kl_to_reference
+
+
+def kl_loss_terms(log_prob: Tensor, reference_log_prob: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    r"""k1, k2, k3 of KL(pi || pi_ref) for answers drawn from pi, as terms of a loss: three tensors shaped as log_prob.
+
+    log_prob, reference_log_prob: [...] nats, of tokens or of whole answers; no gradient enters the reference.
+
+    Source: Schulman 2020, "Approximating KL divergence". Raises ValueError: shapes differ.
+    """
+    require_same_shape(log_prob=log_prob, reference_log_prob=reference_log_prob)
+    # LaTeX: \log \rho = \log \pi_{\mathrm{ref}} - \log \pi
+    log_ratio = reference_log_prob.detach() - log_prob
+    return kl_estimates(log_ratio)
+
+
+def clipped_token_objective(log_ratio: Tensor, advantage: Tensor, low: float, high: float) -> Tensor:
+    r"""PPO's clipped surrogate of each token, to be maximized, between 1 - low and 1 + high: [L, B], advantage units.
+
+    log_ratio: [L, B] log pi_theta - log pi_b of each token, nats. advantage: [B], one for all tokens of an answer, or
+    [L, B]; not detached here. low: in (0, 1]. high: above 0; above `low` it leaves rare tokens more room to grow.
+
+    Source: Yu et al. 2025 (DAPO), arXiv:2503.14476, eq. 10; low = high is `ppo_clip_objective`.
+    Raises ValueError: shapes do not fit, or a bound is outside its range.
+    """
+    require_shape(tuple(log_ratio.shape[-advantage.dim() :]), advantage=advantage)
+    _require_clip(low, high)
+    # LaTeX: \rho_t = \exp(\log \rho_t)
+    ratio = log_ratio.exp()
+    # LaTeX: \bar{\rho}_t = \operatorname{clip}\left(\rho_t, 1 - \varepsilon_-, 1 + \varepsilon_+\right)
+    clipped_ratio = ratio.clamp(1.0 - low, 1.0 + high)
+    # LaTeX: L_t = \min\left(\rho_t A_t, \bar{\rho}_t A_t\right)
+    return torch.minimum(ratio * advantage, clipped_ratio * advantage)
+
+
+def sequence_log_ratio(log_ratio: Tensor, mask: Tensor, *, per_token: bool) -> Tensor:
+    r"""Log-ratio of each answer, the sum over its tokens, or with `per_token` their mean: [B], nats.
+
+    log_ratio: [L, B] of each token, nats. mask: [L, B] bool. The exponential of the sum is the importance weight of the
+    answer. That of the mean is not; it is GSPO's, which keeps long answers within the same clip range.
+
+    Source: Zheng et al. 2025 (GSPO), arXiv:2507.18071. Raises ValueError: as `sequence_log_prob`.
+    """
+    _require_answers(mask, log_ratio=log_ratio)
+    # LaTeX: \log \rho_b = \sum_t m_{tb} \log \rho_{tb}
+    total = log_ratio.masked_fill(~mask, 0.0).sum(0)
+    if not per_token:
+        return total
+    # LaTeX: \log s_b = \frac{\log \rho_b}{\sum_t m_{tb}}
+    return total / mask.sum(0)
+
+
+def clipped_sequence_objective(
+    log_ratio: Tensor, mask: Tensor, advantage: Tensor, low: float, high: float, *, per_token: bool
+) -> Tensor:
+    r"""The clipped surrogate of each answer, to be maximized, from one ratio for the whole of it: [B], advantage units.
+
+    log_ratio: [L, B] of each token, nats. mask: [L, B] bool. advantage: [B], not detached here. per_token: as in
+    `sequence_log_ratio`. low, high: as in `clipped_token_objective`.
+
+    Source: Zheng et al. 2025 (GSPO), arXiv:2507.18071, eq. 5. Raises ValueError: as those two.
+    """
+    whole = sequence_log_ratio(log_ratio, mask, per_token=per_token)
+    # LaTeX: L_b = \min\left(s_b A_b, \operatorname{clip}\left(s_b, 1 - \varepsilon_-, 1 + \varepsilon_+\right) A_b\right)
+    return clipped_token_objective(whole, advantage, low, high)
+
+
+def average_tokens(value: Tensor, mask: Tensor, average: str) -> Tensor:
+    r"""Scalar from one number a token, [L, B], in its unit.
+
+    "token": the mean over all tokens of the batch. "sequence": the mean over each answer's tokens, then over answers.
+    "constant": the sum over tokens, divided by B and by the number L of rows, which no answer changes.
+    mask: [L, B] bool.
+
+    Source: "token" Yu et al. 2025 (DAPO), arXiv:2503.14476; "sequence" Shao et al. 2024 (GRPO), arXiv:2402.03300;
+    "constant" Liu et al. 2025 (Dr. GRPO), arXiv:2503.20783.
+    Raises ValueError: shapes differ, the mask is not bool, an answer has no token, or an unknown average.
+    """
+    _require_answers(mask, value=value)
+    require_one_of(AVERAGES, average=average)
+    kept = value.masked_fill(~mask, 0.0)
+    if average == "token":
+        # LaTeX: L = \frac{\sum_b \sum_t m_{tb} x_{tb}}{\sum_b \sum_t m_{tb}}
+        return kept.sum() / mask.sum()
+    if average == "sequence":
+        # LaTeX: L = \operatorname{mean}_b \frac{\sum_t m_{tb} x_{tb}}{\sum_t m_{tb}}
+        return (kept.sum(0) / mask.sum(0)).mean()
+    # LaTeX: L = \operatorname{mean}_b \operatorname{mean}_t \left[ m_{tb} x_{tb} \right]
+    return kept.mean()
+
+
+def _require_answers(mask: Tensor, **values: Tensor) -> None:
+    """Raise ValueError unless every tensor is shaped as the bool mask [L, B], which keeps a token of every answer."""
+    require_shape((None, None), mask=mask)
+    require_same_shape(mask=mask, **values)
+    require_bool(mask=mask)
+    if can_ask(mask) and not bool(mask.any(0).all()):
+        empty = int((~mask.any(0)).nonzero()[0])
+        raise ValueError(f"mask: wanted at least one token in every answer; got none in answer {empty}")
+
+
+def _require_rewards(mask: Tensor, reward: Tensor) -> None:
+    """Raise ValueError unless there is one finite reward [B] for each answer."""
+    require_shape((mask.shape[1],), reward=reward)
+    if can_ask(reward):
+        require_finite(reward=reward)
+
+
+def _require_groups(group: int, **values: Tensor) -> None:
+    """Raise ValueError unless every tensor [B] divides into groups of at least two, and is finite."""
+    require_count(group=group)
+    if group < 2:
+        raise ValueError(f"group: wanted at least 2 answers to each prompt; got {group}")
+    for name, value in values.items():
+        require_shape((None,), **{name: value})
+        if len(value) == 0 or len(value) % group:
+            raise ValueError(f"{name}: wanted a multiple of group = {group} answers; got {len(value)}")
+        if can_ask(value):
+            require_finite(**{name: value})
+
+
+def _require_clip(low: float, high: float) -> None:
+    """Raise ValueError unless 0 < low <= 1 and high > 0."""
+    require_positive(low=low, high=high)
+    require_unit_interval(low=low)
