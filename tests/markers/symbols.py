@@ -533,3 +533,76 @@ TABLES |= {
         }
     ),
 }
+
+# Columns are answers: the axis i.
+TOKEN = {r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t i]", "m_t": "mask [t i]"}
+GROUPED = {"r_i": "reward [i]", r"\bar{r}_i": "mean [i]", "G": "group", "A_i": "[i]"}
+CLIP = {r"\varepsilon_-": "low", r"\varepsilon_+": "high"}
+PAIR = {
+    r"\log \pi_\theta(y^+)": "chosen [i]",
+    r"\log \pi_\theta(y^-)": "rejected [i]",
+    r"\log \pi_{\mathrm{ref}}(y^+)": "reference_chosen [i]",
+    r"\log \pi_{\mathrm{ref}}(y^-)": "reference_rejected [i]",
+    r"\eta": "eta",
+}
+TABLES |= {
+    "formulas.sequences.sequence_log_prob": Table(TOKEN | {r"\log \pi_\theta(y)": "[i]"}),
+    "formulas.sequences.group_mean": Table({"x_i": "value [i]", "G": "group", r"\bar{x}_i": "[i]"}),
+    "formulas.sequences.leave_one_out_advantage": Table(GROUPED),
+    "formulas.sequences.group_advantage": Table(
+        GROUPED
+        | {
+            "c_i": "[i]",
+            r"\nu_i": "mean_square [i]",
+            r"\sigma^{\mathrm{grp}}_i": "[i]",
+            r"\varepsilon": "eps",
+        }
+    ),
+    "formulas.sequences.spread_weight": Table(
+        {"p": "probability [t b]", "G": "group", r"\bar{\sigma}^{\mathrm{grp}}": "[t b]", "w": "[t b]"}
+    ),
+    "formulas.sequences.kl_rewards": Table(
+        TOKEN
+        | {
+            r"\log \pi_{\mathrm{ref}}(a_t \mid s_t)": "reference_log_prob [t i]",
+            "r(y)": "reward [i]",
+            r"\eta": "eta",
+            "e_t": "[t i]",
+            "k_t": "[t i]",
+            "r_t": "[t i]",
+        }
+    ),
+    "formulas.sequences.kl_loss_terms": Table(
+        {
+            r"\log \pi_\theta": "log_prob [t i]",
+            r"\log \pi_{\mathrm{ref}}": "reference_log_prob [t i]",
+            r"\log \rho^{\mathrm{ref}}": "[t i]",
+        }
+    ),
+    "formulas.sequences.clipped_token_objective": Table(
+        {r"\log \rho_t": "log_ratio [t i]", "A_t": "advantage [i]", r"\rho_t": "[t i]", r"\bar{\rho}_t": "[t i]"}
+        | CLIP
+        | {"L_t": "[t i]"}
+    ),
+    "formulas.sequences.sequence_log_ratio": Table(
+        {
+            r"\log \rho_t": "log_ratio [t i]",
+            "m_t": "mask [t i]",
+            r"\log \rho(y)": "[i]",
+            r"\log \tilde{\rho}(y)": "[i]",
+        }
+    ),
+    "formulas.sequences.clipped_sequence_objective": Table(
+        {r"\log \rho_i": "whole [i]", "A_i": "advantage [i]", "L_i": "[i]"} | CLIP
+    ),
+    "formulas.sequences.average_tokens": Table({"x_t": "value [t i]", "m_t": "mask [t i]", "L": "[]"}),
+    "formulas.preferences.bradley_terry_loss": Table(
+        {"f(y^+)": "score_chosen [i]", "f(y^-)": "score_rejected [i]", r"L^{\mathrm{BT}}": "[]"}
+    ),
+    "formulas.preferences.dpo_loss": Table(PAIR | {"f(y^+)": "[i]", "f(y^-)": "[i]"}),
+    "formulas.preferences.dpo_weight": Table(PAIR | {"h": "[i]", "v": "[i]"}),
+    "formulas.preferences.best_of_n_law": Table(
+        {"p_i": "probability [i]", "r_i": "reward [i]", "n": "n", "F_i": "[i]", "f_i": "[i]", "q_i": "[i]"}
+    ),
+    "formulas.preferences.best_of_n_kl": Table({"n": "n", r"\mathrm{KL}": "[]"}),
+}
