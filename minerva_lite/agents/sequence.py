@@ -1,0 +1,451 @@
+"""Policy gradients for a language model: RLOO, GRPO and PPO with a critic over tokens, as options of one agent.
+
+A rollout is G answers to each of a few prompts, sampled by a `Decoder` and judged as wholes. What the three share is
+PPO's update; they differ in the advantage. `improve` is the algorithm of chapter 9, `loss` its formulas in order.
+
+Sources: Ahmadian et al. 2024 (RLOO), arXiv:2402.14740; Shao et al. 2024 (GRPO), arXiv:2402.03300; Ouyang et al. 2022
+(PPO on language models), arXiv:2203.02155.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor, nn
+
+from ..checks import require_bool, require_dtype, require_shape
+from ..experience.answers import AnswerBatch, Answers
+from ..formulas.distributions import categorical_log_prob, kl_estimates
+from ..formulas.returns import gae
+from ..formulas.sequences import (
+    average_tokens,
+    clipped_sequence_objective,
+    clipped_token_objective,
+    group_advantage,
+    kl_loss_terms,
+    kl_rewards,
+    leave_one_out_advantage,
+    sequence_log_ratio,
+)
+from ..worlds.spec import VectorEnv
+from ..worlds.tokens import TASKS, Task
+from .base import Agent
+from .decoder import Decoder
+from .networks import Params
+from .optimizers import make_optimizer
+from .settings import OptimizerSettings, count, non_negative, one_of, positive, unit_interval
+
+
+@dataclass(frozen=True)
+class SequenceConfig(OptimizerSettings):
+    """Settings of the sequence agent; contradictions are refused when the object is made."""
+
+    num_envs: int = count(32)  # prompts of one update
+    group: int = count(8)  # answers to each prompt, G; an answer is what `train` counts as a step
+    advantage: str = one_of("rloo", "grpo", "critic")  # off the reward: mean of the others, of the group, or a value
+    normalize_advantage: bool = True  # divide by the spread: "grpo" by the group's, "critic" by all tokens'
+    objective: str = one_of("token", "sequence", "gspo")  # clip each token's ratio, the answer's, or its root ("gspo")
+    clip_low: float = positive(0.2)  # ratios are clipped below 1 - clip_low
+    clip_high: float = positive(0.2)  # and above 1 + clip_high
+    average: str = one_of("constant", "sequence", "token")  # how "token" sums: over B * L, answer by answer, or tokens
+    kl: str = one_of("none", "reward", "loss")  # where KL(pi || reference) is priced
+    kl_estimate: str = one_of("k3", "k1", "k2")  # of kl "loss"
+    eta: float = non_negative(0.05)  # price of that KL, reward units a nat
+    epochs: int = count(1)  # passes over each batch of answers
+    minibatch_prompts: int = count(32)  # prompts of one gradient step, with all answers to them
+    temperature: float = positive(1.0)  # of what is sampled and learned: logits are divided by it
+    gamma: float = unit_interval(1.0)  # discount of "critic"
+    lam: float = unit_interval(1.0)  # trace decay of "critic"
+    vf_coef: float = non_negative(0.5)  # weight of the value loss of "critic"
+    learning_rate: float = positive(5e-4)  # at the start
+    max_grad_norm: float = positive(1.0)  # clip the gradient's norm
+    width: int = count(64)  # of the decoder
+    layers: int = count(2)  # of the decoder
+    heads: int = count(4)  # of each layer's attention
+    pretrain_steps: int = count(50)  # of maximum likelihood on solutions, before the first answer
+    pretrain_batch: int = count(128)  # solutions of each of them
+    pretrain_learning_rate: float = positive(1e-3)  # of Adam in these steps
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.advantage != "critic" and self.group < 2:
+            raise ValueError(
+                f"group: wanted at least 2 answers to each prompt with advantage {self.advantage!r}, which compares "
+                f"them; got {self.group}"
+            )
+        if self.minibatch_prompts > self.num_envs:
+            raise ValueError(
+                f"minibatch_prompts: wanted at most num_envs = {self.num_envs}; got {self.minibatch_prompts}"
+            )
+        if self.clip_low > 1.0:
+            raise ValueError(f"clip_low: wanted a number in (0, 1], no ratio is below 0; got {self.clip_low}")
+        if self.width % self.heads:
+            raise ValueError(f"heads: wanted a divisor of width = {self.width}; got {self.heads}")
+        self._refuse_unread(self.advantage != "critic", "advantage 'critic'", ("gamma", "lam", "vf_coef"))
+        self._refuse_unread(self.advantage == "rloo", "another advantage than 'rloo'", ("normalize_advantage",))
+        self._refuse_unread(self.objective != "token", "objective 'token'", ("average",))
+        self._refuse_unread(self.kl != "loss", "kl 'loss'", ("kl_estimate",))
+        self._refuse_unread(self.kl == "none", "kl 'reward' or 'loss'", ("eta",))
+        if self.objective != "token" and self.advantage == "critic":
+            raise ValueError(
+                f"objective: wanted 'token' with advantage 'critic', which differs from token to token; "
+                f"got {self.objective!r}"
+            )
+
+    def _refuse_unread(self, unread: bool, reader: str, names: tuple[str, ...]) -> None:
+        """Raise ValueError if one of these settings was changed although nothing reads it."""
+        for name in names:
+            default = type(self).__dataclass_fields__[name].default
+            if unread and getattr(self, name) != default:
+                raise ValueError(
+                    f"{name}: wanted {default} without {reader}, which reads it; got {getattr(self, name)}"
+                )
+
+    @property
+    def rollout_steps(self) -> int:
+        """Steps of each environment between two updates, as `train` counts them: answers to a prompt."""
+        return self.group
+
+    @property
+    def batch_size(self) -> int:
+        """Answers of one update, B."""
+        return self.num_envs * self.group
+
+
+class SequenceAgent(Agent):
+    """A decoder that answers prompts, a copy of it as it was before (the reference), and where asked for a critic.
+
+    Before the first answer it is pretrained on solutions of its task; `start_from` takes a decoder that already is.
+    """
+
+    name = "sequence"
+    answers = True
+    config: SequenceConfig
+    policy: Decoder  # type: ignore[assignment]
+    reference: Decoder
+    critic: nn.Linear
+
+    @property
+    def task(self) -> Task:
+        """What it answers."""
+        return TASKS[self.spec.env_id]
+
+    def make_modules(self, weights: Generator) -> dict[str, nn.Module]:
+        c, task = self.config, self.task
+        shape = {"end": task.end, "width": c.width, "layers": c.layers, "heads": c.heads}
+        context = task.prompt_length + task.answer_length - 1  # nothing is read after the last token
+        policy = Decoder(len(task.alphabet), context, weights, **shape)
+        critic = nn.utils.skip_init(nn.Linear, c.width, 1)
+        nn.init.zeros_(critic.weight), nn.init.zeros_(critic.bias)
+        return {"policy": policy, "reference": copy.deepcopy(policy).requires_grad_(False), "critic": critic}
+
+    def setup(self) -> None:
+        self.pretrained = False
+        self.parameters = list(self.policy.parameters())
+        if self.config.advantage == "critic":
+            self.parameters += self.critic.parameters()
+        c = self.config
+        self.optimizer = make_optimizer(c.optimizer, self.parameters, c.learning_rate, momentum=c.momentum)
+
+    # Before the first answer
+
+    def pretrain(self) -> Tensor:
+        """Maximum likelihood on solutions of freshly drawn prompts; the reference becomes a copy. The last loss, 0-d.
+
+        Raises FloatingPointError: the loss of a step is not finite.
+        """
+        c, task = self.config, self.task
+        optimizer = make_optimizer("adam", self.policy.parameters(), c.pretrain_learning_rate)
+        loss = torch.zeros((), device=self.device)
+        for step in range(c.pretrain_steps):
+            # A short warm-up: Adam's first steps have full length whatever the gradient.
+            for group in optimizer.param_groups:
+                group["lr"] = c.pretrain_learning_rate * min(1.0, (step + 1) / 10)
+            prompt = task.draw(c.pretrain_batch, self.generator)
+            loss = self.pretrain_loss(prompt, task.solution(prompt))
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(self.policy.parameters(), c.max_grad_norm)
+            optimizer.step()
+        self.start_from(self.policy)
+        return loss.detach()
+
+    def pretrain_loss(self, prompt: Tensor, solution: Tensor) -> Tensor:
+        """Mean of -log pi over the tokens of solutions [L, B] to prompts [P, B]: 0-d, nats."""
+        mask = self.task.mask(solution)
+        # LaTeX: L = -\operatorname{mean}_{t,b} \log \pi_\theta(a_{tb} \mid x_b, a_{<t,b})
+        return -average_tokens(self.policy.log_prob(prompt, solution), mask, "token")
+
+    def start_from(self, base: Decoder) -> None:
+        """Take over the weights of a pretrained decoder, for the policy and for the reference.
+
+        Raises ValueError: a decoder of another shape.
+        """
+        if base.form != self.policy.form:
+            raise ValueError(f"reference: wanted a decoder of {self.policy.form}; got one of {base.form}")
+        for decoder in (self.policy, self.reference):
+            decoder.load_state_dict(base.state_dict())
+        self.pretrained = True
+
+    # Answering
+
+    @torch.no_grad()
+    def respond(self, prompt: Tensor, generator: Generator | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """One answer to each prompt [P, B]: the likeliest token each time, or draws from `generator`.
+
+        Answers, log-probabilities and masks, all [L, B].
+        """
+        return self.policy.sample(
+            prompt,
+            self.task.answer_length,
+            self.generator if generator is None else generator,
+            temperature=self.config.temperature,
+            deterministic=generator is None,
+        )
+
+    def predict(self, obs: Any, *, deterministic: bool = True) -> np.ndarray:
+        """The answer to a prompt, [L], or to a batch of them, [B, L]: numbers of tokens, end tokens behind the end.
+
+        obs: [P] or [B, P], whole numbers: an array, a list or a tensor. Nothing of the agent changes, but for its
+        random numbers with deterministic=False. Raises ValueError: other shapes, or numbers that are no tokens.
+        """
+        prompt, single = self.as_prompts(obs)
+        answer, _, _ = self.respond(prompt, None if deterministic else self.generator)
+        own: np.ndarray = answer.T.cpu().numpy()
+        return own[0] if single else own
+
+    @torch.no_grad()
+    def value(self, obs: Any) -> np.ndarray | float:
+        """What the critic expects of an answer to a prompt [P], or to each of a batch [B, P]; in reward units.
+
+        Raises ValueError: obs is refused as by `predict`, or no critic has learned.
+        """
+        prompt, single = self.as_prompts(obs)
+        value: np.ndarray = self.state_value(prompt).double().cpu().numpy()
+        return float(value[0]) if single else value
+
+    def state_value(self, obs: Tensor) -> Tensor:
+        """The critic's value of prompts [P, B]: [B], reward units."""
+        if self.config.advantage != "critic":
+            raise ValueError(f"advantage: wanted 'critic', which learns one; got {self.config.advantage!r}")
+        return self.critic(self.policy.features(obs)[0][-1]).squeeze(-1)
+
+    def as_prompts(self, obs: Any) -> tuple[Tensor, bool]:
+        """Prompts [P, B] on the agent's device, from outside, and whether it was a single one."""
+        array = obs.detach().cpu().numpy() if isinstance(obs, Tensor) else np.asarray(obs)
+        wanted, tokens = self.spec.obs_dim, self.spec.num_actions
+        if array.ndim not in (1, 2) or array.shape[-1] != wanted:
+            raise ValueError(
+                f"obs: wanted shape ({wanted},), one prompt, or (any, {wanted}), a batch; got {array.shape}"
+            )
+        if array.dtype.kind not in "iu" or array.size and not 0 <= array.min() <= array.max() < tokens:
+            raise ValueError(f"obs: wanted whole numbers from 0 to {tokens - 1}, tokens; got others")
+        prompt = torch.as_tensor(np.array(array, dtype=np.int64).reshape(-1, wanted).T.copy())
+        return prompt.to(self.device), array.ndim == 1
+
+    def collect(self, env: VectorEnv, obs: Tensor) -> tuple[Answers, Tensor]:
+        """G answers to each prompt of obs [B / G, P], judged by `env`; and the next prompts."""
+        if not self.pretrained:
+            self.pretrain()
+        c, prompt = self.config, obs.T
+        length, draws = self.task.answer_length, {"group": c.group, "temperature": c.temperature}
+        answer, log_prob, mask = self.policy.sample(prompt, length, self.generator, **draws)
+        step = env.step(answer)
+        return Answers(prompt, answer, log_prob, mask, step.reward), step.obs
+
+    # Learning
+
+    def check(self, rollout: Answers) -> None:
+        """Raise ValueError unless the answers have the shapes and dtypes that this agent learns from."""
+        c, task = self.config, self.task
+        require_dtype(torch.int64, prompt=rollout.prompt, answer=rollout.answer)
+        require_dtype(self.dtype, behavior_log_prob=rollout.behavior_log_prob, reward=rollout.reward)
+        require_bool(mask=rollout.mask)
+        rows = task.answer_length, c.batch_size
+        require_shape((task.prompt_length, c.num_envs), prompt=rollout.prompt)
+        require_shape(rows, answer=rollout.answer, mask=rollout.mask, behavior_log_prob=rollout.behavior_log_prob)
+        require_shape(rows[1:], reward=rollout.reward)
+
+    def improve(self, rollout: Answers, progress: float) -> dict[str, Tensor]:
+        """Several passes of clipped steps over the answers, by advantages from before the first of them."""
+        self.set_learning_rate(progress)
+        batch, figures = self.prepare(rollout)
+        parts, norms = [], []
+        for _ in range(self.config.epochs):
+            for minibatch in batch.minibatches(self.config.minibatch_prompts, self.generator):
+                loss, told = self.loss(minibatch)
+                norms.append(self.gradient_step(loss))
+                parts.append(told)
+        mean = {name: torch.stack([told[name] for told in parts]).mean() for name in parts[0]}
+        rate = torch.as_tensor(self.optimizer.param_groups[0]["lr"]).clone()
+        return figures | mean | {"train/grad_norm": torch.stack(norms).mean(), "train/learning_rate": rate}
+
+    @torch.no_grad()
+    def prepare(self, rollout: Answers) -> tuple[AnswerBatch, dict[str, Tensor]]:
+        """Advantages, and what else a loss needs from before the first step; and figures of the answers, 0-d."""
+        c, mask, reference = self.config, rollout.mask, None
+        figures = {
+            "train/answer_length": mask.sum(0).to(self.dtype).mean(),
+            "adv/equal_groups": (rollout.reward.view(-1, c.group).std(1, correction=0) == 0).to(self.dtype).mean(),
+        }
+        tokens, whole = None, rollout.reward
+        if c.kl != "none":
+            reference = self.reference.log_prob(rollout.prompt, rollout.answer, temperature=c.temperature)
+            figures["kl/to_reference"] = sequence_log_ratio(
+                rollout.behavior_log_prob - reference, mask, per_token=False
+            ).mean()
+        if c.kl == "reward" and reference is not None:
+            tokens = kl_rewards(rollout.behavior_log_prob, reference, mask, rollout.reward, c.eta)
+            whole = tokens.sum(0)
+        value_target = None
+        if c.advantage == "critic":
+            advantage, value_target = self.token_advantage(rollout, tokens)
+        else:
+            advantage = self.answer_advantage(whole).expand_as(mask)
+        mean = average_tokens(advantage, mask, "token")
+        variance = average_tokens((advantage - mean).square(), mask, "token")
+        figures |= {"adv/raw_mean": mean, "adv/raw_std": variance.sqrt()}
+        if c.advantage == "critic" and c.normalize_advantage:
+            # LaTeX: \hat{A}_t = \frac{A_t - \bar{A}}{\sigma_A + \varepsilon}
+            advantage = (advantage - mean) / (variance.sqrt() + 1e-8)
+        batch = AnswerBatch(
+            prompt=rollout.prompt,
+            answer=rollout.answer,
+            behavior_log_prob=rollout.behavior_log_prob,
+            mask=mask,
+            advantage=advantage,
+            reference_log_prob=reference if c.kl == "loss" else None,
+            value_target=value_target,
+        )
+        return batch, figures
+
+    def answer_advantage(self, reward: Tensor) -> Tensor:
+        """The advantage of each answer over others to its prompt: [B], from rewards [B]."""
+        c = self.config
+        if c.advantage == "rloo":
+            return leave_one_out_advantage(reward, c.group)
+        return group_advantage(reward, c.group, scale=c.normalize_advantage)
+
+    def token_advantage(self, rollout: Answers, reward: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Advantages and value targets of the tokens, both [L, B]: the tokens are the steps of an episode.
+
+        reward: [L, B] of the tokens; None: the answer's, on its last one.
+        """
+        c, mask = self.config, rollout.mask
+        last = mask & ~torch.cat([mask[1:], torch.zeros_like(mask[:1])])
+        if reward is None:
+            reward = last.to(self.dtype) * rollout.reward
+        value = self.critic(self.policy.answer_features(rollout.prompt, rollout.answer)).squeeze(-1)
+        next_value = torch.cat([value[1:], torch.zeros_like(value[:1])])
+        advantage = gae(reward, value, next_value, last, torch.zeros_like(last), gamma=c.gamma, lam=c.lam)
+        # LaTeX: R_t = A_t + V(s_t)
+        value_target = advantage + value
+        return advantage, value_target
+
+    def loss(self, batch: AnswerBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The scalar to descend on a batch of answers, and its detached parts under the names they are logged by."""
+        c, mask = self.config, batch.mask
+        features = self.policy.answer_features(batch.prompt, batch.answer)
+        log_prob = categorical_log_prob(batch.answer, self.policy.head(features) / c.temperature)
+        # LaTeX: \log \rho_t = \log \pi_\theta(a_t \mid s_t) - \log \pi_b(a_t \mid s_t)
+        log_ratio = log_prob - batch.behavior_log_prob
+        if c.objective == "token":
+            gain = clipped_token_objective(log_ratio, batch.advantage, c.clip_low, c.clip_high)
+            objective = average_tokens(gain, mask, c.average)
+        else:
+            bounds, per_token = (c.clip_low, c.clip_high), c.objective == "gspo"
+            objective = clipped_sequence_objective(
+                log_ratio, mask, batch.advantage[0], *bounds, per_token=per_token
+            ).mean()
+        # LaTeX: L = -J
+        loss = -objective
+        # Before the step: all are 0 in an update of a single one.
+        parts = {
+            "loss/policy": loss.detach(),
+            "kl/k3": average_tokens(kl_estimates(log_ratio.detach())[2], mask, "token"),
+            "train/clip_fraction": self.clip_fraction(log_ratio.detach(), mask),
+        }
+        if batch.reference_log_prob is not None:
+            terms = dict(zip(("k1", "k2", "k3"), kl_loss_terms(log_prob, batch.reference_log_prob), strict=True))
+            kl_loss = self.kl_average(terms[c.kl_estimate], mask)
+            parts["loss/kl"] = kl_loss.detach()
+            # LaTeX: L := L + \eta L^{\mathrm{KL}}
+            loss = loss + c.eta * kl_loss
+        if batch.value_target is not None:
+            error = self.critic(features).squeeze(-1) - batch.value_target
+            # LaTeX: L^V = \tfrac{1}{2}\, \operatorname{mean}_t \left[ (V(s_t) - R_t)^2 \right]
+            critic_loss = 0.5 * average_tokens(error.square(), mask, "token")
+            parts["loss/value"] = critic_loss.detach()
+            # LaTeX: L := L + c_V L^V
+            loss = loss + c.vf_coef * critic_loss
+        return loss, parts | {"loss/total": loss.detach()}
+
+    def clip_fraction(self, log_ratio: Tensor, mask: Tensor) -> Tensor:
+        """The share of ratios outside the clip range, of tokens or of answers as the objective has them: 0-d."""
+        c = self.config
+        if c.objective == "token":
+            ratio = log_ratio.exp()
+            outside = (ratio < 1.0 - c.clip_low) | (ratio > 1.0 + c.clip_high)
+            return average_tokens(outside.to(self.dtype), mask, "token")
+        ratio = sequence_log_ratio(log_ratio, mask, per_token=c.objective == "gspo").exp()
+        return ((ratio < 1.0 - c.clip_low) | (ratio > 1.0 + c.clip_high)).to(self.dtype).mean()
+
+    def kl_average(self, kl: Tensor, mask: Tensor) -> Tensor:
+        """One number from those of the tokens [L, B], summed as the objective sums what they are priced against: 0-d."""
+        c = self.config
+        if c.objective == "sequence":
+            return sequence_log_ratio(kl, mask, per_token=False).mean()
+        return average_tokens(kl, mask, "sequence" if c.objective == "gspo" else c.average)
+
+    def gradient_step(self, loss: Tensor) -> Tensor:
+        """One step of the optimizer down `loss`, its gradient clipped; the norm before clipping, 0-d.
+
+        Raises NonFiniteStep, which ends an update: loss or norm is not finite, and nothing has moved.
+        """
+        self.optimizer.zero_grad()
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(self.parameters, self.config.max_grad_norm)
+        self.guard.admit("loss", loss, norm)
+        self.optimizer.step()
+        return norm
+
+    def set_learning_rate(self, progress: float) -> None:
+        """The learning rate of this update: constant, or falling linearly to 0 at progress 1."""
+        left = self.config.rate_left(progress)
+        for group in self.optimizer.param_groups:
+            # LaTeX: \alpha_u = f_u \alpha_0
+            group["lr"] = self.config.learning_rate * left
+
+    # What does not apply to prompts
+
+    def normalized(self, obs: Tensor) -> Tensor:
+        """Prompts as they are: there are no statistics of tokens."""
+        return obs
+
+    def absorb_obs(self, rollout: Answers) -> None:
+        """Nothing: there are no statistics of tokens."""
+
+    def rollout_shape(self) -> tuple[int | None, int]:
+        return self.task.answer_length, self.config.batch_size
+
+    def act(self, obs: Tensor, *, deterministic: bool = False) -> tuple[Tensor, Params]:
+        """The answer to each prompt of obs [B, P], [L, B], and its log-probabilities."""
+        answer, log_prob, _ = self.respond(obs.T, None if deterministic else self.generator)
+        return answer, (log_prob,)
+
+    def evidence(self, rollout: Answers) -> dict[str, Tensor]:
+        batch, _ = self.prepare(rollout)
+        loss, parts = self.loss(batch)
+        return {"advantage": batch.advantage} | parts | {"loss": loss}
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"optimizer": self.optimizer.state_dict(), "pretrained": self.pretrained}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.pretrained = state["pretrained"]
