@@ -6,6 +6,8 @@ Positions are learned, and each block normalizes what it reads, not what it writ
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
@@ -70,8 +72,8 @@ class Decoder(nn.Module):
             raise ValueError(f"heads: wanted a divisor of width = {width}; got {heads}")
         self.vocabulary, self.context, self.end, self.width = vocabulary, context, end, width
         self.token = nn.Embedding(vocabulary, width, _weight=_normal(vocabulary, width, generator=generator))
-        self.position = nn.Parameter(_normal(context, 1, width, generator=generator))
-        self.blocks = nn.ModuleList(Block(width, heads, generator) for _ in range(layers))
+        self.position: Tensor = nn.Parameter(_normal(context, 1, width, generator=generator))
+        self.blocks: Any = nn.ModuleList(Block(width, heads, generator) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         self.head = _linear(width, vocabulary, generator)
 

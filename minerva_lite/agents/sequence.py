@@ -9,15 +9,12 @@ Sources: Ahmadian et al. 2024 (RLOO), arXiv:2402.14740; Shao et al. 2024 (GRPO),
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
-from ..checks import require_bool, require_dtype, require_shape
 from ..experience.answers import AnswerBatch, Answers
 from ..formulas.distributions import categorical_log_prob, kl_estimates
 from ..formulas.returns import gae
@@ -31,11 +28,7 @@ from ..formulas.sequences import (
     leave_one_out_advantage,
     sequence_log_ratio,
 )
-from ..worlds.spec import VectorEnv
-from ..worlds.tokens import TASKS, Task
-from .base import Agent
-from .decoder import Decoder
-from .networks import Params
+from .answering import AnsweringAgent
 from .optimizers import make_optimizer
 from .settings import OptimizerSettings, count, non_negative, one_of, positive, unit_interval
 
@@ -116,159 +109,18 @@ class SequenceConfig(OptimizerSettings):
         return self.num_envs * self.group
 
 
-class SequenceAgent(Agent):
-    """A decoder that answers prompts, a copy of it as it was before (the reference), and where asked for a critic.
-
-    Before the first answer it is pretrained on solutions of its task; `start_from` takes a decoder that already is.
-    """
+class SequenceAgent(AnsweringAgent):
+    """A decoder that learns from what its answers to prompts were paid."""
 
     name = "sequence"
-    answers = True
     config: SequenceConfig
-    policy: Decoder  # type: ignore[assignment]
-    reference: Decoder
-    critic: nn.Linear
-
-    @property
-    def task(self) -> Task:
-        """What it answers."""
-        return TASKS[self.spec.env_id]
-
-    def make_modules(self, weights: Generator) -> dict[str, nn.Module]:
-        c, task = self.config, self.task
-        shape = {"end": task.end, "width": c.width, "layers": c.layers, "heads": c.heads}
-        context = task.prompt_length + task.answer_length - 1  # nothing is read after the last token
-        policy = Decoder(len(task.alphabet), context, weights, **shape)
-        critic = nn.utils.skip_init(nn.Linear, c.width, 1)
-        nn.init.zeros_(critic.weight), nn.init.zeros_(critic.bias)
-        return {"policy": policy, "reference": copy.deepcopy(policy).requires_grad_(False), "critic": critic}
 
     def setup(self) -> None:
-        self.pretrained = False
         self.parameters = list(self.policy.parameters())
         if self.config.advantage == "critic":
             self.parameters += self.critic.parameters()
         c = self.config
         self.optimizer = make_optimizer(c.optimizer, self.parameters, c.learning_rate, momentum=c.momentum)
-
-    # Before the first answer
-
-    def pretrain(self) -> Tensor:
-        """Maximum likelihood on solutions of freshly drawn prompts; the reference becomes a copy. The last loss, 0-d.
-
-        Raises FloatingPointError: the loss of a step is not finite.
-        """
-        c, task = self.config, self.task
-        optimizer = make_optimizer("adam", self.policy.parameters(), c.pretrain_learning_rate)
-        loss = torch.zeros((), device=self.device)
-        for step in range(c.pretrain_steps):
-            # A short warm-up: Adam's first steps have full length whatever the gradient.
-            for group in optimizer.param_groups:
-                group["lr"] = c.pretrain_learning_rate * min(1.0, (step + 1) / 10)
-            prompt = task.draw(c.pretrain_batch, self.generator)
-            loss = self.pretrain_loss(prompt, task.solution(prompt))
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(self.policy.parameters(), c.max_grad_norm)
-            optimizer.step()
-        self.start_from(self.policy)
-        return loss.detach()
-
-    def pretrain_loss(self, prompt: Tensor, solution: Tensor) -> Tensor:
-        """Mean of -log pi over the tokens of solutions [L, B] to prompts [P, B]: 0-d, nats."""
-        mask = self.task.mask(solution)
-        # LaTeX: L = -\operatorname{mean}_{t,b} \log \pi_\theta(a_{tb} \mid x_b, a_{<t,b})
-        return -average_tokens(self.policy.log_prob(prompt, solution), mask, "token")
-
-    def start_from(self, base: Decoder) -> None:
-        """Take over the weights of a pretrained decoder, for the policy and for the reference.
-
-        Raises ValueError: a decoder of another shape.
-        """
-        if base.form != self.policy.form:
-            raise ValueError(f"reference: wanted a decoder of {self.policy.form}; got one of {base.form}")
-        for decoder in (self.policy, self.reference):
-            decoder.load_state_dict(base.state_dict())
-        self.pretrained = True
-
-    # Answering
-
-    @torch.no_grad()
-    def respond(self, prompt: Tensor, generator: Generator | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """One answer to each prompt [P, B]: the likeliest token each time, or draws from `generator`.
-
-        Answers, log-probabilities and masks, all [L, B].
-        """
-        return self.policy.sample(
-            prompt,
-            self.task.answer_length,
-            self.generator if generator is None else generator,
-            temperature=self.config.temperature,
-            deterministic=generator is None,
-        )
-
-    def predict(self, obs: Any, *, deterministic: bool = True) -> np.ndarray:
-        """The answer to a prompt, [L], or to a batch of them, [B, L]: numbers of tokens, end tokens behind the end.
-
-        obs: [P] or [B, P], whole numbers: an array, a list or a tensor. Nothing of the agent changes, but for its
-        random numbers with deterministic=False. Raises ValueError: other shapes, or numbers that are no tokens.
-        """
-        prompt, single = self.as_prompts(obs)
-        answer, _, _ = self.respond(prompt, None if deterministic else self.generator)
-        own: np.ndarray = answer.T.cpu().numpy()
-        return own[0] if single else own
-
-    @torch.no_grad()
-    def value(self, obs: Any) -> np.ndarray | float:
-        """What the critic expects of an answer to a prompt [P], or to each of a batch [B, P]; in reward units.
-
-        Raises ValueError: obs is refused as by `predict`, or no critic has learned.
-        """
-        prompt, single = self.as_prompts(obs)
-        value: np.ndarray = self.state_value(prompt).double().cpu().numpy()
-        return float(value[0]) if single else value
-
-    def state_value(self, obs: Tensor) -> Tensor:
-        """The critic's value of prompts [P, B]: [B], reward units."""
-        if self.config.advantage != "critic":
-            raise ValueError(f"advantage: wanted 'critic', which learns one; got {self.config.advantage!r}")
-        return self.critic(self.policy.features(obs)[0][-1]).squeeze(-1)
-
-    def as_prompts(self, obs: Any) -> tuple[Tensor, bool]:
-        """Prompts [P, B] on the agent's device, from outside, and whether it was a single one."""
-        array = obs.detach().cpu().numpy() if isinstance(obs, Tensor) else np.asarray(obs)
-        wanted, tokens = self.spec.obs_dim, self.spec.num_actions
-        if array.ndim not in (1, 2) or array.shape[-1] != wanted:
-            raise ValueError(
-                f"obs: wanted shape ({wanted},), one prompt, or (any, {wanted}), a batch; got {array.shape}"
-            )
-        if array.dtype.kind not in "iu" or array.size and not 0 <= array.min() <= array.max() < tokens:
-            raise ValueError(f"obs: wanted whole numbers from 0 to {tokens - 1}, tokens; got others")
-        prompt = torch.as_tensor(np.array(array, dtype=np.int64).reshape(-1, wanted).T.copy())
-        return prompt.to(self.device), array.ndim == 1
-
-    def collect(self, env: VectorEnv, obs: Tensor) -> tuple[Answers, Tensor]:
-        """G answers to each prompt of obs [B / G, P], judged by `env`; and the next prompts."""
-        if not self.pretrained:
-            self.pretrain()
-        c, prompt = self.config, obs.T
-        length, draws = self.task.answer_length, {"group": c.group, "temperature": c.temperature}
-        answer, log_prob, mask = self.policy.sample(prompt, length, self.generator, **draws)
-        step = env.step(answer)
-        return Answers(prompt, answer, log_prob, mask, step.reward), step.obs
-
-    # Learning
-
-    def check(self, rollout: Answers) -> None:
-        """Raise ValueError unless the answers have the shapes and dtypes that this agent learns from."""
-        c, task = self.config, self.task
-        require_dtype(torch.int64, prompt=rollout.prompt, answer=rollout.answer)
-        require_dtype(self.dtype, behavior_log_prob=rollout.behavior_log_prob, reward=rollout.reward)
-        require_bool(mask=rollout.mask)
-        rows = task.answer_length, c.batch_size
-        require_shape((task.prompt_length, c.num_envs), prompt=rollout.prompt)
-        require_shape(rows, answer=rollout.answer, mask=rollout.mask, behavior_log_prob=rollout.behavior_log_prob)
-        require_shape(rows[1:], reward=rollout.reward)
 
     def improve(self, rollout: Answers, progress: float) -> dict[str, Tensor]:
         """Several passes of clipped steps over the answers, by advantages from before the first of them."""
@@ -289,7 +141,6 @@ class SequenceAgent(Agent):
         """Advantages, and what else a loss needs from before the first step; and figures of the answers, 0-d."""
         c, mask, reference = self.config, rollout.mask, None
         figures = {
-            "train/answer_length": mask.sum(0).to(self.dtype).mean(),
             "adv/equal_groups": (rollout.reward.view(-1, c.group).std(1, correction=0) == 0).to(self.dtype).mean(),
         }
         tokens, whole = None, rollout.reward
@@ -395,7 +246,7 @@ class SequenceAgent(Agent):
         return ((ratio < 1.0 - c.clip_low) | (ratio > 1.0 + c.clip_high)).to(self.dtype).mean()
 
     def kl_average(self, kl: Tensor, mask: Tensor) -> Tensor:
-        """One number from those of the tokens [L, B], summed as the objective sums what they are priced against: 0-d."""
+        """One number from those of the tokens [L, B], averaged as the objective is that they are a price in: 0-d."""
         c = self.config
         if c.objective == "sequence":
             return sequence_log_ratio(kl, mask, per_token=False).mean()
@@ -420,32 +271,14 @@ class SequenceAgent(Agent):
             # LaTeX: \alpha_u = f_u \alpha_0
             group["lr"] = self.config.learning_rate * left
 
-    # What does not apply to prompts
-
-    def normalized(self, obs: Tensor) -> Tensor:
-        """Prompts as they are: there are no statistics of tokens."""
-        return obs
-
-    def absorb_obs(self, rollout: Answers) -> None:
-        """Nothing: there are no statistics of tokens."""
-
-    def rollout_shape(self) -> tuple[int | None, int]:
-        return self.task.answer_length, self.config.batch_size
-
-    def act(self, obs: Tensor, *, deterministic: bool = False) -> tuple[Tensor, Params]:
-        """The answer to each prompt of obs [B, P], [L, B], and its log-probabilities."""
-        answer, log_prob, _ = self.respond(obs.T, None if deterministic else self.generator)
-        return answer, (log_prob,)
-
     def evidence(self, rollout: Answers) -> dict[str, Tensor]:
         batch, _ = self.prepare(rollout)
         loss, parts = self.loss(batch)
         return {"advantage": batch.advantage} | parts | {"loss": loss}
 
     def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"optimizer": self.optimizer.state_dict(), "pretrained": self.pretrained}
+        return super().state_dict() | {"optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self.optimizer.load_state_dict(state["optimizer"])
-        self.pretrained = state["pretrained"]

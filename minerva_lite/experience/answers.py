@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Generator, Tensor
@@ -54,7 +54,7 @@ class AnswerBatch:
         for start in range(0, count, prompts):
             chosen = order[start : start + prompts]
             columns = (chosen.unsqueeze(-1) * group + inside).flatten()
-            taken = {
+            taken: dict[str, Any] = {
                 name: None if tensor is None else tensor[:, chosen if name == "prompt" else columns]
                 for name, tensor in vars(self).items()
             }

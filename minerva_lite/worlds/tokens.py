@@ -184,7 +184,7 @@ class Copy(Task):
 
     def solution(self, prompt: Tensor) -> Tensor:
         forbidden = prompt == 4
-        order = forbidden.long().sort(0, stable=True).indices  # those that stay first, in their order
+        order = forbidden.long().sort(stable=True, dim=0).indices  # those that stay first, in their order
         kept = prompt.masked_fill(forbidden, self.end or 0).gather(0, order)
         return torch.cat([kept, torch.full_like(kept[:1], self.end or 0)])
 
@@ -197,6 +197,8 @@ class TokenEnv:
 
     It steps whole answers, so only the agent "sequence" can act in it; the other agents refuse its `spec`.
     """
+
+    max_steps = 1  # of an episode, which is one answer
 
     def __init__(
         self,
