@@ -53,6 +53,7 @@ from .objectives import (
     vine_surrogate,
     weighted_nll,
 )
+from .preferences import best_of_n_kl, best_of_n_law, bradley_terry_loss, dpo_loss, dpo_weight
 from .returns import discounted_returns, gae, leave_one_out_baseline, retrace_targets
 from .sequences import (
     average_tokens,
@@ -65,6 +66,7 @@ from .sequences import (
     leave_one_out_advantage,
     sequence_log_prob,
     sequence_log_ratio,
+    spread_weight,
 )
 from .trust_region import (
     CurvatureError,
@@ -85,6 +87,9 @@ __all__ = [
     "average_kl_bound",
     "average_kl_penalty",
     "average_tokens",
+    "best_of_n_kl",
+    "best_of_n_law",
+    "bradley_terry_loss",
     "categorical_entropy",
     "categorical_kl",
     "categorical_log_prob",
@@ -95,6 +100,8 @@ __all__ = [
     "conjugate_gradient",
     "cpi_bound",
     "discounted_returns",
+    "dpo_loss",
+    "dpo_weight",
     "effective_sample_size",
     "estep_weights",
     "explained_variance",
@@ -133,6 +140,7 @@ __all__ = [
     "retrace_targets",
     "sequence_log_prob",
     "sequence_log_ratio",
+    "spread_weight",
     "squashed_log_prob",
     "temperature_loss",
     "top_k_mask",

@@ -69,10 +69,11 @@ def leave_one_out_advantage(reward: Tensor, group: int) -> Tensor:
 def group_advantage(reward: Tensor, group: int, *, scale: bool, eps: float = 1e-4) -> Tensor:
     r"""Each answer's reward less its group's mean, with `scale` divided by the group's spread: [B], detached.
 
-    reward: [B]. The spread is the sample standard deviation (divided by G - 1), to which eps is added. A group of equal
-    rewards gives 0. With scale the unit is lost, and so is the weight that a prompt had in the gradient.
+    reward: [B]. The spread is the sample standard deviation, whose variance is divided by G - 1, as in TRL; eps is
+    added to it. A group of equal rewards gives 0. With scale the unit is lost, and `spread_weight` says what else.
+    Without it the mean gradient is (G - 1) / G of the true one, because an answer's own reward is in its baseline.
 
-    Source: Shao et al. 2024 (GRPO), arXiv:2402.03300, section 4.1, which does not say which standard deviation.
+    Source: Shao et al. 2024 (GRPO), arXiv:2402.03300, section 4.1.2, which does not say which standard deviation.
     Raises ValueError: as `group_mean`, a reward is not finite, or eps is not above 0.
     """
     _require_groups(group, reward=reward)
@@ -90,12 +91,35 @@ def group_advantage(reward: Tensor, group: int, *, scale: bool, eps: float = 1e-
     return centered / (spread + eps)
 
 
+def spread_weight(probability: Tensor, group: int) -> Tensor:
+    r"""Weight of a prompt's gradient under `group_advantage` with scale, if answers are right or wrong: [...], no unit.
+
+    probability: [...] chance p of a right answer (reward 1, any other 0), inside (0, 1). The mean of the sampled
+    gradient is this weight times the gradient of p, if eps is 0. Up to G = 3 it is the same for all p. From G = 4 on it
+    is smallest at p = 1/2 and grows to (G - 1) / sqrt(G) at both ends, so prompts that are nearly solved or nearly
+    hopeless count more. Its limit for large G, 1 / sqrt(p (1 - p)), is the slope of 2 arcsin(sqrt(p)). Without scale
+    the weight is (G - 1) / G, and 1 for `leave_one_out_advantage`.
+
+    Raises ValueError: group is below 2, or a chance lies outside (0, 1).
+    """
+    _require_groups(group)
+    if can_ask(probability) and not bool(((probability > 0) & (probability < 1)).all()):
+        raise ValueError(f"probability: wanted numbers inside (0, 1); got {probability.tolist()}")
+    right = torch.arange(group + 1, dtype=probability.dtype, device=probability.device)
+    law: Tensor = torch.distributions.Binomial(group, probability.unsqueeze(-1)).log_prob(right).exp()
+    # LaTeX: \bar{\sigma} = \sum_{m=1}^{G} \left( \prod_{j=1}^{m} \frac{G - j + 1}{j} \right) p^m (1 - p)^{G - m} \sqrt{\frac{m (G - m)}{G (G - 1)}}
+    spread = (law * (right * (group - right) / (group * (group - 1))).sqrt()).sum(-1)
+    # LaTeX: w = \frac{G - 1}{G} \frac{\bar{\sigma}}{p (1 - p)}
+    return (group - 1) / group * spread / (probability * (1.0 - probability))
+
+
 def kl_rewards(log_prob: Tensor, reference_log_prob: Tensor, mask: Tensor, reward: Tensor, eta: float) -> Tensor:
     r"""Rewards of the tokens: the task's on the last one, and on each the price of leaving the reference: [L, B].
 
     Detached. log_prob, reference_log_prob: [L, B], nats, of the sampled tokens. mask: [L, B] bool. reward: [B], the
-    task's. eta: price of KL(pi || pi_ref), reward units a nat, at least 0. The sum over an answer's tokens is
-    r - eta (log pi - log pi_ref), whose mean is the regularized objective; behind the end all is 0.
+    task's. eta: price of KL(pi || pi_ref), reward units a nat, at least 0; papers: beta. An answer's tokens sum to
+    r - eta (log pi - log pi_ref), and behind its end all is 0. The policy gradient with these rewards is that of
+    E r - eta KL(pi || pi_ref), because the terms are k1, and the gradient of k1 itself has mean 0.
 
     Source: Ziegler et al. 2019, arXiv:1909.08593; Ouyang et al. 2022, arXiv:2203.02155.
     Raises ValueError: shapes differ, the mask is not bool, an answer has no token, a reward is not finite, or eta is
@@ -116,7 +140,11 @@ def kl_rewards(log_prob: Tensor, reference_log_prob: Tensor, mask: Tensor, rewar
 def kl_loss_terms(log_prob: Tensor, reference_log_prob: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     r"""k1, k2, k3 of KL(pi || pi_ref) for answers drawn from pi, as terms of a loss: three tensors shaped as log_prob.
 
-    log_prob, reference_log_prob: [...] nats, of tokens or of whole answers; no gradient enters the reference.
+    log_prob, reference_log_prob: [...] nats, of tokens or of whole answers; no gradient enters the reference. The value
+    estimates KL(pi || pi_ref); what is descended is another matter. The mean gradient of k1 is 0, that of k2 is the
+    gradient of KL(pi || pi_ref), and that of k3 the gradient of KL(pi_ref || pi), the KL of the other side. This holds
+    for whole answers. Terms of tokens give the same with the prefixes taken as given: how pi changes which prefixes
+    occur is left out, and k3's prefixes are pi's and not the reference's. It holds while the answers are pi's own.
 
     Source: Schulman 2020, "Approximating KL divergence". Raises ValueError: shapes differ.
     """
@@ -132,7 +160,7 @@ def clipped_token_objective(log_ratio: Tensor, advantage: Tensor, low: float, hi
     log_ratio: [L, B] log pi_theta - log pi_b of each token, nats. advantage: [B], one for all tokens of an answer, or
     [L, B]; not detached here. low: in (0, 1]. high: above 0; above `low` it leaves rare tokens more room to grow.
 
-    Source: Yu et al. 2025 (DAPO), arXiv:2503.14476, eq. 10; low = high is `ppo_clip_objective`.
+    Source: Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.1; low = high is `ppo_clip_objective`.
     Raises ValueError: shapes do not fit, or a bound is outside its range.
     """
     require_shape(tuple(log_ratio.shape[-advantage.dim() :]), advantage=advantage)
@@ -170,7 +198,7 @@ def clipped_sequence_objective(
     log_ratio: [L, B] of each token, nats. mask: [L, B] bool. advantage: [B], not detached here. per_token: as in
     `sequence_log_ratio`. low, high: as in `clipped_token_objective`.
 
-    Source: Zheng et al. 2025 (GSPO), arXiv:2507.18071, eq. 5. Raises ValueError: as those two.
+    Source: Zheng et al. 2025 (GSPO), arXiv:2507.18071. Raises ValueError: as those two.
     """
     whole = sequence_log_ratio(log_ratio, mask, per_token=per_token)
     # LaTeX: L_b = \min\left(s_b A_b, \operatorname{clip}\left(s_b, 1 - \varepsilon_-, 1 + \varepsilon_+\right) A_b\right)
@@ -180,9 +208,12 @@ def clipped_sequence_objective(
 def average_tokens(value: Tensor, mask: Tensor, average: str) -> Tensor:
     r"""Scalar from one number a token, [L, B], in its unit.
 
-    "token": the mean over all tokens of the batch. "sequence": the mean over each answer's tokens, then over answers.
-    "constant": the sum over tokens, divided by B and by the number L of rows, which no answer changes.
-    mask: [L, B] bool.
+    value, mask: [L, B], the mask bool, with as many rows as the longest answer may have. What the mean gradient is if
+    the value is A log pi:
+    "constant", the sum over tokens divided by B and by the number L of rows: the gradient of E r, divided by L;
+    "sequence", the mean over each answer's tokens, then over answers: the gradient of E (r - J) / length, J held. It
+    favors short right answers and long wrong ones;
+    "token", the mean over all tokens: biased, because the number of tokens depends on the answers, as 1 / B.
 
     Source: "token" Yu et al. 2025 (DAPO), arXiv:2503.14476; "sequence" Shao et al. 2024 (GRPO), arXiv:2402.03300;
     "constant" Liu et al. 2025 (Dr. GRPO), arXiv:2503.20783.

@@ -794,3 +794,111 @@ def _(g: Generator) -> Iterator[Any]:
             batch = agent.prepare(stepped(agent, g, discrete))
             batch.advantage[0] = 9.0  # the first row is kept
             yield {"self": agent, "batch": agent.estep(batch)}
+
+
+def answers(g: Generator) -> dict[str, Any]:
+    """Tokens of six answers of other lengths, numbers behind the ends too."""
+    lengths = torch.tensor([5, 2, 4, 1, 3, 5])
+    return {"log_prob": -positive(g, T, len(lengths)), "mask": torch.arange(T).unsqueeze(1) < lengths}
+
+
+@cases("formulas.sequences.sequence_log_prob")
+def _(g: Generator) -> Iterator[Any]:
+    yield answers(g)
+    yield answers(g)
+
+
+@cases("formulas.sequences.group_mean")
+def _(g: Generator) -> Iterator[Any]:
+    for group in (2, 3):
+        yield {"value": normal(g, 12), "group": group}
+
+
+@cases("formulas.sequences.leave_one_out_advantage")
+def _(g: Generator) -> Iterator[Any]:
+    for group in (2, 3):
+        yield {"reward": normal(g, 12), "group": group}
+
+
+@cases("formulas.sequences.group_advantage")
+def _(g: Generator) -> Iterator[Any]:
+    for group, eps in ((3, 0.1), (4, 0.7)):
+        yield {"reward": normal(g, 12), "group": group, "scale": True, "eps": eps}
+    yield {"reward": normal(g, 12), "group": 2, "scale": False}
+
+
+@cases("formulas.sequences.spread_weight")
+def _(g: Generator) -> Iterator[Any]:
+    for group in (2, 5):
+        yield {"probability": normal(g, T, B).sigmoid(), "group": group}
+
+
+@cases("formulas.sequences.kl_rewards")
+def _(g: Generator) -> Iterator[Any]:
+    for eta in (0.3, 2.0):
+        tokens = answers(g)
+        reference, reward = -positive(g, *tokens["mask"].shape), normal(g, tokens["mask"].shape[1])
+        yield tokens | {"reference_log_prob": reference, "reward": reward, "eta": eta}
+
+
+@cases("formulas.sequences.kl_loss_terms")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"log_prob": -positive(g, T, B), "reference_log_prob": -positive(g, T, B)}
+
+
+@cases("formulas.sequences.clipped_token_objective")
+def _(g: Generator) -> Iterator[Any]:
+    for low, high in ((0.2, 0.35), (0.4, 0.1)):
+        yield {"log_ratio": log_ratio(g), "advantage": advantage(g)[0], "low": low, "high": high}
+
+
+def ratios(g: Generator) -> dict[str, Any]:
+    mask = answers(g)["mask"]
+    return {"log_ratio": 0.3 * normal(g, *mask.shape), "mask": mask}
+
+
+@cases("formulas.sequences.sequence_log_ratio")
+def _(g: Generator) -> Iterator[Any]:
+    for per_token in (True, False):
+        yield ratios(g) | {"per_token": per_token}
+
+
+@cases("formulas.sequences.clipped_sequence_objective")
+def _(g: Generator) -> Iterator[Any]:
+    advantage = torch.tensor([1.0, -2.0, 0.5, -0.3, -1.0, 2.0], dtype=torch.float64)
+    for per_token, low, high in ((False, 0.2, 0.3), (True, 0.1, 0.02), (False, 0.3, 0.05)):
+        yield ratios(g) | {"advantage": advantage, "low": low, "high": high, "per_token": per_token}
+
+
+@cases("formulas.sequences.average_tokens")
+def _(g: Generator) -> Iterator[Any]:
+    for average in ("token", "sequence", "constant"):
+        tokens = answers(g)
+        yield {"value": tokens["log_prob"], "mask": tokens["mask"], "average": average}
+
+
+@cases("formulas.preferences.bradley_terry_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"score_chosen": normal(g, N), "score_rejected": normal(g, N)}
+
+
+@cases("formulas.preferences.dpo_loss", "formulas.preferences.dpo_weight")
+def _(g: Generator) -> Iterator[Any]:
+    names = ("chosen", "rejected", "reference_chosen", "reference_rejected")
+    for eta in (0.3, 2.0):
+        yield {name: -3.0 * positive(g, N) for name in names} | {"eta": eta}
+
+
+@cases("formulas.preferences.best_of_n_law")
+def _(g: Generator) -> Iterator[Any]:
+    for n in (2, 5):
+        probability = normal(g, K + S).softmax(0)
+        yield {"probability": probability, "reward": torch.randint(5, (K + S,), generator=g).double(), "n": n}
+
+
+@cases("formulas.preferences.best_of_n_kl")
+def _(g: Generator) -> Iterator[Any]:
+    for n in (2, 16):
+        yield {"n": n}

@@ -523,3 +523,79 @@ TABLES |= {
         }
     ),
 }
+
+GROUPED = {"r_b": "reward [b]", r"\bar{r}_b": "mean [b]", "G": "group", "A_b": "[b]"}
+CLIP = {r"\varepsilon_-": "low", r"\varepsilon_+": "high"}
+PAIR = {
+    r"\log \pi^+_b": "chosen [b]",
+    r"\log \pi^-_b": "rejected [b]",
+    r"\log \pi^{\mathrm{ref}+}_b": "reference_chosen [b]",
+    r"\log \pi^{\mathrm{ref}-}_b": "reference_rejected [b]",
+    r"\eta": "eta",
+}
+TABLES |= {
+    "formulas.sequences.sequence_log_prob": Table(
+        {r"\log \pi_{tb}": "log_prob [t b]", "m_{tb}": "mask [t b]", r"\log \pi_b": "[b]"}
+    ),
+    "formulas.sequences.group_mean": Table({"x_b": "value [b]", "G": "group", r"\bar{x}_b": "[b]"}),
+    "formulas.sequences.leave_one_out_advantage": Table(GROUPED),
+    "formulas.sequences.group_advantage": Table(
+        GROUPED | {"c_b": "[b]", "v_b": "mean_square [b]", r"\sigma_b": "[b]", r"\varepsilon": "eps"}
+    ),
+    "formulas.sequences.spread_weight": Table(
+        {"p": "probability [t b]", "G": "group", r"\bar{\sigma}": "[t b]", "w": "[t b]"}
+    ),
+    "formulas.sequences.kl_rewards": Table(
+        {
+            r"\log \pi_{t,b}": "log_prob [t b]",
+            "m_{t,b}": "mask [t b]",
+            r"\log \pi^{\mathrm{ref}}_{t,b}": "reference_log_prob [t b]",
+            "r_b": "reward [b]",
+            r"\eta": "eta",
+            "e_{t,b}": "[t b]",
+            "k_{t,b}": "[t b]",
+            "r_{t,b}": "[t b]",
+        }
+    ),
+    "formulas.sequences.kl_loss_terms": Table(
+        {
+            r"\log \pi": "log_prob [t b]",
+            r"\log \pi_{\mathrm{ref}}": "reference_log_prob [t b]",
+            r"\log \rho": "[t b]",
+        }
+    ),
+    "formulas.sequences.clipped_token_objective": Table(
+        {r"\log \rho_t": "log_ratio [t b]", "A_t": "advantage [b]", r"\rho_t": "[t b]", r"\bar{\rho}_t": "[t b]"}
+        | CLIP
+        | {"L_t": "[t b]"}
+    ),
+    "formulas.sequences.sequence_log_ratio": Table(
+        {
+            r"\log \rho_{tb}": "log_ratio [t b]",
+            "m_{tb}": "mask [t b]",
+            r"\log \rho_b": "[b]",
+            r"\log s_b": "[b]",
+        }
+    ),
+    "formulas.sequences.clipped_sequence_objective": Table(
+        {r"\log s_b": "whole [b]", "A_b": "advantage [b]", "L_b": "[b]"} | CLIP
+    ),
+    "formulas.sequences.average_tokens": Table({"x_{tb}": "value [t b]", "m_{tb}": "mask [t b]", "L": "[]"}),
+    "formulas.preferences.bradley_terry_loss": Table(
+        {"f^+_b": "score_chosen [b]", "f^-_b": "score_rejected [b]", r"L^{\mathrm{BT}}": "[]"}
+    ),
+    "formulas.preferences.dpo_loss": Table(PAIR | {"f^+_b": "[b]", "f^-_b": "[b]"}),
+    "formulas.preferences.dpo_weight": Table(PAIR | {"h_b": "[b]", "v_b": "[b]"}),
+    "formulas.preferences.best_of_n_law": Table(
+        {
+            "p_i": "probability [i]",
+            "r_i": "reward [i]",
+            "n": "n",
+            "F_i": "[i]",
+            "f_i": "[i]",
+            "h_i": "[i]",
+            "q_i": "[i]",
+        }
+    ),
+    "formulas.preferences.best_of_n_kl": Table({"n": "n", r"\mathrm{KL}": "[]"}),
+}
