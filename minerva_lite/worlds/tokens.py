@@ -152,7 +152,7 @@ class Brackets(Task):
     """A beginning of brackets, to be closed: (()( is answered by )) and the end token, or by any other balanced end."""
 
     name, alphabet = "tokens/brackets", "()."
-    prompt_length, answer_length, ends = 6, 7, True
+    prompt_length, answer_length, ends = 10, 11, True
 
     def draw(self, count: int, generator: Generator) -> Tensor:
         token = torch.randint(2, (self.prompt_length, count), generator=generator, device=generator.device)

@@ -11,6 +11,7 @@ import pytest
 from minerva_lite import train
 from minerva_lite.agents import AGENTS
 from minerva_lite.worlds.envs import make_env
+from tests.living import STEPPERS
 from tests.studies.healthy import CLOCK, FINAL, RUNS, SHOWN, table, table_file
 from tests.studies.record import read_rows
 
@@ -67,11 +68,11 @@ def promised(name: str, when: str) -> set[str]:
 
 
 def test_the_page_knows_every_agent():
-    assert SHOWN.keys() == AGENTS.keys()
+    assert SHOWN.keys() == STEPPERS.keys()
     assert {agent for who in rows_of_the_page().values() for agent in who} == set(SHOWN.values())
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_every_figure_that_an_agent_logs_is_a_row_and_every_row_is_logged(name):
     discrete, continuous = logged(name, "CartPole-v1"), logged(name, "Pendulum-v1")
     assert discrete == promised(name, "")
@@ -98,7 +99,7 @@ def others(config_class: type, field: dataclasses.Field) -> list:
     return [] if field.default is not None else [(4,)] if "tuple" in field.type else [1.5]
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_no_other_setting_adds_a_figure_that_is_no_row(name):
     """Each with the others at their defaults; what needs a partner is among `OPTIONS`, or refused."""
     rows, tried = set(rows_of_the_page()), 0
