@@ -45,7 +45,7 @@ def test_a_task_has_few_tokens_and_prompts_of_its_length(name):
     task, prompt = TASKS[name], draws(name)
     assert len(task.alphabet) == len(set(task.alphabet)) <= 32 and task.name == name
     assert prompt.shape == (task.prompt_length, 300) and prompt.dtype == torch.int64
-    assert 0 <= prompt.min() and prompt.max() < len(task.alphabet)
+    assert prompt.min() >= 0 and prompt.max() < len(task.alphabet)
     assert len(set(task.write(prompt))) > 20, "the prompts differ"
     assert task.spec.obs_dim == task.prompt_length and task.spec.num_actions == len(task.alphabet)
     again = task.draw(300, torch.Generator().manual_seed(0))
