@@ -25,7 +25,7 @@ def bradley_terry_loss(score_chosen: Tensor, score_rejected: Tensor) -> Tensor:
     Source: Bradley & Terry 1952; Christiano et al. 2017, arXiv:1706.03741. Raises ValueError: shapes differ.
     """
     require_same_shape(score_chosen=score_chosen, score_rejected=score_rejected)
-    # LaTeX: L^{\mathrm{BT}} = -\operatorname{mean}_b \log(\operatorname{sigmoid}(f^+_b - f^-_b))
+    # LaTeX: L^{\mathrm{BT}} = -\operatorname{mean}_i \log(\operatorname{sigmoid}(f(y^+) - f(y^-)))
     return -F.logsigmoid(score_chosen - score_rejected).mean()
 
 
@@ -44,9 +44,9 @@ def dpo_loss(
     Raises ValueError: shapes differ or eta is not above 0.
     """
     _require_pairs(chosen, rejected, reference_chosen, reference_rejected, eta)
-    # LaTeX: f^+_b = \eta \left( \log \pi^+_b - \log \pi^{\mathrm{ref}+}_b \right)
+    # LaTeX: f(y^+) = \eta \left( \log \pi_\theta(y^+) - \log \pi_{\mathrm{ref}}(y^+) \right)
     score_chosen = eta * (chosen - reference_chosen.detach())
-    # LaTeX: f^-_b = \eta \left( \log \pi^-_b - \log \pi^{\mathrm{ref}-}_b \right)
+    # LaTeX: f(y^-) = \eta \left( \log \pi_\theta(y^-) - \log \pi_{\mathrm{ref}}(y^-) \right)
     score_rejected = eta * (rejected - reference_rejected.detach())
     return bradley_terry_loss(score_chosen, score_rejected)
 
@@ -64,9 +64,9 @@ def dpo_weight(
     """
     _require_pairs(chosen, rejected, reference_chosen, reference_rejected, eta)
     with torch.no_grad():
-        # LaTeX: h_b = \log \pi^+_b - \log \pi^{\mathrm{ref}+}_b - \log \pi^-_b + \log \pi^{\mathrm{ref}-}_b
+        # LaTeX: h = \log \pi_\theta(y^+) - \log \pi_{\mathrm{ref}}(y^+) - \log \pi_\theta(y^-) + \log \pi_{\mathrm{ref}}(y^-)
         margin = chosen - reference_chosen - rejected + reference_rejected
-        # LaTeX: v_b = \eta \operatorname{sigmoid}(-\eta h_b)
+        # LaTeX: v = \eta \operatorname{sigmoid}(-\eta h)
         return eta * torch.sigmoid(-eta * margin)
 
 
@@ -89,11 +89,9 @@ def best_of_n_law(probability: Tensor, reward: Tensor, n: int) -> Tensor:
         below = (probability * (reward <= reward.unsqueeze(1))).sum(1)
         # LaTeX: f_i = \sum_j p_j\, \mathbf{1}[r_j = r_i]
         level = (probability * (reward == reward.unsqueeze(1))).sum(1)
-        # F^n - (F - f)^n, with all digits where f is tiny.
-        # LaTeX: h_i = F_i^n \left( 1 - (1 - f_i / F_i)^n \right)
-        reached = below**n * -torch.expm1(n * torch.log1p(-level / below))
-        # LaTeX: q_i = p_i \frac{h_i}{f_i}
-        law = probability * reached / level
+        # The share of its level is F^n - (F - f)^n, written so that a tiny f keeps all its digits.
+        # LaTeX: q_i = \frac{p_i}{f_i} F_i^n \left( 1 - (1 - f_i / F_i)^n \right)
+        law = probability / level * below**n * -torch.expm1(n * torch.log1p(-level / below))
         return law.masked_fill(probability == 0, 0.0)
 
 

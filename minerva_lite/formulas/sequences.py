@@ -1,7 +1,7 @@
 """Answers of a language model: sequences of tokens that one reward judges at the end.
 
 Rows are tokens and columns are answers, [L, B]. `mask` is true up to and including an answer's last token. A *group* is
-`group` answers to one prompt in adjacent columns: column b answers prompt b // group.
+`group` answers to one prompt in adjacent columns: column i answers prompt i // group.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def sequence_log_prob(log_prob: Tensor, mask: Tensor) -> Tensor:
     Raises ValueError: shapes differ, the mask is not bool, or an answer has no token.
     """
     _require_answers(mask, log_prob=log_prob)
-    # LaTeX: \log \pi_b = \sum_t m_{tb} \log \pi_{tb}
+    # LaTeX: \log \pi_\theta(y) = \sum_t m_t \log \pi_\theta(a_t \mid s_t)
     return log_prob.masked_fill(~mask, 0.0).sum(0)
 
 
@@ -45,7 +45,7 @@ def group_mean(value: Tensor, group: int) -> Tensor:
     Raises ValueError: `value` is no vector, it does not divide into groups, or a group has fewer than two answers.
     """
     _require_groups(group, value=value)
-    # LaTeX: \bar{x}_b = \frac{1}{G} \sum_j x_j\, \mathbf{1}\left[ \lfloor \frac{j}{G} \rfloor = \lfloor \frac{b}{G} \rfloor \right]
+    # LaTeX: \bar{x}_i = \frac{1}{G} \sum_j x_j\, \mathbf{1}\left[ \lfloor \frac{j}{G} \rfloor = \lfloor \frac{i}{G} \rfloor \right]
     return value.reshape(-1, group).mean(1).repeat_interleave(group)
 
 
@@ -62,7 +62,7 @@ def leave_one_out_advantage(reward: Tensor, group: int) -> Tensor:
     reward = reward.detach()
     mean = group_mean(reward, group)
     # The group's mean holds 1 / G of the answer's own reward: taken off, what is left is too small by (G - 1) / G.
-    # LaTeX: A_b = \frac{G}{G - 1} (r_b - \bar{r}_b)
+    # LaTeX: A_i = \frac{G}{G - 1} (r_i - \bar{r}_i)
     return (reward - mean) * (group / (group - 1))
 
 
@@ -80,14 +80,14 @@ def group_advantage(reward: Tensor, group: int, *, scale: bool, eps: float = 1e-
     require_positive(eps=eps)
     reward = reward.detach()
     mean = group_mean(reward, group)
-    # LaTeX: c_b = r_b - \bar{r}_b
+    # LaTeX: c_i = r_i - \bar{r}_i
     centered = reward - mean
     if not scale:
         return centered
     mean_square = group_mean(centered.square(), group)
-    # LaTeX: \sigma_b = \sqrt{\frac{G}{G - 1} v_b}
+    # LaTeX: \sigma^{\mathrm{grp}}_i = \sqrt{\frac{G}{G - 1} \nu_i}
     spread = (mean_square * (group / (group - 1))).sqrt()
-    # LaTeX: A_b = \frac{c_b}{\sigma_b + \varepsilon}
+    # LaTeX: A_i = \frac{c_i}{\sigma^{\mathrm{grp}}_i + \varepsilon}
     return centered / (spread + eps)
 
 
@@ -107,9 +107,9 @@ def spread_weight(probability: Tensor, group: int) -> Tensor:
         raise ValueError(f"probability: wanted numbers inside (0, 1); got {probability.tolist()}")
     right = torch.arange(group + 1, dtype=probability.dtype, device=probability.device)
     law: Tensor = torch.distributions.Binomial(group, probability.unsqueeze(-1)).log_prob(right).exp()
-    # LaTeX: \bar{\sigma} = \sum_{m=1}^{G} \left( \prod_{j=1}^{m} \frac{G - j + 1}{j} \right) p^m (1 - p)^{G - m} \sqrt{\frac{m (G - m)}{G (G - 1)}}
+    # LaTeX: \bar{\sigma}^{\mathrm{grp}} = \sum_{m=1}^{G} \left( \prod_{j=1}^{m} \frac{G - j + 1}{j} \right) p^m (1 - p)^{G - m} \sqrt{\frac{m (G - m)}{G (G - 1)}}
     spread = (law * (right * (group - right) / (group * (group - 1))).sqrt()).sum(-1)
-    # LaTeX: w = \frac{G - 1}{G} \frac{\bar{\sigma}}{p (1 - p)}
+    # LaTeX: w = \frac{G - 1}{G} \frac{\bar{\sigma}^{\mathrm{grp}}}{p (1 - p)}
     return (group - 1) / group * spread / (probability * (1.0 - probability))
 
 
@@ -129,11 +129,11 @@ def kl_rewards(log_prob: Tensor, reference_log_prob: Tensor, mask: Tensor, rewar
     _require_rewards(mask, reward)
     require_non_negative(eta=eta)
     with torch.no_grad():
-        # LaTeX: e_{t,b} = m_{t,b} (1 - m_{t+1,b})
+        # LaTeX: e_t = m_t (1 - m_{t+1})
         last = mask & ~torch.cat([mask[1:], torch.zeros_like(mask[:1])])
-        # LaTeX: k_{t,b} = m_{t,b} \left( \log \pi_{t,b} - \log \pi^{\mathrm{ref}}_{t,b} \right)
+        # LaTeX: k_t = m_t \left( \log \pi_\theta(a_t \mid s_t) - \log \pi_{\mathrm{ref}}(a_t \mid s_t) \right)
         kl_to_reference = (log_prob - reference_log_prob).masked_fill(~mask, 0.0)
-        # LaTeX: r_{t,b} = e_{t,b} r_b - \eta k_{t,b}
+        # LaTeX: r_t = e_t r(y) - \eta k_t
         return last.to(log_prob.dtype) * reward - eta * kl_to_reference
 
 
@@ -149,7 +149,7 @@ def kl_loss_terms(log_prob: Tensor, reference_log_prob: Tensor) -> tuple[Tensor,
     Source: Schulman 2020, "Approximating KL divergence". Raises ValueError: shapes differ.
     """
     require_same_shape(log_prob=log_prob, reference_log_prob=reference_log_prob)
-    # LaTeX: \log \rho = \log \pi_{\mathrm{ref}} - \log \pi
+    # LaTeX: \log \rho^{\mathrm{ref}} = \log \pi_{\mathrm{ref}} - \log \pi_\theta
     log_ratio = reference_log_prob.detach() - log_prob
     return kl_estimates(log_ratio)
 
@@ -182,11 +182,11 @@ def sequence_log_ratio(log_ratio: Tensor, mask: Tensor, *, per_token: bool) -> T
     Source: Zheng et al. 2025 (GSPO), arXiv:2507.18071. Raises ValueError: as `sequence_log_prob`.
     """
     _require_answers(mask, log_ratio=log_ratio)
-    # LaTeX: \log \rho_b = \sum_t m_{tb} \log \rho_{tb}
+    # LaTeX: \log \rho(y) = \sum_t m_t \log \rho_t
     total = log_ratio.masked_fill(~mask, 0.0).sum(0)
     if not per_token:
         return total
-    # LaTeX: \log s_b = \frac{\log \rho_b}{\sum_t m_{tb}}
+    # LaTeX: \log \tilde{\rho}(y) = \frac{\log \rho(y)}{\sum_t m_t}
     return total / mask.sum(0)
 
 
@@ -201,7 +201,7 @@ def clipped_sequence_objective(
     Source: Zheng et al. 2025 (GSPO), arXiv:2507.18071. Raises ValueError: as those two.
     """
     whole = sequence_log_ratio(log_ratio, mask, per_token=per_token)
-    # LaTeX: L_b = \min\left(s_b A_b, \operatorname{clip}\left(s_b, 1 - \varepsilon_-, 1 + \varepsilon_+\right) A_b\right)
+    # LaTeX: L_i = \min\left(\rho_i A_i, \operatorname{clip}\left(\rho_i, 1 - \varepsilon_-, 1 + \varepsilon_+\right) A_i\right)
     return clipped_token_objective(whole, advantage, low, high)
 
 
@@ -223,12 +223,12 @@ def average_tokens(value: Tensor, mask: Tensor, average: str) -> Tensor:
     require_one_of(AVERAGES, average=average)
     kept = value.masked_fill(~mask, 0.0)
     if average == "token":
-        # LaTeX: L = \frac{\sum_b \sum_t m_{tb} x_{tb}}{\sum_b \sum_t m_{tb}}
+        # LaTeX: L = \frac{\sum_i \sum_t m_t x_t}{\sum_i \sum_t m_t}
         return kept.sum() / mask.sum()
     if average == "sequence":
-        # LaTeX: L = \operatorname{mean}_b \frac{\sum_t m_{tb} x_{tb}}{\sum_t m_{tb}}
+        # LaTeX: L = \operatorname{mean}_i \frac{\sum_t m_t x_t}{\sum_t m_t}
         return (kept.sum(0) / mask.sum(0)).mean()
-    # LaTeX: L = \operatorname{mean}_b \operatorname{mean}_t \left[ m_{tb} x_{tb} \right]
+    # LaTeX: L = \operatorname{mean}_i \operatorname{mean}_t \left[ m_t x_t \right]
     return kept.mean()
 
 

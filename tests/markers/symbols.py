@@ -524,78 +524,75 @@ TABLES |= {
     ),
 }
 
-GROUPED = {"r_b": "reward [b]", r"\bar{r}_b": "mean [b]", "G": "group", "A_b": "[b]"}
+# Columns are answers: the axis i.
+TOKEN = {r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t i]", "m_t": "mask [t i]"}
+GROUPED = {"r_i": "reward [i]", r"\bar{r}_i": "mean [i]", "G": "group", "A_i": "[i]"}
 CLIP = {r"\varepsilon_-": "low", r"\varepsilon_+": "high"}
 PAIR = {
-    r"\log \pi^+_b": "chosen [b]",
-    r"\log \pi^-_b": "rejected [b]",
-    r"\log \pi^{\mathrm{ref}+}_b": "reference_chosen [b]",
-    r"\log \pi^{\mathrm{ref}-}_b": "reference_rejected [b]",
+    r"\log \pi_\theta(y^+)": "chosen [i]",
+    r"\log \pi_\theta(y^-)": "rejected [i]",
+    r"\log \pi_{\mathrm{ref}}(y^+)": "reference_chosen [i]",
+    r"\log \pi_{\mathrm{ref}}(y^-)": "reference_rejected [i]",
     r"\eta": "eta",
 }
 TABLES |= {
-    "formulas.sequences.sequence_log_prob": Table(
-        {r"\log \pi_{tb}": "log_prob [t b]", "m_{tb}": "mask [t b]", r"\log \pi_b": "[b]"}
-    ),
-    "formulas.sequences.group_mean": Table({"x_b": "value [b]", "G": "group", r"\bar{x}_b": "[b]"}),
+    "formulas.sequences.sequence_log_prob": Table(TOKEN | {r"\log \pi_\theta(y)": "[i]"}),
+    "formulas.sequences.group_mean": Table({"x_i": "value [i]", "G": "group", r"\bar{x}_i": "[i]"}),
     "formulas.sequences.leave_one_out_advantage": Table(GROUPED),
     "formulas.sequences.group_advantage": Table(
-        GROUPED | {"c_b": "[b]", "v_b": "mean_square [b]", r"\sigma_b": "[b]", r"\varepsilon": "eps"}
+        GROUPED
+        | {
+            "c_i": "[i]",
+            r"\nu_i": "mean_square [i]",
+            r"\sigma^{\mathrm{grp}}_i": "[i]",
+            r"\varepsilon": "eps",
+        }
     ),
     "formulas.sequences.spread_weight": Table(
-        {"p": "probability [t b]", "G": "group", r"\bar{\sigma}": "[t b]", "w": "[t b]"}
+        {"p": "probability [t b]", "G": "group", r"\bar{\sigma}^{\mathrm{grp}}": "[t b]", "w": "[t b]"}
     ),
     "formulas.sequences.kl_rewards": Table(
-        {
-            r"\log \pi_{t,b}": "log_prob [t b]",
-            "m_{t,b}": "mask [t b]",
-            r"\log \pi^{\mathrm{ref}}_{t,b}": "reference_log_prob [t b]",
-            "r_b": "reward [b]",
+        TOKEN
+        | {
+            r"\log \pi_{\mathrm{ref}}(a_t \mid s_t)": "reference_log_prob [t i]",
+            "r(y)": "reward [i]",
             r"\eta": "eta",
-            "e_{t,b}": "[t b]",
-            "k_{t,b}": "[t b]",
-            "r_{t,b}": "[t b]",
+            "e_t": "[t i]",
+            "k_t": "[t i]",
+            "r_t": "[t i]",
         }
     ),
     "formulas.sequences.kl_loss_terms": Table(
         {
-            r"\log \pi": "log_prob [t b]",
-            r"\log \pi_{\mathrm{ref}}": "reference_log_prob [t b]",
-            r"\log \rho": "[t b]",
+            r"\log \pi_\theta": "log_prob [t i]",
+            r"\log \pi_{\mathrm{ref}}": "reference_log_prob [t i]",
+            r"\log \rho^{\mathrm{ref}}": "[t i]",
         }
     ),
     "formulas.sequences.clipped_token_objective": Table(
-        {r"\log \rho_t": "log_ratio [t b]", "A_t": "advantage [b]", r"\rho_t": "[t b]", r"\bar{\rho}_t": "[t b]"}
+        {r"\log \rho_t": "log_ratio [t i]", "A_t": "advantage [i]", r"\rho_t": "[t i]", r"\bar{\rho}_t": "[t i]"}
         | CLIP
-        | {"L_t": "[t b]"}
+        | {"L_t": "[t i]"}
     ),
     "formulas.sequences.sequence_log_ratio": Table(
         {
-            r"\log \rho_{tb}": "log_ratio [t b]",
-            "m_{tb}": "mask [t b]",
-            r"\log \rho_b": "[b]",
-            r"\log s_b": "[b]",
+            r"\log \rho_t": "log_ratio [t i]",
+            "m_t": "mask [t i]",
+            r"\log \rho(y)": "[i]",
+            r"\log \tilde{\rho}(y)": "[i]",
         }
     ),
     "formulas.sequences.clipped_sequence_objective": Table(
-        {r"\log s_b": "whole [b]", "A_b": "advantage [b]", "L_b": "[b]"} | CLIP
+        {r"\log \rho_i": "whole [i]", "A_i": "advantage [i]", "L_i": "[i]"} | CLIP
     ),
-    "formulas.sequences.average_tokens": Table({"x_{tb}": "value [t b]", "m_{tb}": "mask [t b]", "L": "[]"}),
+    "formulas.sequences.average_tokens": Table({"x_t": "value [t i]", "m_t": "mask [t i]", "L": "[]"}),
     "formulas.preferences.bradley_terry_loss": Table(
-        {"f^+_b": "score_chosen [b]", "f^-_b": "score_rejected [b]", r"L^{\mathrm{BT}}": "[]"}
+        {"f(y^+)": "score_chosen [i]", "f(y^-)": "score_rejected [i]", r"L^{\mathrm{BT}}": "[]"}
     ),
-    "formulas.preferences.dpo_loss": Table(PAIR | {"f^+_b": "[b]", "f^-_b": "[b]"}),
-    "formulas.preferences.dpo_weight": Table(PAIR | {"h_b": "[b]", "v_b": "[b]"}),
+    "formulas.preferences.dpo_loss": Table(PAIR | {"f(y^+)": "[i]", "f(y^-)": "[i]"}),
+    "formulas.preferences.dpo_weight": Table(PAIR | {"h": "[i]", "v": "[i]"}),
     "formulas.preferences.best_of_n_law": Table(
-        {
-            "p_i": "probability [i]",
-            "r_i": "reward [i]",
-            "n": "n",
-            "F_i": "[i]",
-            "f_i": "[i]",
-            "h_i": "[i]",
-            "q_i": "[i]",
-        }
+        {"p_i": "probability [i]", "r_i": "reward [i]", "n": "n", "F_i": "[i]", "f_i": "[i]", "q_i": "[i]"}
     ),
     "formulas.preferences.best_of_n_kl": Table({"n": "n", r"\mathrm{KL}": "[]"}),
 }
