@@ -80,8 +80,16 @@ class Decoder(nn.Module):
     @property
     def form(self) -> str:
         """Everything that its weights must fit, in words."""
-        shape = f"{len(self.blocks)} layers, width {self.width}, {self.blocks[0].heads} heads"
-        return f"{shape}, {self.vocabulary} tokens, context {self.context}, end {self.end}"
+        shape = self.arguments
+        tokens = f"{shape['vocabulary']} tokens, context {shape['context']}, end {shape['end']}"
+        return f"{shape['layers']} layers, width {shape['width']}, {shape['heads']} heads, {tokens}"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """By name what another one of this shape is made from, but for a generator."""
+        names = ("vocabulary", "context", "end", "width")
+        made = {name: getattr(self, name) for name in names}
+        return made | {"layers": len(self.blocks), "heads": self.blocks[0].heads}
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits of what comes after each of tokens [L, B]: [L, B, V]. Raises ValueError: longer than the context."""
