@@ -23,6 +23,19 @@ from .networks import Params
 from .optimizers import make_optimizer
 
 
+class TokenValue(nn.Module):
+    """V of what is known before a token: features [..., W] to [...], reward units. It begins at 0 everywhere."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.head = nn.utils.skip_init(nn.Linear, width, 1)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.head(features).squeeze(-1)
+
+
 class AnsweringAgent(Agent):
     """A decoder that answers prompts, a copy of it as it was before (the reference), and a linear critic on it.
 
@@ -33,7 +46,7 @@ class AnsweringAgent(Agent):
     config: Any  # with the fields of `sequence.SequenceConfig` about prompts, decoder and pretraining
     policy: Decoder  # type: ignore[assignment]
     reference: Decoder
-    critic: nn.Linear
+    critic: TokenValue
     pretrained = False
 
     @property
@@ -46,9 +59,8 @@ class AnsweringAgent(Agent):
         context = task.prompt_length + task.answer_length - 1  # nothing is read after the last token
         shape = {"width": c.width, "layers": c.layers, "heads": c.heads}
         policy = Decoder(len(task.alphabet), context, weights, end=task.end, **shape)
-        critic = nn.utils.skip_init(nn.Linear, c.width, 1)
-        nn.init.zeros_(critic.weight), nn.init.zeros_(critic.bias)
-        return {"policy": policy, "reference": copy.deepcopy(policy).requires_grad_(False), "critic": critic}
+        reference = copy.deepcopy(policy).requires_grad_(False)
+        return {"policy": policy, "reference": reference, "critic": TokenValue(c.width)}
 
     # Before the first answer
 
@@ -82,8 +94,9 @@ class AnsweringAgent(Agent):
     def pretrain_loss(self, prompt: Tensor, solution: Tensor) -> Tensor:
         """Mean of -log pi over the tokens of solutions [L, B] to prompts [P, B]: 0-d, nats."""
         mask = self.task.mask(solution)
-        # LaTeX: L = -\operatorname{mean}_{t,b} \log \pi_\theta(a_{tb} \mid x_b, a_{<t,b})
-        return -average_tokens(self.policy.log_prob(prompt, solution), mask, "token")
+        likelihood = average_tokens(self.policy.log_prob(prompt, solution), mask, "token")
+        # LaTeX: L = -\bar{\ell}
+        return -likelihood
 
     def start_from(self, base: Decoder) -> None:
         """Take over the weights of a pretrained decoder, for the policy and for the reference.
@@ -137,7 +150,7 @@ class AnsweringAgent(Agent):
         """The critic's value of prompts [P, B]: [B], reward units."""
         if self.config.advantage != "critic":
             raise ValueError(f"advantage: wanted 'critic', which learns one; got {self.config.advantage!r}")
-        return self.critic(self.policy.features(obs)[0][-1]).squeeze(-1)
+        return self.critic(self.policy.features(obs)[0][-1])
 
     def as_prompts(self, obs: Any) -> tuple[Tensor, bool]:
         """Prompts [P, B] on the agent's device, from outside, and whether it was a single one."""

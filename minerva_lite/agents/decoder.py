@@ -130,7 +130,11 @@ class Decoder(nn.Module):
 
     def log_prob(self, prompt: Tensor, answer: Tensor, *, temperature: float = 1.0) -> Tensor:
         """Log-probability of each token of answers [L, B] to prompts [P, B / G]: [L, B], nats, differentiable."""
-        return categorical_log_prob(answer, self.head(self.answer_features(prompt, answer)) / temperature)
+        return categorical_log_prob(answer, self.logits(self.answer_features(prompt, answer), temperature))
+
+    def logits(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Logits of the next token from what is known, [..., W] to [..., V]."""
+        return self.head(features) / temperature
 
     @torch.no_grad()
     def sample(
@@ -165,7 +169,7 @@ class Decoder(nn.Module):
         alive = torch.ones_like(answer[0], dtype=torch.bool)
         mask = torch.zeros_like(answer, dtype=torch.bool)
         for t in range(length):
-            told = (self.head(x) / temperature).log_softmax(-1)
+            told = self.logits(x, temperature).log_softmax(-1)
             token = told.argmax(-1) if uniform is None else inverse_cdf(told.exp(), uniform[t])
             mask[t] = alive
             if self.end is not None:

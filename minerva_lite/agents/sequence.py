@@ -26,6 +26,7 @@ from ..formulas.sequences import (
     kl_loss_terms,
     kl_rewards,
     leave_one_out_advantage,
+    sequence_log_prob,
     sequence_log_ratio,
 )
 from .answering import AnsweringAgent
@@ -109,6 +110,16 @@ class SequenceConfig(OptimizerSettings):
         return self.num_envs * self.group
 
 
+def normalize_tokens(advantage: Tensor, mask: Tensor, eps: float = 1e-8) -> Tensor:
+    """Advantages [L, B] shifted to mean 0 and scaled to standard deviation 1 over the tokens of the mask: [L, B]."""
+    mean = average_tokens(advantage, mask, "token")
+    # LaTeX: c_t = A_t - \bar{A}
+    centered = advantage - mean
+    mean_square = average_tokens(centered.square(), mask, "token")
+    # LaTeX: \hat{A}_t = \frac{c_t}{\sqrt{\nu} + \varepsilon}
+    return centered / (mean_square.sqrt() + eps)
+
+
 class SequenceAgent(AnsweringAgent):
     """A decoder that learns from what its answers to prompts were paid."""
 
@@ -161,8 +172,7 @@ class SequenceAgent(AnsweringAgent):
         variance = average_tokens((advantage - mean).square(), mask, "token")
         figures |= {"adv/raw_mean": mean, "adv/raw_std": variance.sqrt()}
         if c.advantage == "critic" and c.normalize_advantage:
-            # LaTeX: \hat{A}_t = \frac{A_t - \bar{A}}{\sigma_A + \varepsilon}
-            advantage = (advantage - mean) / (variance.sqrt() + 1e-8)
+            advantage = normalize_tokens(advantage, mask)
         batch = AnswerBatch(
             prompt=rollout.prompt,
             answer=rollout.answer,
@@ -190,7 +200,7 @@ class SequenceAgent(AnsweringAgent):
         last = mask & ~torch.cat([mask[1:], torch.zeros_like(mask[:1])])
         if reward is None:
             reward = last.to(self.dtype) * rollout.reward
-        value = self.critic(self.policy.answer_features(rollout.prompt, rollout.answer)).squeeze(-1)
+        value = self.critic(self.policy.answer_features(rollout.prompt, rollout.answer))
         next_value = torch.cat([value[1:], torch.zeros_like(value[:1])])
         advantage = gae(reward, value, next_value, last, torch.zeros_like(last), gamma=c.gamma, lam=c.lam)
         # LaTeX: R_t = A_t + V(s_t)
@@ -201,56 +211,66 @@ class SequenceAgent(AnsweringAgent):
         """The scalar to descend on a batch of answers, and its detached parts under the names they are logged by."""
         c, mask = self.config, batch.mask
         features = self.policy.answer_features(batch.prompt, batch.answer)
-        log_prob = categorical_log_prob(batch.answer, self.policy.head(features) / c.temperature)
+        log_prob = categorical_log_prob(batch.answer, self.policy.logits(features, c.temperature))
         # LaTeX: \log \rho_t = \log \pi_\theta(a_t \mid s_t) - \log \pi_b(a_t \mid s_t)
         log_ratio = log_prob - batch.behavior_log_prob
         if c.objective == "token":
             gain = clipped_token_objective(log_ratio, batch.advantage, c.clip_low, c.clip_high)
             objective = average_tokens(gain, mask, c.average)
+            # LaTeX: L = -J
+            loss = -objective
         else:
-            bounds, per_token = (c.clip_low, c.clip_high), c.objective == "gspo"
-            objective = clipped_sequence_objective(
-                log_ratio, mask, batch.advantage[0], *bounds, per_token=per_token
-            ).mean()
-        # LaTeX: L = -J
-        loss = -objective
-        # Before the step: all are 0 in an update of a single one.
-        parts = {
-            "loss/policy": loss.detach(),
-            "kl/k3": average_tokens(kl_estimates(log_ratio.detach())[2], mask, "token"),
-            "train/clip_fraction": self.clip_fraction(log_ratio.detach(), mask),
-        }
+            # Without a critic all tokens of an answer have one advantage.
+            answer_gain = clipped_sequence_objective(
+                log_ratio, mask, batch.advantage[0], c.clip_low, c.clip_high, per_token=c.objective == "gspo"
+            )
+            # LaTeX: L = -\operatorname{mean}_i J_i
+            loss = -answer_gain.mean()
+        parts = {"loss/policy": loss.detach()} | self.drift(log_ratio.detach(), mask)
         if batch.reference_log_prob is not None:
-            terms = dict(zip(("k1", "k2", "k3"), kl_loss_terms(log_prob, batch.reference_log_prob), strict=True))
-            kl_loss = self.kl_average(terms[c.kl_estimate], mask)
+            kl_loss = self.kl_loss(log_prob, batch.reference_log_prob, mask)
             parts["loss/kl"] = kl_loss.detach()
             # LaTeX: L := L + \eta L^{\mathrm{KL}}
             loss = loss + c.eta * kl_loss
         if batch.value_target is not None:
-            error = self.critic(features).squeeze(-1) - batch.value_target
-            # LaTeX: L^V = \tfrac{1}{2}\, \operatorname{mean}_t \left[ (V(s_t) - R_t)^2 \right]
-            critic_loss = 0.5 * average_tokens(error.square(), mask, "token")
+            value = self.critic(features)
+            # LaTeX: x_t = (V(s_t) - R_t)^2
+            squared = (value - batch.value_target).square()
+            mean_square = average_tokens(squared, mask, "token")
+            # LaTeX: L^V = \tfrac{1}{2} \nu
+            critic_loss = 0.5 * mean_square
             parts["loss/value"] = critic_loss.detach()
             # LaTeX: L := L + c_V L^V
             loss = loss + c.vf_coef * critic_loss
         return loss, parts | {"loss/total": loss.detach()}
 
-    def clip_fraction(self, log_ratio: Tensor, mask: Tensor) -> Tensor:
-        """The share of ratios outside the clip range, of tokens or of answers as the objective has them: 0-d."""
+    def kl_loss(self, log_prob: Tensor, reference_log_prob: Tensor, mask: Tensor) -> Tensor:
+        """The chosen estimate of KL(pi || reference), tokens [L, B], averaged as the objective is: 0-d, nats."""
         c = self.config
-        if c.objective == "token":
-            ratio = log_ratio.exp()
-            outside = (ratio < 1.0 - c.clip_low) | (ratio > 1.0 + c.clip_high)
-            return average_tokens(outside.to(self.dtype), mask, "token")
-        ratio = sequence_log_ratio(log_ratio, mask, per_token=c.objective == "gspo").exp()
-        return ((ratio < 1.0 - c.clip_low) | (ratio > 1.0 + c.clip_high)).to(self.dtype).mean()
-
-    def kl_average(self, kl: Tensor, mask: Tensor) -> Tensor:
-        """One number from those of the tokens [L, B], averaged as the objective is that they are a price in: 0-d."""
-        c = self.config
+        estimates = kl_loss_terms(log_prob, reference_log_prob)
+        kl = estimates[("k1", "k2", "k3").index(c.kl_estimate)]
         if c.objective == "sequence":
-            return sequence_log_ratio(kl, mask, per_token=False).mean()
+            whole = sequence_log_prob(kl, mask)
+            # LaTeX: L^{\mathrm{KL}} = \operatorname{mean}_i k_i
+            return whole.mean()
         return average_tokens(kl, mask, "sequence" if c.objective == "gspo" else c.average)
+
+    def drift(self, log_ratio: Tensor, mask: Tensor) -> dict[str, Tensor]:
+        """How far the policy is from the one that answered, before the step: 0-d. All are 0 at the first step.
+
+        k3 of the tokens, nats; and the share of ratios outside the clip range, of tokens or answers as the objective
+        has them.
+        """
+        c = self.config
+        k3 = average_tokens(kl_estimates(log_ratio)[2], mask, "token")
+        if c.objective == "token":
+            kept = mask
+        else:
+            log_ratio = sequence_log_ratio(log_ratio, mask, per_token=c.objective == "gspo").unsqueeze(0)
+            kept = mask[:1]
+        ratio = log_ratio.exp()
+        outside = (ratio < 1.0 - c.clip_low) | (ratio > 1.0 + c.clip_high)
+        return {"kl/k3": k3, "train/clip_fraction": average_tokens(outside.to(self.dtype), kept, "token")}
 
     def gradient_step(self, loss: Tensor) -> Tensor:
         """One step of the optimizer down `loss`, its gradient clipped; the norm before clipping, 0-d.

@@ -74,6 +74,14 @@ def moved(agent, rollout: Answers) -> AnswerBatch:
 # What is learned from
 
 
+def test_nothing_is_drawn_from_the_generator_of_torch():
+    before = torch.get_rng_state()
+    agent, env, obs = make(advantage="critic")
+    live(agent, env, obs, 2)
+    evaluate(agent)
+    assert torch.equal(before, torch.get_rng_state())
+
+
 def test_a_rollout_is_groups_of_answers_to_the_prompts_that_were_seen():
     agent, env, obs = make(num_envs=3, group=4, minibatch_prompts=3)
     rollout, after = agent.collect(env, obs)
@@ -130,11 +138,11 @@ def test_an_answers_advantage_is_over_the_others_to_its_prompt(advantage, kl):
 def test_a_critic_sees_each_token_as_a_step_and_the_last_as_the_end():
     agent, rollout = lived_in(advantage="critic", gamma=0.9, lam=0.8, kl="reward", eta=0.3, normalize_advantage=False)
     with torch.no_grad():
-        agent.critic.weight.normal_(generator=torch.Generator().manual_seed(0))
+        agent.critic.head.weight.normal_(generator=torch.Generator().manual_seed(0))
     batch, _ = agent.prepare(rollout)
     reference = agent.reference.log_prob(rollout.prompt, rollout.answer)
     features = agent.policy.answer_features(rollout.prompt, rollout.answer)
-    value = (features @ agent.critic.weight[0] + agent.critic.bias).detach()
+    value = (features @ agent.critic.head.weight[0] + agent.critic.head.bias).detach()
     for b in range(rollout.num_steps):
         length = int(rollout.mask[:, b].sum())
         reward = -0.3 * (rollout.behavior_log_prob - reference).detach()[:length, b : b + 1]
@@ -231,7 +239,7 @@ def test_the_value_loss_is_over_the_tokens_that_were_written():
     agent, rollout = lived_in(advantage="critic", vf_coef=0.3)
     batch = moved(agent, rollout)
     loss, parts = agent.loss(batch)
-    value = agent.critic(agent.policy.answer_features(batch.prompt, batch.answer)).squeeze(-1)
+    value = agent.critic(agent.policy.answer_features(batch.prompt, batch.answer))
     wanted = 0.5 * (value - batch.value_target)[batch.mask].square().mean()
     assert parts["loss/value"].item() == pytest.approx(wanted.item(), rel=1e-9)
     assert loss.item() == pytest.approx((parts["loss/policy"] + 0.3 * wanted).item(), rel=1e-9)
@@ -480,7 +488,7 @@ def test_a_value_is_the_critics_before_the_first_token():
     live(agent, env, obs, 2)
     value = agent.value(obs.numpy())
     rollout, _ = agent.collect(env, obs)
-    wanted = agent.critic(agent.policy.answer_features(rollout.prompt, rollout.answer))[0, ::2, 0]
+    wanted = agent.critic(agent.policy.answer_features(rollout.prompt, rollout.answer))[0, ::2]
     assert value == pytest.approx(wanted.detach().numpy()) and agent.value(obs[0].numpy()) == pytest.approx(value[0])
     with pytest.raises(ValueError, match="^advantage: wanted 'critic', which learns one; got 'rloo'"):
         make()[0].value(obs.numpy())
