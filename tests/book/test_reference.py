@@ -360,6 +360,13 @@ def test_every_symbol_of_the_formulas_of_mpo_and_v_mpo_is_in_the_notation():
     assert sorted(faults_of_formulas(without, files)) == sorted(rf"{function}: w_{{\max}}" for function in users)
 
 
+def test_every_symbol_of_the_formulas_of_language_models_is_in_the_notation():
+    notation, files = (BOOK / "notation.md").read_text("utf8"), ("formulas.sequences.", "formulas.preferences.")
+    assert faults_of_formulas(notation, files) == []
+    without = re.sub(r"^\| \$\\bar\{\\sigma\}.*\n", "", notation, flags=re.M)
+    assert faults_of_formulas(without, files) == [r"formulas.sequences.spread_weight: \bar{\sigma}^{\mathrm{grp}}"]
+
+
 def test_a_letter_with_two_meanings_and_a_crowded_row_are_found():
     first = "## In several chapters\n\n| $s_t$ | state | `obs` |\n\n"
     two = "## Chapter 1\n\n| $z$ | flag | `z` |\n| $z$ | score | `score` |\n| $s_t$ | step | `s` |\n"
@@ -403,7 +410,7 @@ def test_a_function_stands_beside_a_symbol_of_its_formulas(function, symbol):
     ("formulas.objectives.importance_surrogate", r"\rho_t"),  # an argument that is named otherwise
 ])  # fmt: skip
 def test_a_function_does_not_stand_beside_a_symbol_that_only_looks_alike(function, symbol):
-    assert [computes(function, TABLES[function].symbols, *pair) for pair in law_of(symbol)] == [False]
+    assert {computes(function, TABLES[function].symbols, *pair) for pair in law_of(symbol)} == {False}
 
 
 def law_of(symbol: str) -> list[tuple[str, str]]:
