@@ -57,8 +57,7 @@ class Task:
     def right(self, prompt: Tensor, answer: Tensor, mask: Tensor) -> Tensor:
         """Which answers [L, B] to prompts [P, B] are right: [B] bool."""
         solution = self.solution(prompt)
-        wanted = answer_mask(solution, self.end)
-        return ((mask == wanted) & ((answer == solution) | ~wanted)).all(0)
+        return ((answer == solution) | ~self.mask(solution)).all(0)  # an answer that is right so far also ends there
 
     def reward(self, prompt: Tensor, answer: Tensor, mask: Tensor) -> Tensor:
         """What the verifier pays for each answer: [B] float32 in [0, 1]. 1 for a right one, and 0 for all others.
