@@ -15,6 +15,14 @@ from minerva_lite.worlds.tabular import TabularMDP
 # Every kind of policy an agent can have: continuous, squashed, discrete.
 FAMILIES = [("Pendulum-v1", {}), ("Pendulum-v1", {"squash": True}), ("CartPole-v1", {})]
 FAMILY_NAMES = ["continuous", "squashed", "discrete"]
+# The agents that act step by step. "sequence" answers prompts as wholes and refuses every other world, so it is asked
+# in `test_sequence.py`, on a task of its own, what these are asked on Pendulum and CartPole.
+STEPPERS = {name: pair for name, pair in AGENTS.items() if not pair[0].answers}
+# A small one of the others, for the tests that take any agent.
+ANSWERS = {
+    "num_envs": 4, "group": 2, "minibatch_prompts": 2, "epochs": 2, "width": 8, "heads": 2, "pretrain_steps": 2,
+    "pretrain_batch": 8,
+}  # fmt: skip
 
 # Settings with which an update takes milliseconds: those of all agents, and what each needs besides.
 SMALL = {"num_envs": 4, "rollout_steps": 8, "hidden": (8,)}

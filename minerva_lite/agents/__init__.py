@@ -1,11 +1,13 @@
 """One algorithm per file: a frozen config, and an agent with `act`, `update` and `state_dict`."""
 
 from .a2c import A2CAgent, A2CConfig
+from .decoder import Decoder
 from .mpo import MPOAgent, MPOConfig
 from .multi_categorical import MultiCategoricalPolicy
 from .networks import CategoricalPolicy, GaussianPolicy, QNet, SquashedGaussianPolicy, ValueNet
 from .ppo import PPOAgent, PPOConfig
 from .reinforce import REINFORCEAgent, REINFORCEConfig
+from .sequence import SequenceAgent, SequenceConfig
 from .trpo import TRPOAgent, TRPOConfig
 from .vmpo import VMPOAgent, VMPOConfig
 
@@ -17,6 +19,7 @@ AGENTS: dict[str, tuple[type, type]] = {
     PPOAgent.name: (PPOAgent, PPOConfig),
     MPOAgent.name: (MPOAgent, MPOConfig),
     VMPOAgent.name: (VMPOAgent, VMPOConfig),
+    SequenceAgent.name: (SequenceAgent, SequenceConfig),
 }
 
 __all__ = [
@@ -24,6 +27,7 @@ __all__ = [
     "A2CAgent",
     "A2CConfig",
     "CategoricalPolicy",
+    "Decoder",
     "GaussianPolicy",
     "MPOAgent",
     "MPOConfig",
@@ -33,6 +37,8 @@ __all__ = [
     "QNet",
     "REINFORCEAgent",
     "REINFORCEConfig",
+    "SequenceAgent",
+    "SequenceConfig",
     "SquashedGaussianPolicy",
     "TRPOAgent",
     "TRPOConfig",

@@ -18,6 +18,7 @@ from torch import Generator, Tensor, nn
 from ..checks import require_bool, require_dtype, require_shape, require_unit_interval
 from ..experience.normalizer import Normalizer
 from ..worlds.spec import EnvSpec, VectorEnv
+from ..worlds.tokens import TASKS
 from .acting import as_rows, require_rows
 from .multi_categorical import MultiCategoricalPolicy
 from .networks import CategoricalPolicy, GaussianPolicy, Params, Policy, SquashedGaussianPolicy
@@ -121,6 +122,7 @@ class Agent:
     """
 
     name: str
+    answers = False  # whether it acts by whole answers to prompts, as the tasks of `worlds.tokens` want it
     config: CollectSettings
     policy: Policy
 
@@ -134,6 +136,7 @@ class Agent:
         dtype: torch.dtype = torch.float32,
         compile: bool = False,
     ):
+        self.require_kind(spec)
         self.config, self.spec, self.dtype, self.compile = config, spec, dtype, compile
         self.device = pick_device(device)
         self.obs_normalizer = Normalizer((spec.obs_dim,))
@@ -145,6 +148,16 @@ class Agent:
         self.generator = Generator(device=self.device).manual_seed(seed)
         self.guard = NonFiniteGuard()
         self.setup()
+
+    def require_kind(self, spec: EnvSpec) -> None:
+        """Raise ValueError if this agent acts by steps and the environment wants whole answers, or the reverse."""
+        if self.answers and spec.env_id not in TASKS:
+            raise ValueError(f"env_id: wanted one of {', '.join(TASKS)} for {self.name}; got {spec.env_id!r}")
+        if spec.env_id in TASKS and not self.answers:
+            raise ValueError(
+                f"env_id: wanted an environment that is acted in step by step for {self.name}; got {spec.env_id!r}, "
+                "whose answers are judged as wholes, which the agent sequence learns from"
+            )
 
     def make_modules(self, weights: Generator) -> dict[str, nn.Module]:
         """Everything that holds parameters or statistics, under the attribute's name; "policy" among it."""

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .answers import Answers
 from .rollout import Rollout
 from .vine import Vine
 
@@ -27,8 +28,12 @@ class RunningEpisodes:
     def absorb(self, data: Any) -> dict[str, Tensor]:
         """Add a rollout [T, B]: means over the episodes that finished in it, 0-d on its device; NaN if none did.
 
+        An answer to a prompt is an episode; its length is that of its tokens.
         Of a vine only the trunk is counted, because its branches stop after a few steps. Data of another kind give {}.
         """
+        if isinstance(data, Answers):
+            length = data.mask.sum(0).to(data.reward.dtype).mean()
+            return {"train/episode_return": data.reward.mean(), "train/episode_length": length}
         rollout = data.trunk if isinstance(data, Vine) else data
         if not isinstance(rollout, Rollout):
             return {}

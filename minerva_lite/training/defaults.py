@@ -6,6 +6,7 @@
 | `control` | continuous, at most 11 observations, bounded | Pendulum | the same; PPO's rate 1e-3 | 512 000 (102 400) |
 | `body` | continuous, more observations or unbounded ones | HalfCheetah | | a million (320 000) |
 | `humanoid` | a body with 12 actions or more | Humanoid | | a million (320 000) |
+| `tokens` | prompts are answered as wholes | its own | | 102 400 answers |
 
 In each of them a rollout follows the time limit of an episode, 1000 steps where none is registered. REINFORCE waits for
 whole episodes. TRPO, PPO and V-MPO take an eighth of one, as a power of two between 64 and 512, from so many
@@ -24,10 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from ..agents import AGENTS
+from ..agents import AGENTS, SequenceConfig
 from ..checks import require_one_of
 from ..worlds.envs import make_env
 from ..worlds.spec import EnvSpec
+from ..worlds.tokens import TASKS
 from .presets import BODY, HUMANOID, LUNAR_LANDER, PENDULUM, PRESETS, Preset
 
 TIME_LIMIT = 1_000  # steps; of MuJoCo's episodes, and of nearly all of the Control Suite's
@@ -46,7 +48,9 @@ class Facts:
 
     @property
     def family(self) -> str:
-        """The name of its family: `discrete`, `control`, `body` or `humanoid`."""
+        """The name of its family: `discrete`, `control`, `body`, `humanoid` or `tokens`."""
+        if self.spec.env_id in TASKS:
+            return "tokens"
         if not self.spec.action_dim:
             return "discrete"
         if self.bounded and self.spec.obs_dim < MANY:
@@ -139,4 +143,5 @@ FAMILIES: dict[str, dict[str, Preset]] = {
     "control": _changed(PENDULUM, 512_000, every={"normalize_obs": True}, ppo={"learning_rate": 1e-3}),
     "body": BODY,
     "humanoid": HUMANOID,
+    "tokens": {"sequence": Preset(SequenceConfig(), 102_400)},
 }

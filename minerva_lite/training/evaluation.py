@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..checks import require_count
+from ..checks import require_count, require_one_of
 from ..worlds.envs import make_env
+from ..worlds.tokens import TASKS
 from .checkpoints import replacing
 
 
@@ -59,12 +60,15 @@ def evaluate(
 
     One environment an episode, seeded `seed`, `seed` + 1, …; raw rewards; observation statistics are read, never
     moved; the agent's random numbers are not touched. watch: called with the actions of every step as the
-    environments take them, one an environment.
+    environments take them, one an environment. A task of tokens has prompts drawn from `seed` instead, an answer to
+    each as an episode, and more figures (`evaluate_answers`); it reads neither `watch` nor `max_steps`.
     Raises ValueError: fewer than one episode, an environment that does not fit the agent, or an episode that goes on
     after `max_steps` steps.
     """
     require_count(episodes=episodes, max_steps=max_steps)
     named = env_id or agent.spec.env_id
+    if getattr(agent, "answers", False):
+        return evaluate_answers(agent, named, episodes, seed)
     # These environments live on the CPU, wherever the agent does.
     with closing(make_env(named, episodes, backend="gymnasium", seed=seed, dtype=agent.dtype)) as env:
         if replace(env.spec, env_id=agent.spec.env_id) != agent.spec:
@@ -89,6 +93,32 @@ def evaluate(
         f"max_steps: wanted episodes of {named} to end within {max_steps} steps; {int(alive.sum())} of {episodes} did "
         "not: register it with max_episode_steps, or allow more"
     )
+
+
+def evaluate_answers(agent: Any, env_id: str, prompts: int, seed: int) -> dict[str, float]:
+    """Rewards of the likeliest answers to so many prompts, as `summary` has them, and what was right.
+
+    `eval/right` and `eval/right_sampled` are shares of right answers, whatever the verifier pays for them: of the
+    likeliest, and of one draw for each prompt, whose mean reward is `eval/sampled`. `eval/kl_to_reference` is the mean
+    of log pi - log pi_ref over these draws, nats: KL(pi || pi_ref) of an answer, estimated without bias.
+    Raises ValueError: no such task, or one with other prompts and tokens than the agent's.
+    """
+    require_one_of(tuple(TASKS), env_id=env_id)
+    task = TASKS[env_id]
+    if replace(task.spec, env_id=agent.spec.env_id) != agent.spec:
+        raise ValueError(f"env_id: wanted one with the spaces of {agent.spec}; got {task.spec}")
+    generator = torch.Generator(device=agent.device).manual_seed(seed)
+    prompt = task.draw(prompts, generator)
+    answer, _, mask = agent.respond(prompt)
+    drawn, log_prob, kept = agent.respond(prompt, generator)
+    told = summary(task.reward(prompt, answer, mask).double(), mask.sum(0).double())
+    behind = agent.reference.log_prob(prompt, drawn, temperature=agent.config.temperature)
+    return told | {
+        "eval/right": float(task.right(prompt, answer, mask).double().mean()),
+        "eval/right_sampled": float(task.right(prompt, drawn, kept).double().mean()),
+        "eval/sampled": float(task.reward(prompt, drawn, kept).double().mean()),
+        "eval/kl_to_reference": float(((log_prob - behind) * kept).sum(0).double().mean()),
+    }
 
 
 def summary(total: torch.Tensor, length: torch.Tensor) -> dict[str, float]:

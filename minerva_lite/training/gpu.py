@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from ..agents import A2CAgent, MPOAgent, PPOAgent, REINFORCEAgent, TRPOAgent, VMPOAgent
+from ..agents import A2CAgent, MPOAgent, PPOAgent, REINFORCEAgent, SequenceAgent, TRPOAgent, VMPOAgent
 from ..agents.base import Agent, NonFiniteGuard
 from ..checks import require_unit_interval
 from ..experience.rollout import Move, Rollout, collect
@@ -67,6 +67,8 @@ KNOWN: dict[type[Agent], Known] = {
         counters=("learned", "replay.position", "replay.size"),
         networks=("policy", "critic", "target_policy", "target_critic"),
     ),
+    # Pretraining, before the first answers, is part of no update.
+    SequenceAgent: Known(waits=lambda c: False, same=_adam, walks=lambda c: False),
 }
 
 

@@ -151,7 +151,7 @@ def _memory_hint(agent: Any) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as error:
-        sizes = _written(vars(agent.config), ["num_envs", "rollout_steps", "minibatch_size", "replay_steps"])
+        sizes = _written(vars(agent.config), ["num_envs", "rollout_steps", "group", "minibatch_size", "replay_steps"])
         raise torch.OutOfMemoryError(
             f"device: wanted room on {agent.device} for {sizes}; make one of these smaller ({error})"
         ) from error

@@ -55,6 +55,8 @@ def film(
     if fps is not None:
         require_positive(fps=fps)
     env_id = env_id or agent.spec.env_id
+    if getattr(agent, "answers", False):
+        raise ValueError(f"env_id: wanted an environment that draws pictures; got {env_id}, whose answers are text")
     with _named(env_id, AttributeError), closing(make_env(env_id, backend="gymnasium")) as official:
         rate = fps or _pictures_a_second(official.env.envs[0], env_id)
     actions: list[np.ndarray] = []

@@ -16,6 +16,7 @@ import torch
 from ..checks import require_count, require_one_of
 from .numpy_backed import AUTORESET, EnvPoolEnv, GymEnv
 from .spec import EnvSpec, Step
+from .tokens import TASKS, TokenEnv
 from .torch_native import TORCH_ENVS, TabularEnv, TorchCartPole, TorchEnv, TorchPendulum
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "GymEnv",
     "Step",
     "TabularEnv",
+    "TokenEnv",
     "TorchCartPole",
     "TorchEnv",
     "TorchPendulum",
@@ -42,8 +44,8 @@ def make_env(
     dtype: torch.dtype = torch.float32,
     stagger: bool = False,
     autoreset: str = "same_step",
-) -> TorchEnv | GymEnv | EnvPoolEnv:
-    """A vector environment: any Gymnasium id, or `dm_control/<domain>/<task>`.
+) -> TorchEnv | GymEnv | EnvPoolEnv | TokenEnv:
+    """A vector environment: any Gymnasium id, `dm_control/<domain>/<task>`, or `tokens/<task>` of `worlds.tokens`.
 
     backend: `torch`, `gymnasium` (one process), `parallel` (Gymnasium, one process per environment), `envpool` (by
     EnvPool's id; `evaluate` needs Gymnasium to have one of that name too), or `auto` (torch where there is a
@@ -60,6 +62,9 @@ def make_env(
     _require_form(env_id)
     require_one_of(tuple(AUTORESET), autoreset=autoreset)
     require_count(num_envs=num_envs)
+    if isinstance(env_id, str) and env_id.startswith("tokens/"):
+        _require_task(env_id, backend, stagger, autoreset)
+        return TokenEnv(TASKS[env_id], num_envs, seed=seed, device=device, dtype=dtype)
     if backend == "torch" and env_id not in TORCH_ENVS:
         raise ValueError(f"env_id: wanted one of {', '.join(TORCH_ENVS)} for backend torch; got {env_id!r}")
     native = backend in ("auto", "torch") and env_id in TORCH_ENVS
@@ -89,6 +94,18 @@ def make_env(
     except gym.error.Error as error:
         hint = "".join(f"; did you mean {name}?" for name in _like(env_id)) or f" ({error})"
         raise ValueError(f"env_id: wanted a registered Gymnasium id; got {env_id!r}{hint}") from error
+
+
+def _require_task(env_id: str, backend: str, stagger: bool, autoreset: str) -> None:
+    """Raise ValueError unless there is such a task of tokens, and nothing is asked that it does not have."""
+    require_one_of(tuple(TASKS), env_id=env_id)
+    for name, value, has in (
+        ("backend", backend, ("auto", "torch")),
+        ("stagger", stagger, (False,)),
+        ("autoreset", autoreset, ("same_step",)),
+    ):
+        if value not in has:
+            raise ValueError(f"{name}: wanted {' or '.join(map(str, has))} for {env_id}; got {value}")
 
 
 def _require_form(env_id: str) -> None:

@@ -25,6 +25,7 @@ from minerva_lite.__main__ import main
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.base import pick_device
 from minerva_lite.training.checkpoints import load, read, replacing, save
+from tests.living import STEPPERS
 
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float64)
 PIXELS = spaces.Box(0, 255, (64, 48, 3), np.uint8)
@@ -368,7 +369,7 @@ def test_a_file_appears_whole_and_may_be_read_by_others(tmp_path):
 # Memory
 
 
-@pytest.mark.parametrize("name", list(AGENTS))
+@pytest.mark.parametrize("name", STEPPERS)
 def test_a_full_gpu_is_told_with_what_to_make_smaller_and_the_last_checkpoint_stays(name, tmp_path):
     agent_class, settings = AGENTS[name]
     small = {"ppo": {"minibatch_size": 16}, "mpo": {"warmup_steps": 16, "minibatch_size": 8, "replay_steps": 160}}

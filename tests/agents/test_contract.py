@@ -13,7 +13,7 @@ import torch
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.base import Agent
 from minerva_lite.agents.on_policy import GradientAgent, OnPolicyAgent
-from tests.living import OWN, SMALL, live, make_agent
+from tests.living import ANSWERS, OWN, SMALL, live, make_agent
 
 CLASSES = {name: agent for name, (agent, _) in AGENTS.items()}
 FAMILIES = sorted({base for agent in CLASSES.values() for base in agent.__mro__ if issubclass(base, Agent)}, key=str)
@@ -23,7 +23,10 @@ WORLDS = ["Pendulum-v1", "CartPole-v1"]
 
 def lived_in(name: str, env_id: str = "Pendulum-v1", **options):
     """An agent after two updates, its environment and the present observation."""
-    agent, env, obs = make_agent(name, env_id, **SMALL | OWN.get(name, {}) | options)
+    small = SMALL | OWN.get(name, {})
+    if CLASSES[name].answers:
+        env_id, small = "tokens/sort", ANSWERS
+    agent, env, obs = make_agent(name, env_id, **small | options)
     _, obs = live(agent, env, obs, 2)
     return agent, env, obs
 

@@ -12,6 +12,7 @@ import torch
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.base import MAX_SKIPS, NonFiniteGuard, NonFiniteStep
 from minerva_lite.worlds.envs import make_env
+from tests.living import STEPPERS
 
 SMALL = {
     "num_envs": 4, "rollout_steps": 16, "hidden": (8,), "normalize_obs": True, "whole_episodes": False,
@@ -139,7 +140,7 @@ NAMES = dict.fromkeys(AGENTS, "loss/value") | {"mpo": "loss/critic"}
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_rewards_whose_squares_overflow_are_refused_by_name_and_three_times_are_enough(name, env_id, same):
     agent, rollout = make(name, env_id)
     huge, before = dataclasses.replace(rollout, reward=torch.full_like(rollout.reward, 1e26)), learned(agent)

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from minerva_lite.agents import AGENTS
 from minerva_lite.training.checkpoints import load, save
 from minerva_lite.training.evaluation import evaluate
 from minerva_lite.training.loop import train
 from minerva_lite.worlds.envs import TORCH_ENVS, EnvSpec, make_env
 from tests.agents.test_multi_categorical import TOYS
-from tests.living import OWN, SMALL, live, make_agent
+from tests.living import OWN, SMALL, STEPPERS, live, make_agent
 
 WORLDS = ["Pendulum-v1", "CartPole-v1", "MountainCarContinuous-v0", "FrozenLake-v1"]
 HINT = ": put gymnasium.wrappers.FlattenObservation around the environment, as training does where it has no Box"
@@ -56,7 +55,7 @@ def test_a_batch_of_none_has_no_choices():
     assert agent.predict(np.zeros((0, 4))).shape == agent.value(np.zeros((0, 4))).shape == (0,)
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", STEPPERS)
 @pytest.mark.parametrize("env_id", WORLDS)
 def test_a_loop_of_ones_own_repeats_the_evaluation(name, env_id, tmp_path):
     """From a file, on the plain environment: the returns are those of `evaluate`, to rounding in float32."""
@@ -210,7 +209,7 @@ def test_act_points_at_predict(obs, message):
 # What does not change
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_asking_moves_nothing(name, same):
     agent = lived_in(name, normalize_obs=True)
     before, batch = copy.deepcopy(agent.state_dict()), np.ones((5, 3))
@@ -225,7 +224,7 @@ def test_asking_moves_nothing(name, same):
 # Values
 
 
-@pytest.mark.parametrize("name", [each for each in AGENTS if each != "mpo"])
+@pytest.mark.parametrize("name", [each for each in STEPPERS if each != "mpo"])
 def test_a_value_is_the_critics_in_the_units_of_the_reward(name):
     batch = np.random.default_rng(0).normal(size=(5, 3))
     for normalize_reward in (False, True):

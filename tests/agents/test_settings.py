@@ -12,7 +12,7 @@ from minerva_lite.agents import AGENTS
 from minerva_lite.agents.on_policy import OnPolicyAgent
 from minerva_lite.agents.settings import completed
 from minerva_lite.formulas.returns import discounted_returns, gae
-from tests.living import check_restored, differ, learned, live, make_agent
+from tests.living import STEPPERS, check_restored, differ, learned, live, make_agent
 
 SMALL = {"num_envs": 4, "rollout_steps": 8, "hidden": (8, 6)}
 OWN = {
@@ -40,14 +40,14 @@ def widths(network: nn.Module) -> list[int]:
 
 
 @pytest.mark.parametrize("env_id", WORLDS)
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_policy_and_critic_have_their_own_widths(name, env_id):
     agent, *_ = make(name, env_id, critic_hidden=(5, 4, 3))
     assert widths(agent.policy) == [8, 6] and widths(agent.critic) == [5, 4, 3]
     assert widths(make(name, env_id)[0].critic) == [8, 6]
 
 
-@pytest.mark.parametrize("name", sorted(set(AGENTS) - {"mpo"}))
+@pytest.mark.parametrize("name", sorted(set(STEPPERS) - {"mpo"}))
 def test_a_critic_without_a_hidden_layer_is_linear(name):
     agent, *_ = make(name, critic_hidden=())
     assert widths(agent.critic) == [] and widths(agent.policy) == [8, 6]
@@ -62,7 +62,7 @@ def test_the_layernorm_torso_of_vmpo_takes_the_critics_widths():
     assert widths(make("vmpo", torso="layernorm", critic_hidden=(5,))[0].critic) == [5]
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_widths_given_twice_are_the_same_agent_to_the_bit(name):
     one, other = make(name, dtype=torch.float32), make(name, dtype=torch.float32, critic_hidden=(8, 6))
     for agent, env, obs in (one, other):
@@ -70,7 +70,7 @@ def test_widths_given_twice_are_the_same_agent_to_the_bit(name):
     assert not differ(learned(one[0]), learned(other[0]))
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_every_layer_of_either_width_learns(name):
     agent, env, obs = make(name, critic_hidden=(5, 4))
     for network in (agent.policy, agent.critic):
@@ -194,7 +194,7 @@ def of_before(state: dict) -> dict:
     return state | {"config": kept}
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_a_state_from_before_these_settings_is_taken(name, same):
     agent, env, obs = make(name)
     live(agent, env, obs, 2)
@@ -203,7 +203,7 @@ def test_a_state_from_before_these_settings_is_taken(name, same):
     assert same(twin.state_dict(), agent.state_dict())
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_it_is_not_taken_where_one_of_them_is_set(name):
     agent, *_ = make(name)
     other, *_ = make(name, critic_hidden=(8, 6))  # the same shapes
@@ -222,7 +222,7 @@ SET = {"critic_hidden": (5,)}
 RATE = {"temperature_learning_rate": 3e-2, "normalize_obs": True}
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_an_agent_with_all_of_them_is_restored_to_the_bit(name, same):
     options = SET | (RATE if name in DUALS else {}) | ({"value_target": "returns"} if name in ON_POLICY else {})
     check_restored(*make(name, **options), same)

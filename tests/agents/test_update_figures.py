@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import distributions as td
 
-from minerva_lite.agents import AGENTS
 from minerva_lite.experience.rollout import Rollout
-from tests.living import make_agent
+from tests.living import STEPPERS, make_agent
 
 SMALL = {"num_envs": 4, "rollout_steps": 16, "hidden": (8,)}
 OWN = {
@@ -38,7 +37,7 @@ def updated(agent, env, obs, updates: int = 1):
 
 
 @pytest.mark.parametrize("env_id", WORLDS)
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_the_step_norm_says_how_far_the_policys_parameters_moved(name, env_id):
     agent, env, obs = make(name, env_id)
     _, obs = updated(agent, env, obs)
@@ -50,7 +49,7 @@ def test_the_step_norm_says_how_far_the_policys_parameters_moved(name, env_id):
         assert figures["train/param_step_norm"] == pytest.approx(figures["train/step_norm"], rel=1e-8)
 
 
-@pytest.mark.parametrize("name", [name for name in AGENTS if name != "mpo"])  # its replay takes none of these
+@pytest.mark.parametrize("name", [name for name in STEPPERS if name != "mpo"])  # its replay takes none of these
 def test_the_share_of_phantom_rows_is_told_where_the_rollout_has_a_place_for_them(name):
     agent, env, obs = make(name, "CartPole-v1")
     rollout, _ = agent.collect(env, obs)
@@ -95,7 +94,7 @@ def test_trpos_kl_is_told_over_the_bound_of_the_update():
     assert 0 < told["kl/exact_relative"] <= 1
 
 
-@pytest.mark.parametrize("name", [name for name in AGENTS if name != "mpo"])
+@pytest.mark.parametrize("name", [name for name in STEPPERS if name != "mpo"])
 def test_spreads_are_those_of_the_policy_after_the_update_and_of_the_critic_before_it(name):
     layers = {"torso": "layernorm"} if name == "vmpo" else {}  # there the std depends on the state
     agent, env, obs = make(name, **layers)

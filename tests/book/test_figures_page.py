@@ -15,6 +15,7 @@ from minerva_lite import train
 from minerva_lite.agents import AGENTS
 from minerva_lite.formulas.trust_region import LineSearch
 from minerva_lite.worlds.envs import make_env
+from tests.living import ANSWERS, STEPPERS, make_agent
 from tests.studies.healthy import CLOCK, FINAL, RUNS, SHOWN, table, table_file
 from tests.studies.record import read_rows
 
@@ -71,11 +72,11 @@ def promised(name: str, when: str) -> set[str]:
 
 
 def test_the_page_knows_every_agent():
-    assert SHOWN.keys() == AGENTS.keys()
+    assert SHOWN.keys() == STEPPERS.keys()
     assert {agent for who in rows_of_the_page().values() for agent in who} == set(SHOWN.values())
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_every_figure_that_an_agent_logs_is_a_row_and_every_row_is_logged(name):
     discrete, continuous = logged(name, "CartPole-v1"), logged(name, "Pendulum-v1")
     assert discrete == promised(name, "")
@@ -90,6 +91,40 @@ def test_every_figure_that_an_agent_logs_is_a_row_and_every_row_is_logged(name):
         assert reset - discrete == promised(name, when)
 
 
+ANSWERED = re.search(r"^## Answers of a language model$(.*?)^\(", PAGE, re.M | re.S)[1]
+ANSWERING = [
+    {},
+    {"kl": "reward"},
+    {"kl": "loss"},
+    {"advantage": "critic"},
+    {"advantage": "grpo", "objective": "gspo"},
+]
+
+
+def answered(**options) -> set[str]:
+    """The names of all figures of one update and one evaluation of the sequence agent."""
+    agent, env, _ = make_agent("sequence", "tokens/copy", **ANSWERS | options)
+    rows: list[dict] = []
+    train(agent, env, agent.config.batch_size, eval_episodes=1, progress=False, callback=rows.append)
+    return {figure for row in rows for figure in row if "/" in figure}
+
+
+def test_every_figure_of_answers_is_a_row_and_every_row_is_logged_when_it_says():
+    when = dict(re.findall(r"^\| `(\w+/\w+)` \|[^|]*\| ([^|]*) \|$", ANSWERED, re.M))
+    above = set(re.findall(r"`((?:train|eval)/\w+)`", ANSWERED.split("| figure |")[0])) | {
+        figure for figure in rows_of_the_page() if figure.startswith("eval/")
+    }
+    for options in ANSWERING:
+        told = {
+            "always": True,
+            "evaluation": True,
+            'kl="loss"': options.get("kl") == "loss",
+            'kl="reward" or "loss"': "kl" in options,
+            'advantage="critic"': options.get("advantage") == "critic",
+        }
+        assert answered(**options) == above | {figure for figure, condition in when.items() if told[condition]}
+
+
 def others(config_class: type, field: dataclasses.Field) -> list:
     """Other values of a setting: every word that it takes, the other flag, a number or widths instead of None."""
     if isinstance(field.default, bool):
@@ -102,7 +137,7 @@ def others(config_class: type, field: dataclasses.Field) -> list:
     return [] if field.default is not None else [(4,)] if "tuple" in field.type else [1.5]
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_no_other_setting_adds_a_figure_that_is_no_row(name):
     """Each with the others at their defaults; what needs a partner is among `OPTIONS`, or refused."""
     rows, tried = set(rows_of_the_page()), 0

@@ -928,3 +928,78 @@ def _(g: Generator) -> Iterator[Any]:
 def _(g: Generator) -> Iterator[Any]:
     for n in (2, 16):
         yield {"n": n}
+
+
+def writer(**config: Any) -> Any:
+    """A small agent in float64 whose policy has left its reference, and whose critic says something."""
+    from minerva_lite.agents import SequenceAgent, SequenceConfig
+    from minerva_lite.worlds.tokens import TASKS
+
+    small = {"num_envs": 3, "group": 2, "minibatch_prompts": 3, "width": 8, "heads": 2, "clip_high": 0.3}
+    made = SequenceAgent(SequenceConfig(**small | config), TASKS["tokens/copy"].spec, device="cpu", dtype=torch.float64)
+    g = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in [*made.policy.parameters(), *made.critic.parameters()]:
+            parameter += 0.2 * torch.randn(parameter.shape, generator=g, dtype=parameter.dtype)
+    return made
+
+
+def written(agent: Any, g: Generator) -> Any:
+    """Answers of the agent to drawn prompts, as another policy sampled them."""
+    from minerva_lite.experience.answers import Answers
+
+    prompt = agent.task.draw(agent.config.num_envs, g)
+    length, group = agent.task.answer_length, agent.config.group
+    answer, log_prob, mask = agent.policy.sample(prompt, length, g, group=group)
+    moved = log_prob + 0.4 * normal(g, *log_prob.shape) * mask
+    return Answers(prompt, answer, moved, mask, normal(g, answer.shape[1]))
+
+
+@cases("agents.answering.AnsweringAgent.pretrain_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        agent = writer()
+        prompt = agent.task.draw(5, g)
+        yield {"self": agent, "prompt": prompt, "solution": agent.task.solution(prompt)}
+
+
+@cases("agents.sequence.normalize_tokens")
+def _(g: Generator) -> Iterator[Any]:
+    for eps in (0.1, 0.7):
+        mask = answers(g)["mask"]
+        yield {"advantage": normal(g, *mask.shape), "mask": mask, "eps": eps}
+
+
+@cases("agents.sequence.SequenceAgent.token_advantage")
+def _(g: Generator) -> Iterator[Any]:
+    for lam in (0.9, 0.3):
+        agent = writer(advantage="critic", lam=lam, gamma=0.8)
+        rollout = written(agent, g)
+        yield {"self": agent, "rollout": rollout, "reward": normal(g, *rollout.mask.shape)}
+
+
+@cases("agents.sequence.SequenceAgent.loss")
+def _(g: Generator) -> Iterator[Any]:
+    for config in (
+        {"advantage": "critic", "kl": "loss", "eta": 0.7, "vf_coef": 0.3},
+        {"advantage": "critic", "average": "token", "vf_coef": 0.8},
+        {"objective": "sequence", "kl": "loss", "eta": 0.7},
+        {"objective": "gspo", "advantage": "grpo"},
+    ):
+        agent = writer(**config)
+        batch, _ = agent.prepare(written(agent, g))
+        yield {"self": agent, "batch": batch}
+
+
+@cases("agents.sequence.SequenceAgent.kl_loss")
+def _(g: Generator) -> Iterator[Any]:
+    for estimate in ("k1", "k2"):
+        agent = writer(objective="sequence", kl="loss", kl_estimate=estimate)
+        tokens = answers(g)
+        yield {"self": agent} | tokens | {"reference_log_prob": -positive(g, *tokens["mask"].shape)}
+
+
+@cases("agents.sequence.SequenceAgent.set_learning_rate")
+def _(g: Generator) -> Iterator[Any]:
+    for progress in (0.2, 0.7):
+        yield {"self": writer(anneal_lr=True, learning_rate=0.3), "progress": progress}

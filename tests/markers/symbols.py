@@ -596,6 +596,42 @@ TABLES |= {
         {r"\log \rho_i": "whole [i]", "A_i": "advantage [i]", "L_i": "[i]"} | CLIP
     ),
     "formulas.sequences.average_tokens": Table({"x_t": "value [t i]", "m_t": "mask [t i]", "L": "[]"}),
+    "agents.answering.AnsweringAgent.pretrain_loss": Table({r"\bar{\ell}": "likelihood", "L": "[]"}),
+    "agents.sequence.normalize_tokens": Table(
+        {
+            "A_t": "advantage [t i]",
+            r"\bar{A}": "mean",
+            "c_t": "[t i]",
+            r"\nu": "mean_square",
+            r"\varepsilon": "eps",
+            r"\hat{A}_t": "[t i]",
+        }
+    ),
+    "agents.sequence.SequenceAgent.token_advantage": Table(
+        {"A_t": "advantage [t i]", "V(s_t)": "value [t i]", "R_t": "[t i]"}
+    ),
+    "agents.sequence.SequenceAgent.loss": Table(
+        {
+            r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t i]",
+            r"\log \pi_b(a_t \mid s_t)": "batch.behavior_log_prob [t i]",
+            r"\log \rho_t": "[t i]",
+            "J": "objective",
+            "J_i": "answer_gain [i]",
+            r"L^{\mathrm{KL}}": "kl_loss",
+            r"\eta": "self.config.eta",
+            "V(s_t)": "value [t i]",
+            "R_t": "batch.value_target [t i]",
+            "x_t": "[t i]",
+            r"\nu": "mean_square",
+            "L^V": "[]",
+            "c_V": "self.config.vf_coef",
+            "L": "[]",
+        }
+    ),
+    "agents.sequence.SequenceAgent.kl_loss": Table({"k_i": "whole [i]", r"L^{\mathrm{KL}}": "[]"}),
+    "agents.sequence.SequenceAgent.set_learning_rate": Table(
+        {r"\alpha_u": "[]", "f_u": "left", r"\alpha_0": "self.config.learning_rate"}
+    ),
     "formulas.preferences.bradley_terry_loss": Table(
         {"f(y^+)": "score_chosen [i]", "f(y^-)": "score_rejected [i]", r"L^{\mathrm{BT}}": "[]"}
     ),

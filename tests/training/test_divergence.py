@@ -19,8 +19,10 @@ from minerva_lite.training.checkpoints import load, read, save
 from minerva_lite.training.gpu import KNOWN, Accelerated
 from minerva_lite.training.loop import train
 from minerva_lite.worlds.envs import make_env
+from tests.living import ANSWERS, STEPPERS
 
 SMALL = {"num_envs": 4, "rollout_steps": 16, "hidden": (8,), "normalize_obs": True, "normalize_reward": True}
+SMALL |= ANSWERS | {"group": 16}
 SMALL |= {"minibatch_size": 16, "warmup_steps": 64, "learner_steps": 2, "replay_steps": 640, "epochs": 2}
 ROLLOUT, STEPS = 64, 640
 
@@ -28,6 +30,7 @@ ROLLOUT, STEPS = 64, 640
 def make(name: str, env_id: str = "Pendulum-v1", **options):
     """A small agent of any algorithm, with whichever of the settings it has, and its environments."""
     kind, settings = AGENTS[name]
+    env_id = "tokens/copy" if kind.answers else env_id
     known = {field.name for field in dataclasses.fields(settings)}
     changed = {key: value for key, value in (SMALL | options).items() if key in known}
     changed |= {"whole_episodes": False} if "whole_episodes" in known else {}
@@ -233,11 +236,11 @@ def spoiled_after(env, rollouts: int, monkeypatch, size: int = ROLLOUT, every: i
     monkeypatch.setattr(env, "step", huge)
 
 
-TOLD = dict.fromkeys(AGENTS, "loss/value") | {"mpo": "loss/critic"}
+TOLD = dict.fromkeys(STEPPERS, "loss/value") | {"mpo": "loss/critic"}
 
 
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_three_refused_updates_end_a_run_with_its_last_good_checkpoint(name, masked, tmp_path, monkeypatch, same):
     if masked and (AGENTS[name][0] not in KNOWN or KNOWN[AGENTS[name][0]].waits(make(name)[0].config)):
         return  # it runs plainly on a GPU too

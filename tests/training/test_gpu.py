@@ -17,6 +17,7 @@ from minerva_lite.agents import AGENTS
 from minerva_lite.agents.base import MAX_SKIPS, NonFiniteGuard
 from minerva_lite.training import loop
 from minerva_lite.training.checkpoints import load, save
+from minerva_lite.training.defaults import settings_for
 from minerva_lite.training.gpu import (
     KNOWN,
     WARM_UP,
@@ -537,7 +538,8 @@ def test_an_iteration_on_cuda_waits_once(algorithm, env_id, changes, compile):
 @pytest.mark.parametrize("algorithm", AGENTS)
 def test_every_agent_trains_on_cuda(algorithm):
     env_id = "Pendulum-v1" if (algorithm, "Pendulum-v1") in PRESETS else "CartPole-v1"
-    config = preset(algorithm, env_id).config
+    env_id = "tokens/sort" if AGENTS[algorithm][0].answers else env_id
+    config = settings_for(algorithm, env_id).config
     env = make_env(env_id, config.num_envs, device="cuda")
     agent = AGENTS[algorithm][0](config, env.spec, device="cuda")
     before = [p.clone() for p in agent.policy.parameters()]

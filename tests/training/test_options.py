@@ -75,10 +75,11 @@ def test_every_setting_is_an_option(minerva):
 
 @pytest.mark.parametrize("algorithm", list(AGENTS))
 def test_help_has_every_setting_with_its_comment_and_the_defaults_of_the_environment(algorithm, minerva, capsys):
+    env_id = "tokens/sort" if AGENTS[algorithm][0].answers else "LunarLander-v3"
     with pytest.raises(SystemExit):
-        minerva(f"train {algorithm} --env LunarLander-v3 --help")
+        minerva(f"train {algorithm} --env {env_id} --help")
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    kept = defaults.settings_for(algorithm, "LunarLander-v3")
+    kept = defaults.settings_for(algorithm, env_id)
     options = shown.partition("config options")[2]
     for field in fields(kept.config):
         value = getattr(kept.config, field.name)
@@ -87,10 +88,10 @@ def test_help_has_every_setting_with_its_comment_and_the_defaults_of_the_environ
         line = re.search(rf"--config\.{typed} (?P<words>((?!--config).)*?) ?\(default: (?P<value>[^)]*)\)", options)
         assert line and line["value"] == str(value), field.name
         assert re.search("[a-z]", line["words"]) or field.name.endswith("learning_rate"), "a sentence of help"
-    assert f"default: {kept.total_steps}" in shown and "discount (default: " in shown
+    assert f"default: {kept.total_steps}" in shown and re.search(r"discount[^(]* \(default: ", shown)
     with pytest.raises(SystemExit):
         minerva(f"train {algorithm} --help")
-    assert "discount (default" in capsys.readouterr().out, "without an environment, the algorithm's own defaults"
+    assert re.search(r"discount[^(]* \(default", capsys.readouterr().out), "without an environment, the algorithm's own defaults"
 
 
 def test_without_a_preset_one_line_says_what_is_taken(minerva, capsys):

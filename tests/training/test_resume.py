@@ -19,6 +19,7 @@ from minerva_lite.training.checkpoints import load, read
 from minerva_lite.training.evaluation import evaluate
 from minerva_lite.training.loop import train
 from minerva_lite.worlds.envs import make_env
+from tests.living import ANSWERS
 
 OTHERS = {"num_envs": 3, "rollout_steps": 16}
 SMALL = {
@@ -28,6 +29,7 @@ SMALL = {
     "ppo": OTHERS | {"minibatch_size": 16, "epochs": 2, "normalize_obs": True, "normalize_reward": True},
     "mpo": {"num_envs": 3, "rollout_steps": 4, "warmup_steps": 24, "minibatch_size": 8, "learner_steps": 3, "replay_steps": 120, "normalize_obs": True},
     "vmpo": OTHERS | {"inner_steps": 3, "target_period": 2, "normalize_reward": True},
+    "sequence": ANSWERS | {"group": 10, "advantage": "critic", "kl": "loss"},
 }  # fmt: skip
 STEPS = 600
 
@@ -35,9 +37,11 @@ STEPS = 600
 def new(name: str, env_id: str = "Pendulum-v1", backend: str = "auto"):
     """An agent and its environments, as a fresh process would make them."""
     kind, settings = AGENTS[name]
-    small = SMALL.get(name, OTHERS)
+    small = {"hidden": (8,)} | SMALL.get(name, OTHERS)
+    if kind.answers:
+        env_id, small = "tokens/copy", SMALL[name]
     env = make_env(env_id, small["num_envs"], backend=backend, seed=1)
-    return kind(settings(hidden=(8,), **small), env.spec, seed=2, device="cpu"), env
+    return kind(settings(**small), env.spec, seed=2, device="cpu"), env
 
 
 def leaves(thing, path=""):

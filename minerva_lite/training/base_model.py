@@ -1,0 +1,63 @@
+"""A pretrained decoder in a small file: matrices as whole numbers of a byte, with one scale for each row.
+
+A row's largest weight is 127 of its scale. What is rounded away is at most half a scale, about a hundredth of a typical
+weight, so that the loaded model answers nearly as the saved one did.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from ..agents.decoder import Decoder
+from .checkpoints import replacing
+
+FORMAT = 1
+
+
+def save_base(decoder: Decoder, path: str | Path) -> None:
+    """Write the weights of a decoder and what it takes to make one of its shape. Raises OSError: it cannot be written.
+
+    About one byte a weight. A crash never leaves half a file.
+    """
+    weights = {name: _packed(tensor) for name, tensor in decoder.state_dict().items()}
+    told = {"format": FORMAT, "decoder": decoder.arguments, "weights": weights}
+    with replacing(path) as part:
+        torch.save(told, part)
+
+
+def load_base(path: str | Path) -> Decoder:
+    """The decoder that `save_base` wrote, in float32 on the CPU. Reads tensors and plain values only.
+
+    Raises FileNotFoundError, or ValueError: the file is none of these, or does not fit together.
+    """
+    path = Path(path)
+    try:
+        told = torch.load(path, map_location="cpu", weights_only=True)
+        if told["format"] != FORMAT:
+            raise ValueError(f"format {told['format']}")
+        decoder = Decoder(**told["decoder"], generator=Generator())
+        decoder.load_state_dict({name: _unpacked(weight) for name, weight in told["weights"].items()})
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # torch reports a damaged file by half a dozen exception types
+        why = " ".join(str(error).split())
+        raise ValueError(f"path: wanted a base model of format {FORMAT}; {path.name} is none ({why})") from error
+    return decoder
+
+
+def _packed(tensor: Tensor) -> dict[str, Tensor]:
+    """A matrix as bytes and the scale of each row; a vector in half precision."""
+    tensor = tensor.detach().float().cpu()
+    if tensor.dim() == 1:
+        return {"weight": tensor.half()}
+    scale = tensor.abs().amax(-1, keepdim=True).clamp(min=1e-12) / 127
+    return {"weight": (tensor / scale).round().to(torch.int8), "scale": scale}
+
+
+def _unpacked(packed: dict[str, Any]) -> Tensor:
+    weight = packed["weight"].float()
+    return weight * packed["scale"] if "scale" in packed else weight

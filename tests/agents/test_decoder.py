@@ -1,0 +1,200 @@
+"""The decoder: it looks back only, samples with a cache what it would sample without, and says what it cannot read."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+import torch
+
+from minerva_lite.agents.decoder import Decoder
+
+END = 5
+
+
+def made(*, end: int | None = END, context: int = 12, dtype=torch.float32, **options) -> Decoder:
+    return Decoder(6, context, torch.Generator().manual_seed(3), end=end, **options).to(dtype)
+
+
+def tokens(length: int, batch: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(6, (length, batch), generator=torch.Generator().manual_seed(seed))
+
+
+def without_cache(decoder: Decoder, prompt: torch.Tensor, length: int, uniform: torch.Tensor) -> torch.Tensor:
+    """The same draws, the whole text read anew for each token: [length, B]."""
+    text = prompt
+    for t in range(length):
+        cumulative = decoder(text)[-1].softmax(-1).cumsum(-1)
+        text = torch.cat([text, (cumulative[:, :-1] <= uniform[t].unsqueeze(-1)).sum(-1).unsqueeze(0)])
+    return text[len(prompt) :]
+
+
+def test_a_position_knows_what_stands_before_it_and_nothing_else():
+    decoder, text = made(dtype=torch.float64), tokens(9, 4)
+    logits = decoder(text)
+    assert logits.shape == (9, 4, 6)
+    for changed in range(9):
+        other = text.clone()
+        other[changed] = (other[changed] + 1) % 6
+        moved = (decoder(other) - logits).abs().amax((1, 2))
+        assert (moved[:changed] == 0).all() and moved[changed:].min() > 1e-9, changed
+
+
+def test_columns_do_not_know_of_each_other_and_places_are_told_apart():
+    decoder, text = made(dtype=torch.float64), tokens(9, 4)
+    assert torch.allclose(decoder(text[:, 1:2]), decoder(text)[:, 1:2], atol=1e-12)
+    same = decoder(torch.full((9, 1), 2))
+    assert (same[1:] - same[:-1]).abs().amax((1, 2)).min() > 1e-6, "the same token at another place"
+
+
+def test_attention_is_that_of_the_paper_by_plain_products():
+    """One block by hand: softmax(q k^T / sqrt(d)) v over what came before, head by head, then the wide layer."""
+    decoder, text = made(dtype=torch.float64, layers=1, width=8, heads=2), tokens(5, 1)
+    block = decoder.blocks[0]
+    x = decoder.token(text) + decoder.position[:5]
+    normed = torch.nn.functional.layer_norm(x[:, 0], (8,))
+    query, key, value = block.query_key_value(normed).split(8, -1)
+    heads = []
+    for h in (slice(0, 4), slice(4, 8)):
+        score = query[:, h] @ key[:, h].T / math.sqrt(4)
+        score = score.masked_fill(torch.ones(5, 5, dtype=torch.bool).triu(1), -math.inf)
+        heads.append(score.softmax(-1) @ value[:, h])
+    x = x[:, 0] + block.mixed(torch.cat(heads, -1))
+    wide = block.hidden(torch.nn.functional.layer_norm(x, (8,)))
+    x = x + block.out(0.5 * wide * (1 + torch.erf(wide / math.sqrt(2))))
+    wanted = decoder.head(torch.nn.functional.layer_norm(x, (8,)))
+    assert torch.allclose(decoder(text)[:, 0], wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("group", [1, 3])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_sampled_log_probabilities_are_those_of_the_forward_pass(group, temperature):
+    decoder, prompt, generator = made(), tokens(4, 50), torch.Generator().manual_seed(1)
+    answer, log_prob, mask = decoder.sample(prompt, 8, generator, group=group, temperature=temperature)
+    assert answer.shape == log_prob.shape == mask.shape == (8, 50 * group)
+    whole = torch.cat([prompt.repeat_interleave(group, 1), answer])
+    logits = decoder(whole[:-1])[3:] / temperature
+    wanted = logits.log_softmax(-1).gather(-1, answer.unsqueeze(-1)).squeeze(-1)
+    assert torch.allclose(log_prob[mask], wanted[mask], atol=1e-5) and (log_prob[~mask] == 0).all()
+    shared = decoder.log_prob(prompt, answer, temperature=temperature)
+    assert torch.allclose(shared[mask], wanted[mask], atol=1e-5)
+    assert 0 < mask.sum() < mask.numel() and mask[0].all(), "some answers ended"
+
+
+def test_sampling_with_a_cache_is_sampling_without_it():
+    decoder, prompt = made(end=None, dtype=torch.float64), tokens(4, 200)
+    answer, _, mask = decoder.sample(prompt, 8, torch.Generator().manual_seed(5))
+    uniform = torch.rand(8, 200, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    assert torch.equal(answer, without_cache(decoder, prompt, 8, uniform)) and mask.all()
+
+
+def test_behind_the_end_there_is_nothing():
+    answer, log_prob, mask = made().sample(tokens(4, 300), 8, torch.Generator().manual_seed(1))
+    ended = (answer == END).cumsum(0) > 0
+    assert torch.equal(mask, ~torch.cat([torch.zeros_like(ended[:1]), ended[:-1]]))
+    assert (answer[~mask] == END).all() and (log_prob[mask] < 0).all()
+
+
+def test_tokens_are_drawn_as_often_as_the_policy_says():
+    decoder = made(end=None)
+    prompt = tokens(4, 1).expand(-1, 20_000)
+    first, _, _ = decoder.sample(prompt, 1, torch.Generator().manual_seed(2))
+    share = torch.bincount(first[0], minlength=6) / 20_000
+    wanted = decoder(prompt[:, :1])[-1, 0].softmax(-1)
+    spread = (wanted * (1 - wanted) / 20_000).sqrt()
+    assert ((share - wanted).abs() < 4 * spread).all()
+
+
+def test_the_likeliest_token_is_taken_each_time_and_nothing_is_drawn():
+    decoder, prompt, generator = made(end=None), tokens(4, 20), torch.Generator().manual_seed(2)
+    before = generator.get_state()
+    answer, _, _ = decoder.sample(prompt, 5, generator, deterministic=True)
+    assert torch.equal(before, generator.get_state())
+    text = prompt
+    for _ in range(5):
+        text = torch.cat([text, decoder(text)[-1:].argmax(-1)])
+    assert torch.equal(answer, text[4:])
+
+
+def test_the_generator_moves_as_far_whether_answers_end_early_or_not():
+    """One call for all draws: what comes next does not hang on how long the answers were."""
+    early = made()
+    with torch.no_grad():
+        early.head.bias[END] = 50.0
+    states = []
+    for decoder in (early, made()):
+        generator = torch.Generator().manual_seed(2)
+        _, _, mask = decoder.sample(tokens(4, 20), 8, generator)
+        states.append((generator.get_state(), int(mask.sum())))
+    assert torch.equal(states[0][0], states[1][0]) and states[0][1] == 20 < states[1][1]
+
+
+def test_gradients_of_shared_prompts_are_those_of_whole_texts():
+    """A prompt that is read once for its answers passes on the gradients of all of them."""
+    decoder, prompt, answer = made(dtype=torch.float64), tokens(4, 3), tokens(5, 6, seed=1)
+    weight = torch.randn(5, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    parameters = list(decoder.parameters())
+    shared = torch.autograd.grad((decoder.log_prob(prompt, answer) * weight).sum(), parameters)
+    logits = decoder(torch.cat([prompt.repeat_interleave(2, 1), answer[:-1]]))[3:]
+    told = logits.log_softmax(-1).gather(-1, answer.unsqueeze(-1)).squeeze(-1)
+    whole = torch.autograd.grad((told * weight).sum(), parameters)
+    assert all(torch.allclose(a, b, atol=1e-10) for a, b in zip(shared, whole, strict=True))
+    assert sum(gradient.abs().sum() for gradient in shared) > 1.0
+
+
+def test_an_answer_of_one_token_needs_no_second_pass():
+    decoder, prompt, answer = made(dtype=torch.float64), tokens(4, 3), tokens(1, 6)
+    wanted = decoder(prompt)[-1].repeat_interleave(2, 0).log_softmax(-1).gather(-1, answer.T).T
+    assert torch.allclose(decoder.log_prob(prompt, answer), wanted, atol=1e-12)
+    one, log_prob, _ = decoder.sample(prompt, 1, torch.Generator().manual_seed(0), group=2)
+    assert one.shape == log_prob.shape == (1, 6)
+
+
+def test_a_seed_names_the_weights():
+    assert torch.equal(made().head.weight, made().head.weight)
+    other = Decoder(6, 12, torch.Generator().manual_seed(4))
+    assert not torch.equal(other.head.weight, made().head.weight)
+
+
+def test_what_it_cannot_read_is_named():
+    decoder, generator = made(), torch.Generator()
+    for call, message in (
+        (lambda: decoder(tokens(13, 2)), "tokens: wanted 1 to 12, the context; got 13"),
+        (lambda: decoder(tokens(0, 2)), "tokens: wanted 1 to 12, the context; got 0"),
+        (lambda: decoder.sample(tokens(13, 2), 1, generator), "tokens: wanted 1 to 12, the context; got 13"),
+        (lambda: decoder.sample(tokens(6, 2), 8, generator), "tokens: wanted 1 to 12, the context; got 13"),
+        (lambda: decoder.log_prob(tokens(6, 2), tokens(8, 2)), "tokens: wanted 1 to 12, the context; got 13"),
+        (lambda: decoder.log_prob(tokens(4, 2), tokens(4, 3)), "answer: wanted as many for each of 2 prompts; got 3"),
+        (lambda: decoder.sample(tokens(4, 2), 0, generator), "length: wanted a whole number of at least 1; got 0"),
+        (lambda: decoder.sample(tokens(4, 2), 2, generator, temperature=0.0), "temperature: wanted a finite number ab"),
+        (lambda: decoder(tokens(4, 2).float()), "tokens: wanted dtype torch.int64; got torch.float32"),
+        (lambda: decoder(tokens(4, 2)[0]), r"tokens: wanted shape \(any, any\); got \(2,\)"),
+        (lambda: made(heads=5), "heads: wanted a divisor of width = 64; got 5"),
+        (lambda: made(layers=0), "layers: wanted a whole number of at least 1; got 0"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            call()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length", [8, 16])
+def test_a_cache_makes_sampling_faster(length):
+    """At 16 tokens three times and more; the ratio at 8 is told too. The best of several runs, taken in turns."""
+    decoder = made(end=None, context=32)
+    prompt, uniform = tokens(16, 64), torch.rand(length, 64)
+    generator = torch.Generator().manual_seed(0)
+    best = [math.inf, math.inf]
+    for _ in range(15):
+        for i, call in enumerate(
+            (
+                lambda: decoder.sample(prompt, length, generator),
+                lambda: without_cache(decoder, prompt, length, uniform),
+            )
+        ):
+            start = time.perf_counter()
+            with torch.no_grad():
+                call()
+            best[i] = min(best[i], time.perf_counter() - start)
+    print(f"\n{length} tokens: without a cache {best[1] / best[0]:.1f} times as long")
+    assert best[1] / best[0] > (3.0 if length == 16 else 1.0)

@@ -1,0 +1,197 @@
+"""Tasks of tokens: what is drawn, what is right, what a verifier pays, and the environment around them."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+
+import pytest
+import torch
+
+from minerva_lite.worlds.envs import make_env
+from minerva_lite.worlds.spec import VectorEnv
+from minerva_lite.worlds.tokens import TASKS, TokenEnv, answer_mask
+
+EXAMPLES = {
+    "tokens/sort": [("409215", "012459"), ("777000", "000777")],
+    "tokens/sort-flawed": [("409215", "012459")],
+    "tokens/reverse": [("409215", "512904")],
+    "tokens/add": [("07+58=", "65."), ("99+99=", "198."), ("00+00=", "0."), ("04+05=", "9."), ("50+50=", "100.")],
+    "tokens/brackets": [("()()(()(()", "))."), ("()()()(())", "."), ("((((((((((", ")))))))))).")],
+    "tokens/copy": [("axxbca", "abca."), ("xxxxxx", "."), ("abcdab", "abcdab.")],
+}
+
+
+def draws(name: str, count: int = 300) -> torch.Tensor:
+    return TASKS[name].draw(count, torch.Generator().manual_seed(0))
+
+
+def answered(name: str, text: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """One answer [L, 1], filled up behind its end, and its mask."""
+    task = TASKS[name]
+    tokens = task.read(text)
+    filled = torch.full((task.answer_length, 1), task.end or 0)
+    filled[: len(tokens), 0] = tokens
+    return filled, task.mask(filled)
+
+
+def paid(name: str, prompt: str, answer: str) -> float:
+    task = TASKS[name]
+    return task.reward(task.read(prompt).unsqueeze(1), *answered(name, answer)).item()
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_has_few_tokens_and_prompts_of_its_length(name):
+    task, prompt = TASKS[name], draws(name)
+    assert len(task.alphabet) == len(set(task.alphabet)) <= 32 and task.name == name
+    assert prompt.shape == (task.prompt_length, 300) and prompt.dtype == torch.int64
+    assert prompt.min() >= 0 and prompt.max() < len(task.alphabet)
+    assert len(set(task.write(prompt))) > 20, "the prompts differ"
+    assert task.spec.obs_dim == task.prompt_length and task.spec.num_actions == len(task.alphabet)
+    again = task.draw(300, torch.Generator().manual_seed(0))
+    assert torch.equal(again, prompt) and not torch.equal(task.draw(300, torch.Generator().manual_seed(1)), prompt)
+
+
+@pytest.mark.parametrize(("name", "prompt", "wanted"), [(n, *pair) for n in EXAMPLES for pair in EXAMPLES[n]])
+def test_solutions_by_hand(name, prompt, wanted):
+    task = TASKS[name]
+    assert task.write(task.solution(task.read(prompt).unsqueeze(1))) == [wanted]
+    assert paid(name, prompt, wanted) == 1.0
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_solution_is_right_and_any_other_first_token_is_not(name):
+    task, prompt = TASKS[name], draws(name)
+    solution = task.solution(prompt)
+    mask = task.mask(solution)
+    assert solution.shape == (task.answer_length, 300) and bool((task.reward(prompt, solution, mask) == 1).all())
+    assert bool(task.right(prompt, solution, mask).all())
+    if name == "tokens/brackets":
+        return  # another beginning can be balanced too: asked below
+    wrong = solution.clone()
+    wrong[0] = (wrong[0] + 1) % len(task.alphabet)
+    assert not task.right(prompt, wrong, task.mask(wrong)).any()
+
+
+def test_sums_are_those_of_python():
+    task, prompt = TASKS["tokens/add"], draws("tokens/add")
+    for asked, told in zip(task.write(prompt), task.write(task.solution(prompt)), strict=True):
+        first, second = asked.rstrip("=").split("+")
+        assert told == f"{int(first) + int(second)}."
+
+
+def balanced(text: str) -> bool:
+    while "()" in text:
+        text = text.replace("()", "")
+    return text == ""
+
+
+def test_every_answer_to_brackets_is_judged_as_by_striking_out_pairs():
+    """All answers of seven tokens and an end to each of a few prompts."""
+    task = TASKS["tokens/brackets"]
+    answer = torch.tensor(list(itertools.product(range(3), repeat=7))).T
+    answer = torch.cat([answer, torch.full((4, answer.shape[1]), 2)])
+    mask = task.mask(answer)
+    texts = task.write(answer)
+    for asked in ("((()()(())", "()()()(())", "((((((()()"):
+        prompt = task.read(asked).unsqueeze(1).expand(-1, len(texts))
+        wanted = [text.endswith(".") and balanced(asked + text[:-1]) for text in texts]
+        assert task.right(prompt, answer, mask).tolist() == wanted and any(wanted)
+    assert all(balanced(p + ")" * (2 * p.count("(") - 10)) for p in task.write(draws("tokens/brackets")))
+
+
+def test_a_right_beginning_that_does_not_end_or_goes_on_is_wrong():
+    assert [paid("tokens/copy", "axxbca", text) for text in ("abca.", "abc.", "abcaa.", "abcaxx.", "abcaaaa")] == [
+        1.0, 0.0, 0.0, 0.0, 0.0,
+    ]  # fmt: skip
+    assert [paid("tokens/add", "07+58=", text) for text in ("65.", "6565", "065.", "6.")] == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_the_flawed_verifier_pays_for_order_and_not_for_the_digits():
+    assert paid("tokens/sort-flawed", "409215", "000000") == 1.0
+    assert paid("tokens/sort-flawed", "409215", "543210") == 0.0
+    assert paid("tokens/sort-flawed", "409215", "012549") == pytest.approx(0.8)
+    task, (zeros, mask) = TASKS["tokens/sort-flawed"], answered("tokens/sort-flawed", "000000")
+    assert not task.right(task.read("409215").unsqueeze(1), zeros, mask).any(), "what it pays for is not what is right"
+    assert paid("tokens/sort", "409215", "000000") == 0.0
+
+
+def test_a_mask_ends_with_the_first_end_token():
+    answer = torch.tensor([[5, 1, 1], [5, 5, 1], [1, 5, 1]])
+    assert answer_mask(answer, 5).tolist() == [[True, True, True], [False, True, True], [False, False, True]]
+    assert answer_mask(answer, None).all()
+
+
+def test_what_cannot_be_judged_is_named():
+    task = TASKS["tokens/copy"]
+    prompt, (answer, mask) = task.read("axxbca").unsqueeze(1), answered("tokens/copy", "abca.")
+    for arguments, message in (
+        ((prompt, answer, torch.zeros_like(mask)), "mask: wanted at least one token in every answer; got none in answ"),
+        ((prompt, answer, mask.long()), "mask: wanted dtype torch.bool; got torch.int64"),
+        ((prompt[:5], answer, mask), r"prompt: wanted shape \(6, 1\); got \(5, 1\)"),
+        ((prompt, answer, mask[:3]), r"mask: wanted shape \(7, 1\), the shape of answer; got \(3, 1\)"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            task.reward(*arguments)
+    with pytest.raises(ValueError, match=r"^text: wanted characters of 'abcdx\.' for tokens/copy; got 'e'"):
+        task.read("abe")
+
+
+# The environment
+
+
+def test_a_step_judges_groups_of_answers_and_brings_the_next_prompts():
+    env = make_env("tokens/sort", 3, seed=4, dtype=torch.float64)
+    assert isinstance(env, TokenEnv) and isinstance(env, VectorEnv)
+    first = env.reset()
+    assert first.shape == (3, 6) and first.dtype == torch.int64
+    answer = first.T.sort(0).values.repeat_interleave(2, 1)
+    answer[0, [1, 4]] += 1
+    step = env.step(answer % 10)
+    assert step.reward.tolist() == [1.0, 0.0, 1.0, 1.0, 0.0, 1.0] and step.reward.dtype == torch.float64
+    assert step.terminated.all() and not step.truncated.any() and torch.equal(step.next_obs, first)
+    assert step.obs.shape == (3, 6) and not torch.equal(step.obs, first)
+
+
+def test_it_goes_on_from_a_saved_state():
+    env = make_env("tokens/copy", 4, seed=1)
+    env.reset()
+    answer = torch.zeros(7, 4, dtype=torch.int64)
+    env.step(answer)
+    state = copy.deepcopy(env.state_dict())
+    wanted = [env.step(answer) for _ in range(2)]
+    twin = make_env("tokens/copy", 4, seed=9)
+    twin.load_state_dict(state)
+    for step in wanted:
+        ours = twin.step(answer)
+        assert torch.equal(ours.reward, step.reward) and torch.equal(ours.obs, step.obs)
+
+
+def test_what_is_no_answer_is_named():
+    env = make_env("tokens/sort", 3)
+    with pytest.raises(RuntimeError, match=r"^step: wanted reset\(\) first"):
+        env.step(torch.zeros(6, 3, dtype=torch.int64))
+    env.reset()
+    for action, message in (
+        (torch.zeros(5, 3, dtype=torch.int64), r"action: wanted shape \(6, any\); got \(5, 3\)"),
+        (torch.zeros(6, 3), "action: wanted dtype torch.int64; got torch.float32"),
+        (torch.zeros(6, 4, dtype=torch.int64), "action: wanted as many answers to each of 3 prompts; got 4"),
+        (torch.full((6, 3), 10), "action: wanted tokens from 0 to 9; got 10 to 10"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            env.step(action)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"env_id": "tokens/sorting"}, "env_id: wanted one of tokens/sort, .*tokens/copy; got 'tokens/sorting'"),
+        ({"backend": "gymnasium"}, "backend: wanted auto or torch for tokens/sort; got gymnasium"),
+        ({"stagger": True}, "stagger: wanted False for tokens/sort; got True"),
+        ({"autoreset": "next_step"}, "autoreset: wanted same_step for tokens/sort; got next_step"),
+        ({"num_envs": 0}, "num_envs: wanted a whole number of at least 1; got 0"),
+    ],
+)
+def test_what_a_task_does_not_have_is_refused(options, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        make_env(**{"env_id": "tokens/sort"} | options)
