@@ -1,8 +1,8 @@
 """`python -m tests.studies.checkpoints`: small trained agents for films and exercises, each by its preset, seed 0.
 
 No seed is chosen: what seed 0 gives is what is kept, with what it reaches. A checkpoint that is there is left alone; a
-change that makes the package refuse it (`tests/studies/test_trained_agents.py` loads each) removes file and row and runs
-this command again.
+change that makes the package refuse it (`tests/studies/test_trained_agents.py` loads each) removes file and row and
+runs this command again.
 """
 
 from __future__ import annotations
