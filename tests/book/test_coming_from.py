@@ -13,6 +13,7 @@ import torch
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.networks import Policy
 from tests.book.test_figures_page import make, rows_of_the_page
+from tests.living import STEPPERS
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "book/coming_from.md").read_text("utf8")
@@ -22,7 +23,7 @@ SETTINGS = {name: {each.name: each.default for each in fields(config)} for name,
 
 
 SHARED = "What the on-policy agents share"
-ON_POLICY = [name for name in AGENTS if name != "mpo"]
+ON_POLICY = [name for name in STEPPERS if name != "mpo"]
 
 
 def tables_of(page: str, title: str) -> list[dict[str, object]]:

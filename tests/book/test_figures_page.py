@@ -239,7 +239,7 @@ def figures_without(name: str, left_out: Callable[[str, int, int], bool], monkey
     return figures
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_every_figure_is_read_when_the_page_says(name, monkeypatch):
     """What is read after a step changes where the step is left out, and what is read before it does not."""
     whole = figures_without(name, lambda *step: False, monkeypatch)

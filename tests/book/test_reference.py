@@ -306,7 +306,7 @@ def test_a_symbol_that_is_unused_unknown_or_renamed_is_found():
 
 def chapter_of(name: str) -> str:
     """Markdown of the chapters that a heading of the notation names: all of them for "several"; or all formulas."""
-    if name == "Formulas in the source":
+    if name.startswith("Formulas in the source"):
         return "\n".join(marker.formula for path in sorted((ROOT / "minerva_lite").rglob("*.py"))
                          for marker in parse_source(path.read_text("utf8")).markers)  # fmt: skip
     marks = re.findall(r"\b(\d+[a-z]?|A)\b", name.split(":")[0])
