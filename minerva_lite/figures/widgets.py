@@ -409,6 +409,6 @@ def explore_seeds(seeds: Sequence[int] = (1, 2, 3, 5, 10, 20)) -> FramesFigure:
 
     return frames_figure(
         plot_order, alt=alt, start={"gap": 0.5, "seeds": 3 if 3 in seeds else seeds[0]},
-        labels={"gap": "Gap (spreads)", "seeds": "Seeds of each"},
+        labels={"gap": "Gap (spreads)", "seeds": "Seeds"},
         gap={f"{gap:g}": gap for gap in (0.25, 0.5, 1.0, 2.0)}, seeds=seeds,
     )  # fmt: skip
