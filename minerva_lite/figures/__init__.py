@@ -1,6 +1,6 @@
 """Pictures: each function draws one, on the axes that it is given; and interactive figures."""
 
-from .comparison import plot_bands, plot_improvements, plot_intervals, plot_profiles
+from .comparison import plot_bands, plot_improvements, plot_intervals, plot_order, plot_profiles
 from .drawings import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states, draw_vine
 from .estep import plot_estep, plot_simplex, plot_sweeps, plot_temperature, plot_thermostat
 from .gradients import (
@@ -80,6 +80,7 @@ from .widgets import (
     explore_gae,
     explore_ppo_clip,
     explore_readings,
+    explore_seeds,
     explore_temperature,
     explore_top_k,
     explore_trap,
@@ -115,6 +116,7 @@ __all__ = [
     "explore_gae",
     "explore_ppo_clip",
     "explore_readings",
+    "explore_seeds",
     "explore_temperature",
     "explore_top_k",
     "explore_trap",
@@ -165,6 +167,7 @@ __all__ = [
     "plot_mpo_dip",
     "plot_multiplier",
     "plot_offline",
+    "plot_order",
     "plot_pinsker",
     "plot_price",
     "plot_profiles",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
@@ -16,7 +17,7 @@ from ..formulas.statistics import (
     probability_of_improvement,
     stratified_bootstrap,
 )
-from .style import GRAY
+from .style import BLUE, GRAY, RED
 
 STYLES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)))
 RESAMPLES = 1_000
@@ -84,6 +85,26 @@ def plot_improvements(ax: Axes, pairs: Sequence[tuple[str, Tensor, str, Tensor]]
     ax.set(xlabel="probability that the first beats the second", xlim=(-0.02, 1.02), yticks=range(len(pairs)))
     ax.set_yticklabels([f"{one} against {other}" for one, _, other, _ in pairs])
     ax.set_ylim(len(pairs) - 0.5, -0.5)
+
+
+def plot_order(ax: Axes, gap: float, seeds: int) -> None:
+    """Where the difference of two agents' means falls, for normal scores: in red the part that orders them wrongly.
+
+    gap: between the true means, in standard deviations of a run. seeds: runs of each agent. The gray bar holds 95 %
+    of all comparisons, so where it reaches zero a comparison may well leave the order open.
+    """
+    spread = math.sqrt(2.0 / seeds)
+    difference = torch.linspace(-3.0, 4.0, 701, dtype=torch.float64)
+    density = torch.exp(-0.5 * ((difference - gap) / spread) ** 2)
+    ax.plot(difference, density, color=BLUE)
+    wrong = difference <= 0.0
+    ax.fill_between(difference[wrong], 0.0, density[wrong], color=RED, alpha=0.5, linewidth=0)
+    ax.plot([gap - 1.96 * spread, gap + 1.96 * spread], [-0.06, -0.06], color=GRAY, linewidth=5.0)
+    ax.axvline(0.0, color=GRAY, linewidth=1.0)
+    ax.set(xlabel="difference of the two means (standard deviations of a run)", ylabel="density (of its peak)")
+    ax.set(xlim=(-3.0, 4.0), ylim=(-0.12, 1.05), xticks=range(-3, 5))
+    share = 0.5 * math.erfc(gap / spread / math.sqrt(2.0))
+    ax.set_title(f"ordered wrongly: {100 * share:.1f} %")
 
 
 def _middle_of_columns(returns: Tensor) -> Tensor:

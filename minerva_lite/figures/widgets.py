@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from html import escape
@@ -21,6 +22,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from ..worlds.tabular import TabularMDP, drifting_critic
+from .comparison import plot_order
 from .estep import plot_temperature, temperature_example
 from .gradients import plot_baseline, plot_dropped_factor
 from .mstep import RULES, decoupled_kl_optimum, plot_decoupled_kl
@@ -392,4 +394,21 @@ def explore_decoupled_kl(std_fit: Sequence[float] = (0.4, 0.7, 0.9, 1.2)) -> Fra
         start={"std_fit": 0.7 if 0.7 in std_fit else std_fit[0]},
         labels={"rule": "Bounded", "std_fit": "std wanted"},
         rule=dict(zip(("the whole KL", "parts, new std", "parts, old std"), RULES, strict=True)), std_fit=std_fit,
+    )  # fmt: skip
+
+
+def explore_seeds(seeds: Sequence[int] = (1, 2, 3, 5, 10, 20)) -> FramesFigure:
+    """How often a comparison of two agents' means orders them wrongly: choose the seeds and the gap."""
+
+    def alt(gap: float, seeds: int) -> str:
+        share = 50.0 * math.erfc(gap * math.sqrt(seeds) / 2.0)
+        return (
+            f"Density of the difference of two means over {seeds} seeds each, around a true gap of {gap:g} standard "
+            f"deviations. The part below zero, {share:.1f} percent, is red."
+        )
+
+    return frames_figure(
+        plot_order, alt=alt, start={"gap": 0.5, "seeds": 3 if 3 in seeds else seeds[0]},
+        labels={"gap": "Gap (spreads)", "seeds": "Seeds"},
+        gap={f"{gap:g}": gap for gap in (0.25, 0.5, 1.0, 2.0)}, seeds=seeds,
     )  # fmt: skip

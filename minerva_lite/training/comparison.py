@@ -21,10 +21,11 @@ Key = tuple[str, str, str]  # algorithm, environment, variant
 class Curve:
     """The runs of one algorithm on one environment in one variant: S seeds, K evaluations."""
 
-    steps: Tensor  # [K] environment steps of each evaluation
+    steps: Tensor  # [K] environment steps of each evaluation, the median over seeds
+    steps_of_seeds: Tensor  # [S, K]; differs between seeds only for agents that collect whole episodes
     returns: Tensor  # [S, K] mean return of the episodes of each evaluation
     final: Tensor  # [S] mean return of the final policy over 100 episodes
-    final_steps: int  # environment steps that it was trained for
+    final_steps: int  # environment steps that it was trained for, the median over seeds
     seconds: Tensor  # [S] of training, evaluations left out
     seeds: tuple[int, ...]
     fingerprint: str
@@ -35,7 +36,9 @@ def read_curves(path: str | Path, *, seeds: int) -> dict[Key, Curve]:
 
     seeds: how many each curve must have, so that a band over three is never shown for one over five.
     Raises ValueError, which names the file: a column is missing, a seed stands there twice, the runs of a curve have
-    different fingerprints or were evaluated at different steps, or a curve has another number of seeds.
+    different fingerprints or were evaluated at different steps, or a curve has another number of seeds. Steps count as
+    different where a seed's evaluation comes no earlier than another's next one: agents that collect whole episodes
+    cannot stop on the step.
     """
     path = Path(path)
     _require_columns(path)
@@ -62,18 +65,32 @@ def _curve(name: str, by_seed: Mapping[int, list[dict]]) -> Curve:
             raise ValueError(f"{name}: wanted each seed once; got seed {seed} {len(last)} times")
         finals += last
         watched.append([row for row in rows if row["episodes"] != 100])
-    steps = [[row["steps"] for row in rows] for rows in watched]
-    if any(each != steps[0] for each in steps) or len({row["steps"] for row in finals}) != 1:
+    steps = [[int(row["steps"]) for row in [*rows, last]] for rows, last in zip(watched, finals, strict=True)]
+    if len({len(each) for each in steps}) != 1 or not _in_turn(torch.tensor(steps)):
         raise ValueError(f"{name}: wanted evaluations at the same steps for every seed; got different ones")
+    taken = torch.tensor(steps)
     return Curve(
-        steps=torch.tensor(steps[0]),
+        steps=taken[:, :-1].median(0).values,
+        steps_of_seeds=taken[:, :-1],
         returns=torch.tensor([[row["mean"] for row in rows] for rows in watched], dtype=torch.float64),
         final=torch.tensor([row["mean"] for row in finals], dtype=torch.float64),
-        final_steps=int(finals[0]["steps"]),
+        final_steps=int(taken[:, -1].median()),
         seconds=torch.tensor([row["seconds"] for row in finals], dtype=torch.float64),
         seeds=tuple(by_seed),
         fingerprint=marks[0],
     )
+
+
+def _in_turn(steps: Tensor) -> bool:
+    """Whether all seeds [S, K + 1] come to an evaluation before any comes to the next, and end that near, too.
+
+    The last column is the final policy's.
+    """
+    watched, final = steps[:, :-1], steps[:, -1]
+    in_turn = bool((watched[:, :-1].max(0).values < watched[:, 1:].min(0).values).all())
+    apart = int(final.max() - final.min())
+    between = watched.median(0).values.diff()
+    return in_turn and (apart == 0 or apart < int(between.min()) if len(between) else apart == 0)
 
 
 def _require_columns(path: Path) -> None:

@@ -90,3 +90,17 @@ def test_improvements_name_both_and_stand_on_the_side_of_the_better(ax, scores, 
     assert points == [probability_of_improvement(one, other), probability_of_improvement(other, one)]
     assert points[0] < 0.5 < points[1] and sum(points) == pytest.approx(1.0)
     assert [text.get_text() for text in ax.get_yticklabels()] == ["a against b", "b against a"]
+
+
+@pytest.mark.parametrize(("gap", "seeds"), [(0.5, 1), (0.5, 5), (1.0, 3)])
+def test_the_red_part_and_the_title_are_the_share_of_draws_that_order_two_agents_wrongly(ax, gap, seeds, generator):
+    figures.plot_order(ax, gap, seeds)
+    one, other = (torch.randn(200_000, seeds, generator=generator, dtype=torch.float64).mean(1) for _ in range(2))
+    wrong = float((one + gap < other).double().mean())
+    assert float(ax.get_title().split()[-2]) == pytest.approx(100 * wrong, abs=0.4)
+    x, y = (torch.as_tensor(each) for each in ax.lines[0].get_data())
+    assert float(y[x <= 0].sum() / y.sum()) == pytest.approx(wrong, abs=0.02)
+    assert heights(ax.collections[0])[:, 0].max() <= 1e-9, "nothing is red where the order is right"
+    low, high = ax.lines[1].get_xdata()
+    inside = ((one + gap - other >= low) & (one + gap - other <= high)).double().mean()
+    assert float(inside) == pytest.approx(0.95, abs=0.003)

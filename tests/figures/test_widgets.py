@@ -37,6 +37,7 @@ from minerva_lite.figures.widgets import (
     explore_gae,
     explore_ppo_clip,
     explore_readings,
+    explore_seeds,
     explore_temperature,
     explore_top_k,
     explore_trust_region,
@@ -139,6 +140,7 @@ def test_bad_grids_are_refused_before_anything_is_drawn(grids, message):
     (explore_top_k, {"eta": (0.2, 0.8)}, 6, 0.8, 0.5),
     (explore_decoupled_kl, {"std_fit": (0.4, 0.7)}, 6, 0.7, "coupled"),
     (explore_temperature, {"eta": (0.1, 1.0)}, 6, 1.0, 0.5),
+    (explore_seeds, {"seeds": (1, 3)}, 8, 3, 0.5),
 ], ids=lambda x: getattr(x, "__name__", ""))  # fmt: skip
 def test_a_figure_with_two_controls_starts_where_it_says_and_fits_its_page(explore, grid, frames, slider_at, button_at):
     figure = explore(**grid)

@@ -15,9 +15,9 @@ def row(seed, steps, mean, *, episodes=10, mark=MARK, variant="preset"):
     return f"ppo,CartPole-v1,{variant},{seed},{steps},{0.1 * steps},{episodes},{mean},1.0,0.0,2.0,{mark}"
 
 
-def run(seed, means, **kept):
-    watched = [row(seed, 10 * (i + 1), mean, **kept) for i, mean in enumerate(means)]
-    return [*watched, row(seed, 10 * len(means), means[-1] + 0.5, episodes=100, **kept)]
+def run(seed, means, late=0, longer=0, **kept):
+    watched = [row(seed, 10 * (i + 1) + late, mean, **kept) for i, mean in enumerate(means)]
+    return [*watched, row(seed, 10 * len(means) + late + longer, means[-1] + 0.5, episodes=100, **kept)]
 
 
 MIXED = [run(0, [1]), run(1, [1]), run(2, [1], mark="bbbbbbbb-1.5")]
@@ -32,9 +32,17 @@ def test_curves_have_every_seed_in_a_row(tmp_path):
     path = written(tmp_path / "a.csv", run(0, [1, 2, 3]), run(4, [5, 6, 7], mark="aaaaaaaa-1.50001"))
     (key, curve), *others = read_curves(path, seeds=2).items()
     assert key == ("ppo", "CartPole-v1", "preset") and not others
-    assert curve.steps.tolist() == [10, 20, 30] and curve.returns.tolist() == [[1, 2, 3], [5, 6, 7]]
+    assert curve.steps.tolist() == [10, 20, 30] and curve.steps_of_seeds.tolist() == [[10, 20, 30]] * 2
+    assert curve.returns.tolist() == [[1, 2, 3], [5, 6, 7]]
     assert curve.final.tolist() == [3.5, 7.5] and curve.final_steps == 30 and curve.seeds == (0, 4)
     assert curve.seconds.tolist() == [3.0, 3.0] and curve.fingerprint == MARK
+
+
+def test_seeds_that_end_their_episodes_first_are_evaluated_a_little_later_each(tmp_path):
+    path = written(tmp_path / "a.csv", run(0, [1, 2], late=1), run(1, [3, 4]), run(2, [5, 6], late=9))
+    (curve,) = read_curves(path, seeds=3).values()
+    assert curve.steps_of_seeds.tolist() == [[11, 21], [10, 20], [19, 29]]
+    assert curve.steps.tolist() == [11, 21] and curve.final_steps == 21
 
 
 def test_a_run_that_has_not_ended_is_no_seed(tmp_path):
@@ -51,6 +59,9 @@ def test_a_run_that_has_not_ended_is_no_seed(tmp_path):
         ("wanted each seed once; got seed 1 2 times", [run(seed, [1, 2]) for seed in (0, 1, 1, 2)]),
         ("runs of one fingerprint; got aaaaaaaa-1.5 and bbbbbbbb-1.5", MIXED),
         ("at the same steps for every seed", (run(0, [1, 2]), run(1, [1, 2]), run(2, [1, 2, 3]))),
+        ("at the same steps for every seed", (run(0, [1, 2]), run(1, [1, 2]), run(2, [1, 2], late=10))),
+        ("at the same steps for every seed", (run(0, [1, 2]), run(1, [1, 2]), run(2, [1, 2], longer=10))),
+        ("at the same steps for every seed", (run(0, [1]), run(1, [1]), run(2, [1], late=1))),
     ],
 )
 def test_what_is_not_comparable_is_refused_with_the_files_name(told, runs, tmp_path):
