@@ -72,7 +72,8 @@ class AnsweringAgent(Agent):
         c, task = self.config, self.task
         optimizer = make_optimizer("adam", self.policy.parameters(), c.pretrain_learning_rate)
         loss = torch.zeros((), device=self.device)
-        for step in range(c.pretrain_steps):
+        steps = task.pretrain_steps if c.pretrain_steps is None else c.pretrain_steps
+        for step in range(steps):
             # A short warm-up: Adam's first steps have full length whatever the gradient.
             for group in optimizer.param_groups:
                 group["lr"] = c.pretrain_learning_rate * min(1.0, (step + 1) / 10)
@@ -85,7 +86,7 @@ class AnsweringAgent(Agent):
         # One question after all steps: a number that is not finite stays so.
         if not all(bool(torch.isfinite(weight).all()) for weight in self.policy.parameters()):
             raise FloatingPointError(
-                f"pretrain_learning_rate: wanted one with finite weights after {c.pretrain_steps} steps; "
+                f"pretrain_learning_rate: wanted one with finite weights after {steps} steps; "
                 f"got {c.pretrain_learning_rate}"
             )
         self.start_from(self.policy)
@@ -182,7 +183,7 @@ class AnsweringAgent(Agent):
         return answer, (log_prob,)
 
     def check(self, rollout: Answers) -> None:
-        """Raise ValueError unless the answers have the shapes and dtypes that this agent learns from."""
+        """Raise ValueError unless the answers have the shapes and dtype that this agent learns from."""
         c, task = self.config, self.task
         require_dtype(torch.int64, prompt=rollout.prompt, answer=rollout.answer)
         require_dtype(self.dtype, behavior_log_prob=rollout.behavior_log_prob, reward=rollout.reward)

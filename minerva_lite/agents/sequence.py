@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..checks import require_count
 from ..experience.answers import AnswerBatch, Answers
 from ..formulas.distributions import categorical_log_prob, kl_estimates
 from ..formulas.returns import gae
@@ -31,7 +32,7 @@ from ..formulas.sequences import (
 )
 from .answering import AnsweringAgent
 from .optimizers import make_optimizer
-from .settings import OptimizerSettings, count, non_negative, one_of, positive, unit_interval
+from .settings import OptimizerSettings, count, non_negative, one_of, optional, positive, unit_interval
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class SequenceConfig(OptimizerSettings):
     width: int = count(64)  # of the decoder
     layers: int = count(2)  # of the decoder
     heads: int = count(4)  # of each layer's attention
-    pretrain_steps: int = count(50)  # of maximum likelihood on solutions, before the first answer
+    pretrain_steps: int | None = optional(require_count)  # of likelihood on solutions, at first; None: by the task
     pretrain_batch: int = count(128)  # solutions of each of them
     pretrain_learning_rate: float = positive(1e-3)  # of Adam in these steps
 

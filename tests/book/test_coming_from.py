@@ -15,6 +15,7 @@ from minerva_lite.agents.networks import Policy
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "book/coming_from.md").read_text("utf8")
 TITLES = {"ppo": "PPO", "a2c": "A2C", "trpo": "TRPO", "reinforce": "REINFORCE", "mpo": "MPO", "vmpo": "V-MPO"}
+TITLES |= {"sequence": "RLOO, GRPO and PPO over tokens"}
 SETTINGS = {name: {each.name: each.default for each in fields(config)} for name, (_, config) in AGENTS.items()}
 
 

@@ -11,7 +11,7 @@ import pytest
 from minerva_lite import train
 from minerva_lite.agents import AGENTS
 from minerva_lite.worlds.envs import make_env
-from tests.living import STEPPERS
+from tests.living import ANSWERS, STEPPERS, make_agent
 from tests.studies.healthy import CLOCK, FINAL, RUNS, SHOWN, table, table_file
 from tests.studies.record import read_rows
 
@@ -85,6 +85,40 @@ def test_every_figure_that_an_agent_logs_is_a_row_and_every_row_is_logged(name):
     for when in resets:
         reset = logged(name, "CartPole-v1", autoreset="next_step", num_envs=4, rollout_steps=50)
         assert reset - discrete == promised(name, when)
+
+
+ANSWERED = re.search(r"^## Answers of a language model$(.*?)^\(", PAGE, re.M | re.S)[1]
+ANSWERING = [
+    {},
+    {"kl": "reward"},
+    {"kl": "loss"},
+    {"advantage": "critic"},
+    {"advantage": "grpo", "objective": "gspo"},
+]
+
+
+def answered(**options) -> set[str]:
+    """The names of all figures of one update and one evaluation of the sequence agent."""
+    agent, env, _ = make_agent("sequence", "tokens/copy", **ANSWERS | options)
+    rows: list[dict] = []
+    train(agent, env, agent.config.batch_size, eval_episodes=1, progress=False, callback=rows.append)
+    return {figure for row in rows for figure in row if "/" in figure}
+
+
+def test_every_figure_of_answers_is_a_row_and_every_row_is_logged_when_it_says():
+    when = dict(re.findall(r"^\| `(\w+/\w+)` \|[^|]*\| ([^|]*) \|$", ANSWERED, re.M))
+    above = set(re.findall(r"`((?:train|eval)/\w+)`", ANSWERED.split("| figure |")[0])) | {
+        figure for figure in rows_of_the_page() if figure.startswith("eval/")
+    }
+    for options in ANSWERING:
+        told = {
+            "always": True,
+            "evaluation": True,
+            'kl="loss"': options.get("kl") == "loss",
+            'kl="reward" or "loss"': "kl" in options,
+            'advantage="critic"': options.get("advantage") == "critic",
+        }
+        assert answered(**options) == above | {figure for figure, condition in when.items() if told[condition]}
 
 
 def others(config_class: type, field: dataclasses.Field) -> list:
