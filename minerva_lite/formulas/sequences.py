@@ -32,7 +32,8 @@ def sequence_log_prob(log_prob: Tensor, mask: Tensor) -> Tensor:
     log_prob: [L, B] of each token given those before it, nats; what stands behind an answer's end is ignored.
     mask: [L, B] bool.
 
-    Raises ValueError: shapes differ, the mask is not bool, or an answer has no token.
+    Raises ValueError: shapes differ, the mask is not bool, an answer has no token, does not begin in row 0 (padding
+    on the left) or has a gap.
     """
     _require_answers(mask, log_prob=log_prob)
     # LaTeX: \log \pi_\theta(y) = \sum_t m_t \log \pi_\theta(a_t \mid s_t)
@@ -122,8 +123,7 @@ def kl_rewards(log_prob: Tensor, reference_log_prob: Tensor, mask: Tensor, rewar
     E r - eta KL(pi || pi_ref), because the terms are k1, and the gradient of k1 itself has mean 0.
 
     Source: Ziegler et al. 2019, arXiv:1909.08593; Ouyang et al. 2022, arXiv:2203.02155.
-    Raises ValueError: shapes differ, the mask is not bool, an answer has no token, a reward is not finite, or eta is
-    below 0.
+    Raises ValueError: as `sequence_log_prob`, a reward is not finite, or eta is below 0.
     """
     _require_answers(mask, log_prob=log_prob, reference_log_prob=reference_log_prob)
     _require_rewards(mask, reward)
@@ -217,7 +217,7 @@ def average_tokens(value: Tensor, mask: Tensor, average: str) -> Tensor:
 
     Source: "token" Yu et al. 2025 (DAPO), arXiv:2503.14476; "sequence" Shao et al. 2024 (GRPO), arXiv:2402.03300;
     "constant" Liu et al. 2025 (Dr. GRPO), arXiv:2503.20783.
-    Raises ValueError: shapes differ, the mask is not bool, an answer has no token, or an unknown average.
+    Raises ValueError: as `sequence_log_prob`, or an unknown average.
     """
     _require_answers(mask, value=value)
     require_one_of(AVERAGES, average=average)
@@ -233,13 +233,21 @@ def average_tokens(value: Tensor, mask: Tensor, average: str) -> Tensor:
 
 
 def _require_answers(mask: Tensor, **values: Tensor) -> None:
-    """Raise ValueError unless every tensor is shaped as the bool mask [L, B], which keeps a token of every answer."""
+    """Raise ValueError unless every tensor is shaped as the bool mask [L, B], true on each answer's first rows."""
     require_shape((None, None), mask=mask)
     require_same_shape(mask=mask, **values)
     require_bool(mask=mask)
-    if can_ask(mask) and not bool(mask.any(0).all()):
+    if not can_ask(mask):
+        return
+    if not bool(mask.any(0).all()):
         empty = int((~mask.any(0)).nonzero()[0])
         raise ValueError(f"mask: wanted at least one token in every answer; got none in answer {empty}")
+    late = ~mask[0] | (mask[1:] & ~mask[:-1]).any(0)
+    if bool(late.any()):
+        first = int(late.nonzero()[0])
+        raise ValueError(
+            f"mask: wanted every answer to begin in row 0 and go on without a gap; answer {first} does not"
+        )
 
 
 def _require_rewards(mask: Tensor, reward: Tensor) -> None:

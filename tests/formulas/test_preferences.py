@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from minerva_lite.formulas import preferences as p
-from minerva_lite.formulas.duals import estep_weights, top_k_mask
+from minerva_lite.formulas.duals import estep_weights, exponential_weights, top_k_mask
 from minerva_lite.formulas.objectives import weighted_nll
 from minerva_lite.worlds.answer_tree import AnswerTree
 from tests.living import vector
@@ -29,9 +29,9 @@ def world():
 
 
 def test_bradley_terry_by_hand():
-    """Differences log 3 and -log 3: the better one wins with chance 3/4 and 1/4."""
-    loss = p.bradley_terry_loss(vector(1.0 + math.log(3), 0.0), vector(1.0, math.log(3)))
-    assert loss.item() == pytest.approx(-(math.log(3 / 4) + math.log(1 / 4)) / 2)
+    """Differences log 3 and 0: the better one wins with chance 3/4 and 1/2."""
+    loss = p.bradley_terry_loss(vector(1.0 + math.log(3), 2.0), vector(1.0, 2.0))
+    assert loss.item() == pytest.approx(-(math.log(3 / 4) + math.log(1 / 2)) / 2)
 
 
 def test_far_scores_neither_overflow_nor_lose_their_gradient():
@@ -122,14 +122,18 @@ def test_dpo_over_all_pairs_has_its_optimum_at_the_tilted_reference(world, eta):
 
 
 def test_weighted_likelihood_of_the_references_answers_ends_at_the_optimum(world):
-    """MPO's E-step and M-step with answers for actions: its fit to the soft weights has no gradient there."""
+    """MPO with answers for actions: there the fit has no gradient, to weights of all answers or of drawn ones."""
     tree, reference, _ = world
-    weights = estep_weights(tree.reward, tree.log_prob(reference), torch.tensor(0.3, dtype=F64))
-    fits = [
-        tree.gradient(lambda x: weighted_nll(tree.log_prob(x), weights), logits)
-        for logits in (tree.logits_of(tree.optimum(reference, 0.3)), reference)
-    ]
-    assert fits[0].abs().max() < 1e-14 and fits[1].abs().max() > 0.01
+    eta, log_reference = 0.3, tree.log_prob(reference)
+    best = tree.logits_of((log_reference + tree.reward / eta).softmax(0))
+    weights = estep_weights(tree.reward, log_reference, torch.tensor(eta, dtype=F64))
+    drawn = exponential_weights(tree.reward, eta, math.inf)
+    for logits, ends in ((best, True), (reference, False)):
+        fit = tree.gradient(lambda x: weighted_nll(tree.log_prob(x), weights), logits)
+        sampled, _ = tree.gradient_moments(
+            logits, lambda answers, log_prob: -drawn[answers] @ log_prob.sum(0), behavior=reference
+        )
+        assert (fit.abs().max() < 1e-14) == (sampled.abs().max() < 1e-13) == ends
 
 
 @pytest.mark.parametrize("n", [2, 3])
