@@ -16,7 +16,7 @@ LETTERS = ".ab"  # the tokens of the tree that the pictures are of; the point en
 LOOKS = ((BLUE, "-"), (RED, "--"), (GREEN, ":"), (ORANGE, "-."))
 
 
-def example_tree(seed: int = 0, length: int = 3) -> tuple[AnswerTree, Tensor]:
+def example_tree(seed: int = 8) -> tuple[AnswerTree, Tensor]:
     """The small language of chapter 9, in which an answer with exactly one a is right, and a reference policy [S, V].
 
     The reference's logits are standard normal, drawn from `seed`; float64.
@@ -25,7 +25,7 @@ def example_tree(seed: int = 0, length: int = 3) -> tuple[AnswerTree, Tensor]:
     def one_a(token: Tensor, mask: Tensor) -> Tensor:
         return ((token == LETTERS.index("a")) & mask).sum(0).eq(1).double()
 
-    tree = AnswerTree.build(len(LETTERS), length, one_a)
+    tree = AnswerTree.build(len(LETTERS), 3, one_a)
     return tree, tree.random_logits(torch.Generator().manual_seed(seed))
 
 
