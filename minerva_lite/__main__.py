@@ -47,7 +47,7 @@ class Train(Generic[Config]):
     """
 
     algorithm: Annotated[Algorithm, tyro.conf.Positional]  # what learns
-    env: str  # any Gymnasium id, <module>:<id> of a module of yours, or dm_control/<domain>/<task>
+    env: str  # any Gymnasium id, <module>:<id> of a module of yours, dm_control/<domain>/<task>, or tokens/<task>
     config: Annotated[Config, tyro.conf.FlagConversionOff]
     # settings of a run to start from (JSON); what is typed beside it wins
     config_file: Annotated[Path | None, tyro.conf.arg(name="config", metavar="FILE")] = None
