@@ -35,12 +35,11 @@ def spell(tree: AnswerTree) -> list[str]:
     return ["".join(LETTERS[t] for t, kept in zip(*column, strict=True) if kept) for column in columns]
 
 
-def plot_hacking(ax: Axes, paid: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> None:
-    """Over updates, what a verifier pays and which share is right: one pair of curves [updates] for each name."""
-    for (name, pay), (color, style) in zip(paid.items(), LOOKS, strict=False):
-        ax.plot(pay, color=color, linestyle=style, label=f"paid{name}")
-        ax.plot(right[name], color=color, linestyle=style, alpha=0.55, linewidth=3.0, label=f"right{name}")
-    ax.set(xlabel="updates (256 answers each)", ylabel="mean reward, share right", ylim=(-0.02, 1.04))
+def plot_hacking(ax: Axes, curves: Mapping[str, Tensor]) -> None:
+    """Mean rewards and shares over updates, a curve [updates] for each name."""
+    for (name, curve), (color, style) in zip(curves.items(), LOOKS, strict=False):
+        ax.plot(curve, color=color, linestyle=style, label=name)
+    ax.set(xlabel="updates (256 answers each)", ylabel="mean pay, share right", ylim=(-0.02, 1.04))
     ax.legend(loc="center right")
 
 
@@ -60,7 +59,8 @@ def plot_sorting(ax: Axes, curves: Mapping[str, Tensor], levels: Mapping[str, fl
         ax.plot(at, means, color=color, linestyle=style, label=name)
     for name, level in levels.items():
         ax.axhline(level, color=GRAY, linewidth=1.2, linestyle=(0, (4, 2)))
-        ax.annotate(name, (0, level), (3, 3), textcoords="offset points", color=GRAY, fontsize=9)
+        at_middle = ax.get_yaxis_transform()
+        ax.annotate(name, (0.5, level), (0, 3), at_middle, "offset points", color=GRAY, fontsize=9)
     ax.set(xlabel="updates (32 prompts, 8 answers each)", ylabel="share of sampled answers that is right")
     ax.set_ylim(0.3, 1.0)
     ax.legend(loc="lower right")
@@ -87,6 +87,8 @@ def plot_answer_law(ax: Axes, *, eta: float, n: int) -> None:
     ax.bar(at, tilted[order], 0.27, color=BLUE, label=r"optimum at the price $\eta$")
     ax.bar(at + 0.27, best[order], 0.27, color=ORANGE, label="best of $n$")
     names = spell(tree)
+    ax.set_axisbelow(True)
+    ax.grid(False, axis="x")
     ax.set_xticks(at, [names[i] for i in order.tolist()], rotation=60)
     ax.set(ylabel="chance of the answer", xlabel="answers, from reward 0 to reward 1", ylim=(0.0, 0.7))
     ax.legend(loc="upper left")
