@@ -1,5 +1,16 @@
 """Pictures: each function draws one, on the axes that it is given; and interactive figures."""
 
+from .answers import (
+    answer_law_words,
+    example_tree,
+    paid_by_the_a,
+    plot_answer_law,
+    plot_frontier,
+    plot_hacking,
+    plot_prompt_weights,
+    plot_sorting,
+    spell,
+)
 from .comparison import plot_bands, plot_improvements, plot_intervals, plot_order, plot_profiles
 from .drawings import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states, draw_vine
 from .estep import plot_estep, plot_simplex, plot_sweeps, plot_temperature, plot_thermostat
@@ -90,6 +101,7 @@ from .widgets import (
 
 __all__ = [
     "FAULTS",
+    "answer_law_words",
     "book_style",
     "draw_backup",
     "draw_cart_pole",
@@ -108,6 +120,7 @@ __all__ = [
     "draw_vine",
     "draw_vmpo_flow",
     "example_flags",
+    "example_tree",
     "explore_baseline",
     "explore_conjugate_gradient",
     "explore_decoupled_kl",
@@ -123,8 +136,10 @@ __all__ = [
     "explore_trust_region",
     "frames_figure",
     "leaf_weights",
+    "paid_by_the_a",
     "plot_ablations",
     "plot_along_batch",
+    "plot_answer_law",
     "plot_arms",
     "plot_bands",
     "plot_baseline",
@@ -152,8 +167,10 @@ __all__ = [
     "plot_estep",
     "plot_exact_returns",
     "plot_family",
+    "plot_frontier",
     "plot_gae",
     "plot_gradient_noise",
+    "plot_hacking",
     "plot_improvement",
     "plot_improvements",
     "plot_intervals",
@@ -173,6 +190,9 @@ __all__ = [
     "plot_profiles",
     "plot_projections",
     "plot_promise",
+    "plot_projections",
+    "plot_promise",
+    "plot_prompt_weights",
     "plot_push",
     "plot_quartiles",
     "plot_ratio_products",
@@ -182,6 +202,7 @@ __all__ = [
     "plot_rollout_bias",
     "plot_seeds",
     "plot_simplex",
+    "plot_sorting",
     "plot_start_values",
     "plot_state_factors",
     "plot_step_rules",
@@ -197,5 +218,6 @@ __all__ = [
     "plot_value_error",
     "plot_vmpo_diagnostics",
     "plot_worth",
+    "spell",
     "use_book_style",
 ]

@@ -1,0 +1,120 @@
+"""Language models: what a verifier pays and what is right, weights of prompts, laws of answers, reward against KL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from ..formulas.preferences import best_of_n_law
+from ..worlds.answer_tree import AnswerTree
+from .style import BLUE, GRAY, GREEN, ORANGE, RED
+
+LETTERS = ".ab"  # the tokens of the tree that the pictures are of; the point ends an answer
+LOOKS = ((BLUE, "-"), (RED, "--"), (GREEN, ":"), (ORANGE, "-."))
+
+
+def example_tree(seed: int = 8) -> tuple[AnswerTree, Tensor]:
+    """The small language of chapter 9, in which an answer with exactly one a is right, and a reference policy [S, V].
+
+    The reference's logits are standard normal, drawn from `seed`; float64.
+    """
+
+    def one_a(token: Tensor, mask: Tensor) -> Tensor:
+        return ((token == LETTERS.index("a")) & mask).sum(0).eq(1).double()
+
+    tree = AnswerTree.build(len(LETTERS), 3, one_a)
+    return tree, tree.random_logits(torch.Generator().manual_seed(seed))
+
+
+def spell(tree: AnswerTree) -> list[str]:
+    """Every answer of the tree as letters, with the point that ends it."""
+    columns = zip(tree.token.T.tolist(), tree.mask.T.tolist(), strict=True)
+    return ["".join(LETTERS[t] for t, kept in zip(*column, strict=True) if kept) for column in columns]
+
+
+def plot_hacking(ax: Axes, curves: Mapping[str, Tensor]) -> None:
+    """Mean rewards and shares over updates, a curve [updates] for each name."""
+    for (name, curve), (color, style) in zip(curves.items(), LOOKS, strict=False):
+        ax.plot(curve, color=color, linestyle=style, label=name)
+    ax.set(xlabel="updates (256 answers each)", ylabel="mean pay, share right", ylim=(-0.02, 1.04))
+    ax.legend(loc="center right")
+
+
+def plot_prompt_weights(ax: Axes, chance: Tensor, curves: Mapping[str, Tensor]) -> None:
+    """The weight of a prompt's gradient [n] over its chance of a right answer [n], a curve for each name."""
+    for (name, weight), (color, style) in zip(curves.items(), LOOKS, strict=False):
+        ax.plot(chance, weight, color=color, linestyle=style, label=name)
+    ax.set(xlabel="chance $p$ of a right answer", ylabel="weight of the prompt's gradient", ylim=(0.0, None))
+    ax.legend(loc="upper center")
+
+
+def plot_sorting(ax: Axes, curves: Mapping[str, Tensor], levels: Mapping[str, float], width: int = 10) -> None:
+    """Share of right answers over updates, as means of `width` updates; levels are dashed lines."""
+    for (name, right), (color, style) in zip(curves.items(), LOOKS, strict=False):
+        means = right.view(-1, width).mean(1)
+        at = width * (torch.arange(len(means)) + 0.5)
+        ax.plot(at, means, color=color, linestyle=style, label=name)
+    for name, level in levels.items():
+        ax.axhline(level, color=GRAY, linewidth=1.2, linestyle=(0, (4, 2)))
+        at_middle = ax.get_yaxis_transform()
+        ax.annotate(name, (0.5, level), (0, 3), at_middle, "offset points", color=GRAY, fontsize=9)
+    ax.set(xlabel="updates (32 prompts, 8 answers each)", ylabel="share of sampled answers that is right")
+    ax.set_ylim(0.3, 1.0)
+    ax.legend(loc="lower right")
+
+
+def plot_frontier(ax: Axes, curves: Mapping[str, tuple[Tensor, Tensor]], dots: tuple[Tensor, Tensor]) -> None:
+    """Expected reward over the KL to the reference: curves (KL [n], reward [n]), and dots for the best of 2, 4, 8, …"""
+    for (name, (nats, reward)), (color, style) in zip(curves.items(), LOOKS, strict=False):
+        ax.plot(nats, reward, color=color, linestyle=style, label=name)
+    ax.plot(*dots, "o", color="black", markersize=5, label="best of 2, 4, 8, …")
+    ax.set(xlabel="KL to the reference (nats)", ylabel="expected reward")
+    ax.legend(loc="lower right")
+
+
+def plot_answer_law(ax: Axes, *, eta: float, n: int) -> None:
+    """Laws of all answers of the small language: the reference, the optimum at a price eta, and the best of n.
+
+    Answers are paid a third for each a, and stand in the order of their rewards.
+    """
+    tree, reference = paid_by_the_a()
+    order, prior, tilted, best = _laws(tree, reference, eta, n)
+    at = torch.arange(len(order))
+    ax.bar(at - 0.27, prior[order], 0.27, color=GRAY, label=r"reference $\pi_{\mathrm{ref}}$")
+    ax.bar(at, tilted[order], 0.27, color=BLUE, label=r"optimum at the price $\eta$")
+    ax.bar(at + 0.27, best[order], 0.27, color=ORANGE, label="best of $n$")
+    names = spell(tree)
+    ax.set_axisbelow(True)
+    ax.grid(False, axis="x")
+    ax.set_xticks(at, [names[i] for i in order.tolist()], rotation=60)
+    ax.set(ylabel="chance of the answer", xlabel="answers, from reward 0 to reward 1", ylim=(0.0, 0.7))
+    ax.legend(loc="upper left")
+
+
+def answer_law_words(*, eta: float, n: int) -> str:
+    """What `plot_answer_law` shows, in numbers."""
+    tree, reference = paid_by_the_a()
+    _, prior, tilted, best = _laws(tree, reference, eta, n)
+    told = [(law @ tree.reward, torch.xlogy(law, law / prior).sum()) for law in (tilted, best)]
+    (first, one), (second, two) = [(float(reward), float(nats)) for reward, nats in told]
+    return (
+        f"Bars of the 15 answers. The reference earns {prior @ tree.reward:.2f}. The optimum at the price {eta:g} "
+        f"earns {first:.2f} for {one:.2f} nats, the best of {n} earns {second:.2f} for {two:.2f} nats."
+    )
+
+
+def paid_by_the_a() -> tuple[AnswerTree, Tensor]:
+    """`example_tree` with another reward, a third for each a."""
+    tree, reference = example_tree()
+    reward = ((tree.token == LETTERS.index("a")) & tree.mask).sum(0).double() / len(tree.token)
+    return AnswerTree(tree.token, tree.mask, tree.prefix, reward, tree.shape), reference
+
+
+def _laws(tree: AnswerTree, reference: Tensor, eta: float, n: int) -> Sequence[Tensor]:
+    """The order of the answers by reward, and the laws [N] of the reference, the optimum and the best of n."""
+    prior = tree.log_prob(reference).exp()
+    order = (tree.reward + 1e-3 * prior).argsort()
+    return order, prior, tree.optimum(reference, eta), best_of_n_law(prior, tree.reward, n)
