@@ -24,6 +24,7 @@ ENDS = {
     "top_k": {"eta": (0.1, 12.8)},
     "temperature": {"eta": (0.1, 2.5)},
     "decoupled_kl": {"std_fit": (0.4, 1.2)},
+    "seeds": {"seeds": (1, 20)},
 }
 
 
