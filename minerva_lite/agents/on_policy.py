@@ -18,6 +18,7 @@ from ..formulas.returns import discounted_returns, gae
 from ..worlds.spec import VectorEnv
 from .base import Agent
 from .networks import Policy, ValueNet
+from .one_optimizer import OneOptimizer
 from .optimizers import make_optimizer
 from .settings import CollectSettings, OptimizerSettings, non_negative, one_of, positive, unit_interval
 
@@ -185,7 +186,7 @@ class OnPolicyAgent(Agent):
         return figures
 
 
-class GradientAgent(OnPolicyAgent, Generic[Rows]):
+class GradientAgent(OneOptimizer, OnPolicyAgent, Generic[Rows]):
     """An on-policy agent that steps down the gradient of one loss for policy and critic.
 
     An algorithm gives `name` and `loss`, and an `improve` of its own where it takes more than one step per rollout.
@@ -214,38 +215,7 @@ class GradientAgent(OnPolicyAgent, Generic[Rows]):
         """The scalar to descend on a batch, and its detached parts under the names they are logged by."""
         raise NotImplementedError
 
-    def gradient_step(self, loss: Tensor) -> Tensor:
-        """One step of the optimizer down `loss`, its gradient clipped; the norm before clipping, 0-d.
-
-        Raises NonFiniteStep, which ends an update: loss or norm is not finite, and nothing has moved.
-        """
-        self.optimizer.zero_grad()
-        loss.backward()
-        norm = nn.utils.clip_grad_norm_(self.parameters, self.config.max_grad_norm)
-        self.guard.admit("loss", loss, norm)
-        self.optimizer.step()
-        return norm
-
     def evidence(self, rollout: Rollout) -> dict[str, Tensor]:
         batch = cast(Rows, self.prepare(rollout))
         loss, parts = self.loss(batch)
         return {"advantage": batch.advantage, "value_target": batch.value_target} | parts | {"loss": loss}
-
-    @property
-    def learning_rate(self) -> Tensor:
-        """The optimizer's present learning rate, 0-d."""
-        return torch.as_tensor(self.optimizer.param_groups[0]["lr"]).clone()
-
-    def set_learning_rate(self, progress: float) -> None:
-        """The learning rate of this update: constant, or falling linearly to 0 at progress 1."""
-        left = self.config.rate_left(progress)
-        for group in self.optimizer.param_groups:
-            # LaTeX: \alpha_u = f_u \alpha_0
-            group["lr"] = self.config.learning_rate * left
-
-    def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"optimizer": self.optimizer.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.optimizer.load_state_dict(state["optimizer"])

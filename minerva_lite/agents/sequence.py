@@ -10,10 +10,9 @@ Sources: Ahmadian et al. 2024 (RLOO), arXiv:2402.14740; Shao et al. 2024 (GRPO),
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..checks import require_count
 from ..experience.answers import AnswerBatch, Answers
@@ -26,11 +25,14 @@ from ..formulas.sequences import (
     group_advantage,
     kl_loss_terms,
     kl_rewards,
+    last_token,
     leave_one_out_advantage,
+    normalize_tokens,
     sequence_log_prob,
     sequence_log_ratio,
 )
 from .answering import AnsweringAgent
+from .one_optimizer import OneOptimizer
 from .optimizers import make_optimizer
 from .settings import OptimizerSettings, count, non_negative, one_of, optional, positive, unit_interval
 
@@ -49,7 +51,7 @@ class SequenceConfig(OptimizerSettings):
     average: str = one_of("constant", "sequence", "token")  # how "token" sums: over B * L, answer by answer, or tokens
     kl: str = one_of("none", "reward", "loss")  # where KL(pi || reference) is priced
     kl_estimate: str = one_of("k3", "k1", "k2")  # of kl "loss"
-    eta: float = non_negative(0.05)  # price of that KL, reward units a nat
+    eta: float = non_negative(0.05)  # price of that KL, reward units per nat
     epochs: int = count(1)  # passes over each batch of answers
     minibatch_prompts: int = count(32)  # prompts of one gradient step, with all answers to them
     temperature: float = positive(1.0)  # of what is sampled and learned: logits are divided by it
@@ -111,17 +113,7 @@ class SequenceConfig(OptimizerSettings):
         return self.num_envs * self.group
 
 
-def normalize_tokens(advantage: Tensor, mask: Tensor, eps: float = 1e-8) -> Tensor:
-    """Advantages [L, B] shifted to mean 0 and scaled to standard deviation 1 over the tokens of the mask: [L, B]."""
-    mean = average_tokens(advantage, mask, "token")
-    # LaTeX: c_t = A_t - \bar{A}
-    centered = advantage - mean
-    mean_square = average_tokens(centered.square(), mask, "token")
-    # LaTeX: \hat{A}_t = \frac{c_t}{\sqrt{\nu} + \varepsilon}
-    return centered / (mean_square.sqrt() + eps)
-
-
-class SequenceAgent(AnsweringAgent):
+class SequenceAgent(OneOptimizer, AnsweringAgent):
     """A decoder that learns from what its answers to prompts were paid."""
 
     name = "sequence"
@@ -145,8 +137,14 @@ class SequenceAgent(AnsweringAgent):
                 norms.append(self.gradient_step(loss))
                 parts.append(told)
         mean = {name: torch.stack([told[name] for told in parts]).mean() for name in parts[0]}
-        rate = torch.as_tensor(self.optimizer.param_groups[0]["lr"]).clone()
-        return figures | mean | {"train/grad_norm": torch.stack(norms).mean(), "train/learning_rate": rate}
+        return (
+            figures
+            | mean
+            | {
+                "train/grad_norm": torch.stack(norms).mean(),
+                "train/learning_rate": self.learning_rate,
+            }
+        )
 
     @torch.no_grad()
     def prepare(self, rollout: Answers) -> tuple[AnswerBatch, dict[str, Tensor]]:
@@ -198,7 +196,7 @@ class SequenceAgent(AnsweringAgent):
         reward: [L, B] of the tokens; None: the answer's, on its last one.
         """
         c, mask = self.config, rollout.mask
-        last = mask & ~torch.cat([mask[1:], torch.zeros_like(mask[:1])])
+        last = last_token(mask)
         if reward is None:
             reward = last.to(self.dtype) * rollout.reward
         value = self.critic(self.policy.answer_features(rollout.prompt, rollout.answer))
@@ -273,33 +271,7 @@ class SequenceAgent(AnsweringAgent):
         outside = (ratio < 1.0 - c.clip_low) | (ratio > 1.0 + c.clip_high)
         return {"kl/k3": k3, "train/clip_fraction": average_tokens(outside.to(self.dtype), kept, "token")}
 
-    def gradient_step(self, loss: Tensor) -> Tensor:
-        """One step of the optimizer down `loss`, its gradient clipped; the norm before clipping, 0-d.
-
-        Raises NonFiniteStep, which ends an update: loss or norm is not finite, and nothing has moved.
-        """
-        self.optimizer.zero_grad()
-        loss.backward()
-        norm = nn.utils.clip_grad_norm_(self.parameters, self.config.max_grad_norm)
-        self.guard.admit("loss", loss, norm)
-        self.optimizer.step()
-        return norm
-
-    def set_learning_rate(self, progress: float) -> None:
-        """The learning rate of this update: constant, or falling linearly to 0 at progress 1."""
-        left = self.config.rate_left(progress)
-        for group in self.optimizer.param_groups:
-            # LaTeX: \alpha_u = f_u \alpha_0
-            group["lr"] = self.config.learning_rate * left
-
     def evidence(self, rollout: Answers) -> dict[str, Tensor]:
         batch, _ = self.prepare(rollout)
         loss, parts = self.loss(batch)
         return {"advantage": batch.advantage} | parts | {"loss": loss}
-
-    def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"optimizer": self.optimizer.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.optimizer.load_state_dict(state["optimizer"])

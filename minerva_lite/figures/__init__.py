@@ -2,14 +2,11 @@
 
 from .answers import (
     answer_law_words,
-    example_tree,
-    paid_by_the_a,
     plot_answer_law,
     plot_frontier,
     plot_hacking,
     plot_prompt_weights,
     plot_sorting,
-    spell,
 )
 from .comparison import plot_bands, plot_improvements, plot_intervals, plot_order, plot_profiles
 from .drawings import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states, draw_vine
@@ -120,7 +117,6 @@ __all__ = [
     "draw_vine",
     "draw_vmpo_flow",
     "example_flags",
-    "example_tree",
     "explore_baseline",
     "explore_conjugate_gradient",
     "explore_decoupled_kl",
@@ -136,7 +132,6 @@ __all__ = [
     "explore_trust_region",
     "frames_figure",
     "leaf_weights",
-    "paid_by_the_a",
     "plot_ablations",
     "plot_along_batch",
     "plot_answer_law",
@@ -218,6 +213,5 @@ __all__ = [
     "plot_value_error",
     "plot_vmpo_diagnostics",
     "plot_worth",
-    "spell",
     "use_book_style",
 ]

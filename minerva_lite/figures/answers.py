@@ -9,30 +9,10 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from ..formulas.preferences import best_of_n_law
-from ..worlds.answer_tree import AnswerTree
+from ..worlds.answer_tree import AnswerTree, paid_by_the_a, spell
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
-LETTERS = ".ab"  # the tokens of the tree that the pictures are of; the point ends an answer
 LOOKS = ((BLUE, "-"), (RED, "--"), (GREEN, ":"), (ORANGE, "-."))
-
-
-def example_tree(seed: int = 8) -> tuple[AnswerTree, Tensor]:
-    """The small language of chapter 9, in which an answer with exactly one a is right, and a reference policy [S, V].
-
-    The reference's logits are standard normal, drawn from `seed`; float64.
-    """
-
-    def one_a(token: Tensor, mask: Tensor) -> Tensor:
-        return ((token == LETTERS.index("a")) & mask).sum(0).eq(1).double()
-
-    tree = AnswerTree.build(len(LETTERS), 3, one_a)
-    return tree, tree.random_logits(torch.Generator().manual_seed(seed))
-
-
-def spell(tree: AnswerTree) -> list[str]:
-    """Every answer of the tree as letters, with the point that ends it."""
-    columns = zip(tree.token.T.tolist(), tree.mask.T.tolist(), strict=True)
-    return ["".join(LETTERS[t] for t, kept in zip(*column, strict=True) if kept) for column in columns]
 
 
 def plot_hacking(ax: Axes, curves: Mapping[str, Tensor]) -> None:
@@ -104,13 +84,6 @@ def answer_law_words(*, eta: float, n: int) -> str:
         f"Bars of the 15 answers. The reference earns {prior @ tree.reward:.2f}. The optimum at the price {eta:g} "
         f"earns {first:.2f} for {one:.2f} nats, the best of {n} earns {second:.2f} for {two:.2f} nats."
     )
-
-
-def paid_by_the_a() -> tuple[AnswerTree, Tensor]:
-    """`example_tree` with another reward, a third for each a."""
-    tree, reference = example_tree()
-    reward = ((tree.token == LETTERS.index("a")) & tree.mask).sum(0).double() / len(tree.token)
-    return AnswerTree(tree.token, tree.mask, tree.prefix, reward, tree.shape), reference
 
 
 def _laws(tree: AnswerTree, reference: Tensor, eta: float, n: int) -> Sequence[Tensor]:

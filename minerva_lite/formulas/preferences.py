@@ -34,7 +34,7 @@ def dpo_loss(
     rejected: Tensor,  # [B]  log pi_theta of the others, nats
     reference_chosen: Tensor,  # [B]  the same under the reference
     reference_rejected: Tensor,  # [B]
-    eta: float,  # price of KL(pi || pi_ref), reward units a nat; papers: beta
+    eta: float,  # price of KL(pi || pi_ref), reward units per nat; papers: beta
 ) -> Tensor:
     r"""Direct preference optimization: the Bradley-Terry loss of the reward whose optimum the policy is: scalar, nats.
 

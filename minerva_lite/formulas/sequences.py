@@ -114,11 +114,21 @@ def spread_weight(probability: Tensor, group: int) -> Tensor:
     return (group - 1) / group * spread / (probability * (1.0 - probability))
 
 
+def last_token(mask: Tensor) -> Tensor:
+    """The last token of each answer, where its mask [L, B] ends: [L, B] bool, one true entry per column.
+
+    Raises ValueError: as `sequence_log_prob`.
+    """
+    _require_answers(mask)
+    # LaTeX: e_t = m_t (1 - m_{t+1})
+    return mask & ~torch.cat([mask[1:], torch.zeros_like(mask[:1])])
+
+
 def kl_rewards(log_prob: Tensor, reference_log_prob: Tensor, mask: Tensor, reward: Tensor, eta: float) -> Tensor:
     r"""Rewards of the tokens: the task's on the last one, and on each the price of leaving the reference: [L, B].
 
     Detached. log_prob, reference_log_prob: [L, B], nats, of the sampled tokens. mask: [L, B] bool. reward: [B], the
-    task's. eta: price of KL(pi || pi_ref), reward units a nat, at least 0; papers: beta. An answer's tokens sum to
+    task's. eta: price of KL(pi || pi_ref), reward units per nat, at least 0; papers: beta. An answer's tokens sum to
     r - eta (log pi - log pi_ref), and behind its end all is 0. The policy gradient with these rewards is that of
     E r - eta KL(pi || pi_ref), because the terms are k1, and the gradient of k1 itself has mean 0.
 
@@ -129,8 +139,7 @@ def kl_rewards(log_prob: Tensor, reference_log_prob: Tensor, mask: Tensor, rewar
     _require_rewards(mask, reward)
     require_non_negative(eta=eta)
     with torch.no_grad():
-        # LaTeX: e_t = m_t (1 - m_{t+1})
-        last = mask & ~torch.cat([mask[1:], torch.zeros_like(mask[:1])])
+        last = last_token(mask)
         # LaTeX: k_t = m_t \left( \log \pi_\theta(a_t \mid s_t) - \log \pi_{\mathrm{ref}}(a_t \mid s_t) \right)
         kl_to_reference = (log_prob - reference_log_prob).masked_fill(~mask, 0.0)
         # LaTeX: r_t = e_t r(y) - \eta k_t
@@ -230,6 +239,22 @@ def average_tokens(value: Tensor, mask: Tensor, average: str) -> Tensor:
         return (kept.sum(0) / mask.sum(0)).mean()
     # LaTeX: L = \operatorname{mean}_i \operatorname{mean}_t \left[ m_t x_t \right]
     return kept.mean()
+
+
+def normalize_tokens(advantage: Tensor, mask: Tensor, eps: float = 1e-8) -> Tensor:
+    r"""Advantages shifted to mean 0 and scaled to standard deviation 1 over all tokens of a batch: [L, B], no unit.
+
+    advantage, mask: [L, B], the mask bool. Entries behind an answer's end are shifted too, and nothing reads them.
+    `normalize_advantage` does the same where every row counts.
+
+    Raises ValueError: as `average_tokens`.
+    """
+    mean = average_tokens(advantage, mask, "token")
+    # LaTeX: c_t = A_t - \bar{A}
+    centered = advantage - mean
+    mean_square = average_tokens(centered.square(), mask, "token")
+    # LaTeX: \hat{A}_t = \frac{c_t}{\sqrt{\nu} + \varepsilon}
+    return centered / (mean_square.sqrt() + eps)
 
 
 def _require_answers(mask: Tensor, **values: Tensor) -> None:

@@ -16,6 +16,7 @@ from ..formulas.sequences import sequence_log_prob
 from .tabular import inverse_cdf
 
 END = 0  # the token that ends an answer, where one does
+LETTERS = ".ab"  # the tokens of the example; the point ends an answer
 LARGEST = 100_000  # answers, or groups of answers, that may be enumerated
 
 
@@ -185,6 +186,32 @@ class AnswerTree:
             raise ValueError(f"group: wanted at most {LARGEST} groups; got {answers}**{group}")
         columns = torch.cartesian_prod(*[torch.arange(answers)] * group).reshape(-1, group)
         return columns, self.log_prob(logits.detach())[columns].sum(1).exp()
+
+
+def example_tree(seed: int = 8) -> tuple[AnswerTree, Tensor]:
+    """The small language of chapter 9, in which an answer with exactly one a is right, and a reference policy [S, V].
+
+    The reference's logits are standard normal, drawn from `seed`; float64.
+    """
+
+    def one_a(token: Tensor, mask: Tensor) -> Tensor:
+        return ((token == LETTERS.index("a")) & mask).sum(0).eq(1).double()
+
+    tree = AnswerTree.build(len(LETTERS), 3, one_a)
+    return tree, tree.random_logits(torch.Generator().manual_seed(seed))
+
+
+def paid_by_the_a() -> tuple[AnswerTree, Tensor]:
+    """`example_tree` with another reward, a third for each a."""
+    tree, reference = example_tree()
+    reward = ((tree.token == LETTERS.index("a")) & tree.mask).sum(0).double() / len(tree.token)
+    return AnswerTree(tree.token, tree.mask, tree.prefix, reward, tree.shape), reference
+
+
+def spell(tree: AnswerTree) -> list[str]:
+    """Every answer of the example as letters, with the point that ends it."""
+    columns = zip(tree.token.T.tolist(), tree.mask.T.tolist(), strict=True)
+    return ["".join(LETTERS[t] for t, kept in zip(*column, strict=True) if kept) for column in columns]
 
 
 def _cut(answer: tuple[int, ...], end: bool) -> tuple[int, ...]:

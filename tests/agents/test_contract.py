@@ -13,6 +13,7 @@ import torch
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.base import Agent
 from minerva_lite.agents.on_policy import GradientAgent, OnPolicyAgent
+from minerva_lite.agents.one_optimizer import OneOptimizer
 from tests.living import ANSWERS, OWN, SMALL, live, make_agent
 
 CLASSES = {name: agent for name, (agent, _) in AGENTS.items()}
@@ -62,7 +63,7 @@ def test_an_heir_is_called_as_its_base_is(family):
 
 def test_only_an_agent_with_an_optimizer_has_a_learning_rate():
     """TRPO takes its own step and fits its critic anew: it has neither, under no inherited name."""
-    of_a_gradient = set(vars(GradientAgent)) - set(dir(OnPolicyAgent)) | {"optimizer"}
+    of_a_gradient = set(vars(GradientAgent) | vars(OneOptimizer)) - set(dir(OnPolicyAgent)) | {"optimizer"}
     assert {"learning_rate", "set_learning_rate", "gradient_step", "loss", "make_optimizer"} <= of_a_gradient
     trpo, *_ = lived_in("trpo")
     assert [each for each in of_a_gradient if each in dir(trpo)] == [] and not hasattr(trpo, "learning_rate")

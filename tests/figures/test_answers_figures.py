@@ -8,27 +8,17 @@ from matplotlib.figure import Figure
 
 from minerva_lite.figures import answers
 from minerva_lite.formulas import best_of_n_law
-
-
-def test_the_small_language_has_fifteen_answers_and_six_are_right():
-    tree, reference = answers.example_tree()
-    names = answers.spell(tree)
-    right = [name for name, reward in zip(names, tree.reward, strict=True) if reward == 1]
-    assert len(names) == 15 and right == [name for name in names if name.count("a") == 1] and len(right) == 6
-    assert tree.log_prob(reference).exp().sum().item() == pytest.approx(1.0)
-    thirds, same = answers.paid_by_the_a()
-    assert torch.equal(same, reference)
-    assert thirds.reward.tolist() == pytest.approx([name.count("a") / 3 for name in names])
+from minerva_lite.worlds.answer_tree import paid_by_the_a, spell
 
 
 def test_bars_are_the_three_laws_and_their_words_are_true():
-    tree, reference = answers.paid_by_the_a()
+    tree, reference = paid_by_the_a()
     law = tree.log_prob(reference).exp()
     laws = (law, tree.optimum(reference, 0.3), best_of_n_law(law, tree.reward, 8))
     ax = Figure().add_subplot()
     answers.plot_answer_law(ax, eta=0.3, n=8)
     names = [label.get_text() for label in ax.get_xticklabels()]
-    order = [answers.spell(tree).index(name) for name in names]
+    order = [spell(tree).index(name) for name in names]
     assert tree.reward[order].diff().min() >= 0
     for bars, wanted in zip(ax.containers, laws, strict=True):
         assert [bar.get_height() for bar in bars] == pytest.approx(wanted[order].tolist())

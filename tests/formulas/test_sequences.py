@@ -372,7 +372,22 @@ def test_the_bias_of_the_mean_over_all_tokens_falls_with_the_batch():
     assert 1.6 < bias[1] / bias[2] < 2.6, "as 1 / B: half as much from twice as many"
 
 
+def test_the_last_token_of_each_answer_by_hand():
+    """Answers of 3, 1 and 2 tokens."""
+    assert s.last_token(MASK).int().tolist() == [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
+
+
+def test_advantages_of_tokens_get_mean_zero_and_spread_one_by_hand():
+    """Tokens 1, 3 and 5 count, the rest does not: mean 3, mean square of the differences 8 / 3."""
+    mask = torch.tensor([[1, 1], [1, 0]], dtype=torch.bool)
+    normal = s.normalize_tokens(rows([1.0, 5.0], [3.0, 900.0]), mask, eps=0.0)
+    assert normal[mask].tolist() == pytest.approx([-math.sqrt(1.5), math.sqrt(1.5), 0.0])
+    small = s.normalize_tokens(rows([1.0, 1.0], [1.0, 7.0]), mask)
+    assert small[mask].tolist() == [0.0, 0.0, 0.0], "equal advantages teach nothing, and divide by no zero"
+
+
 # Bad input
+
 
 TOKENS = torch.zeros(3, 3)
 

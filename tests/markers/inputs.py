@@ -461,7 +461,7 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"self": agent_of("a2c", anneal_lr=True).config, "progress": progress}
 
 
-@cases("agents.on_policy.GradientAgent.set_learning_rate")
+@cases("agents.one_optimizer.OneOptimizer.set_learning_rate")
 def _(g: Generator) -> Iterator[Any]:
     for progress in (0.2, 0.7):
         yield {"self": agent_of("a2c", anneal_lr=True, learning_rate=0.3), "progress": progress}
@@ -867,6 +867,12 @@ def _(g: Generator) -> Iterator[Any]:
         yield tokens | {"reference_log_prob": reference, "reward": reward, "eta": eta}
 
 
+@cases("formulas.sequences.last_token")
+def _(g: Generator) -> Iterator[Any]:
+    for _ in range(2):
+        yield {"mask": answers(g)["mask"]}
+
+
 @cases("formulas.sequences.kl_loss_terms")
 def _(g: Generator) -> Iterator[Any]:
     for _ in range(2):
@@ -963,7 +969,7 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"self": agent, "prompt": prompt, "solution": agent.task.solution(prompt)}
 
 
-@cases("agents.sequence.normalize_tokens")
+@cases("formulas.sequences.normalize_tokens")
 def _(g: Generator) -> Iterator[Any]:
     for eps in (0.1, 0.7):
         mask = answers(g)["mask"]
@@ -997,9 +1003,3 @@ def _(g: Generator) -> Iterator[Any]:
         agent = writer(objective="sequence", kl="loss", kl_estimate=estimate)
         tokens = answers(g)
         yield {"self": agent} | tokens | {"reference_log_prob": -positive(g, *tokens["mask"].shape)}
-
-
-@cases("agents.sequence.SequenceAgent.set_learning_rate")
-def _(g: Generator) -> Iterator[Any]:
-    for progress in (0.2, 0.7):
-        yield {"self": writer(anneal_lr=True, learning_rate=0.3), "progress": progress}

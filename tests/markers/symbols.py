@@ -341,7 +341,7 @@ TABLES: dict[str, Table] = {
         {"A_t": "advantage [t b]", "V(s_t)": "value [t b]", "R_t": "[t b]"}
     ),
     "agents.settings.OptimizerSettings.rate_left": Table({"f_u": "[]", "p_u": "progress"}),
-    "agents.on_policy.GradientAgent.set_learning_rate": Table(
+    "agents.one_optimizer.OneOptimizer.set_learning_rate": Table(
         {r"\alpha_u": "[]", "f_u": "left", r"\alpha_0": "self.config.learning_rate"}
     ),
     "agents.ppo.PPOAgent.loss": Table(
@@ -567,11 +567,12 @@ TABLES |= {
             r"\log \pi_{\mathrm{ref}}(a_t \mid s_t)": "reference_log_prob [t i]",
             "r(y)": "reward [i]",
             r"\eta": "eta",
-            "e_t": "[t i]",
+            "e_t": "last [t i]",
             "k_t": "[t i]",
             "r_t": "[t i]",
         }
     ),
+    "formulas.sequences.last_token": Table({"m_t": "mask [t i]", "e_t": "[t i]"}),
     "formulas.sequences.kl_loss_terms": Table(
         {
             r"\log \pi_\theta": "log_prob [t i]",
@@ -597,7 +598,7 @@ TABLES |= {
     ),
     "formulas.sequences.average_tokens": Table({"x_t": "value [t i]", "m_t": "mask [t i]", "L": "[]"}),
     "agents.answering.AnsweringAgent.pretrain_loss": Table({r"\bar{\ell}": "likelihood", "L": "[]"}),
-    "agents.sequence.normalize_tokens": Table(
+    "formulas.sequences.normalize_tokens": Table(
         {
             "A_t": "advantage [t i]",
             r"\bar{A}": "mean",
@@ -629,9 +630,6 @@ TABLES |= {
         }
     ),
     "agents.sequence.SequenceAgent.kl_loss": Table({"k_i": "whole [i]", r"L^{\mathrm{KL}}": "[]"}),
-    "agents.sequence.SequenceAgent.set_learning_rate": Table(
-        {r"\alpha_u": "[]", "f_u": "left", r"\alpha_0": "self.config.learning_rate"}
-    ),
     "formulas.preferences.bradley_terry_loss": Table(
         {"f(y^+)": "score_chosen [i]", "f(y^-)": "score_rejected [i]", r"L^{\mathrm{BT}}": "[]"}
     ),

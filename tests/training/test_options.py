@@ -91,7 +91,9 @@ def test_help_has_every_setting_with_its_comment_and_the_defaults_of_the_environ
     assert f"default: {kept.total_steps}" in shown and re.search(r"discount[^(]* \(default: ", shown)
     with pytest.raises(SystemExit):
         minerva(f"train {algorithm} --help")
-    assert re.search(r"discount[^(]* \(default", capsys.readouterr().out), "without an environment, the algorithm's own defaults"
+    assert re.search(r"discount[^(]* \(default", capsys.readouterr().out), (
+        "without an environment, the algorithm's own defaults"
+    )
 
 
 def test_without_a_preset_one_line_says_what_is_taken(minerva, capsys):

@@ -9,7 +9,7 @@ import scipy.stats
 import torch
 
 from minerva_lite.formulas.distributions import categorical_kl
-from minerva_lite.worlds.answer_tree import AnswerTree
+from minerva_lite.worlds.answer_tree import AnswerTree, example_tree, paid_by_the_a, spell
 
 F64 = torch.float64
 
@@ -149,3 +149,14 @@ def test_moments_of_a_gradient_are_those_over_the_samples(tree, generator):
 def test_bad_input_is_named(tree, call, message):
     with pytest.raises(ValueError, match=message):
         call(tree)
+
+
+def test_the_small_language_has_fifteen_answers_and_six_are_right():
+    tree, reference = example_tree()
+    names = spell(tree)
+    right = [name for name, reward in zip(names, tree.reward, strict=True) if reward == 1]
+    assert len(names) == 15 and right == [name for name in names if name.count("a") == 1] and len(right) == 6
+    assert tree.log_prob(reference).exp().sum().item() == pytest.approx(1.0)
+    thirds, same = paid_by_the_a()
+    assert torch.equal(same, reference)
+    assert thirds.reward.tolist() == pytest.approx([name.count("a") / 3 for name in names])
