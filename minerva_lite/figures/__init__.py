@@ -5,8 +5,10 @@ from .answers import (
     plot_answer_law,
     plot_frontier,
     plot_hacking,
+    plot_network_frontier,
     plot_prompt_weights,
     plot_sorting,
+    plot_update_time,
 )
 from .comparison import plot_bands, plot_improvements, plot_intervals, plot_order, plot_profiles
 from .drawings import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states, draw_vine
@@ -178,13 +180,12 @@ __all__ = [
     "plot_mpo_diagnostics",
     "plot_mpo_dip",
     "plot_multiplier",
+    "plot_network_frontier",
     "plot_offline",
     "plot_order",
     "plot_pinsker",
     "plot_price",
     "plot_profiles",
-    "plot_projections",
-    "plot_promise",
     "plot_projections",
     "plot_promise",
     "plot_prompt_weights",
@@ -210,6 +211,7 @@ __all__ = [
     "plot_traces_along",
     "plot_trap",
     "plot_trust_region",
+    "plot_update_time",
     "plot_value_error",
     "plot_vmpo_diagnostics",
     "plot_worth",

@@ -12,6 +12,7 @@ from ..formulas.preferences import best_of_n_law
 from ..worlds.answer_tree import AnswerTree, paid_by_the_a, spell
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
+LEGIBLE = (BLUE, RED, GREEN, ORANGE, "black")
 LOOKS = ((BLUE, "-"), (RED, "--"), (GREEN, ":"), (ORANGE, "-."))
 
 
@@ -52,6 +53,31 @@ def plot_frontier(ax: Axes, curves: Mapping[str, tuple[Tensor, Tensor]], dots: t
         ax.plot(nats, reward, color=color, linestyle=style, label=name)
     ax.plot(*dots, "o", color="black", markersize=5, label="best of 2, 4, 8, …")
     ax.set(xlabel="KL to the reference (nats)", ylabel="expected reward")
+    ax.legend(loc="lower right")
+
+
+def plot_update_time(ax: Axes, bars: Mapping[str, Mapping[str, float]]) -> None:
+    """Milliseconds of an update by its parts: a bar for each name, its parts side by side."""
+    parts = list(dict.fromkeys(part for bar in bars.values() for part in bar))
+    for part, color in zip(parts, (BLUE, ORANGE, GREEN, GRAY), strict=False):
+        width = [bar.get(part, 0.0) for bar in bars.values()]
+        left = [sum(bar.get(each, 0.0) for each in parts[: parts.index(part)]) for bar in bars.values()]
+        ax.barh(range(len(bars)), width, 0.6, left, color=color, label=part)
+    ax.set(xlabel="milliseconds of one update", yticks=range(len(bars)), ylim=(len(bars) - 0.5, -0.5))
+    ax.set_yticklabels(bars)
+    ax.grid(False, axis="y")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), ncols=len(parts))
+
+
+def plot_network_frontier(ax: Axes, points: Mapping[str, tuple[Tensor, Tensor]], least: tuple[Tensor, Tensor]) -> None:
+    """Share right over nats from the reference: dots (nats [n], share [n]) by method, and what laws of answers need.
+
+    least: nats [m] and share [m] of the policies that need the fewest nats, a line.
+    """
+    ax.plot(*least, color=GRAY, label="the fewest nats there are")
+    for (name, (nats, right)), marker, color in zip(points.items(), "os^Dv", LEGIBLE, strict=False):
+        ax.plot(nats, right, marker, color=color, label=name)
+    ax.set(xlabel="KL to the base model (nats)", ylabel="share of sampled answers that is right")
     ax.legend(loc="lower right")
 
 

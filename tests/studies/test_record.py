@@ -13,6 +13,7 @@ STUDIES = {
     "anywhere": "anywhere.csv",
     "checkpoints": "checkpoints/checkpoints.csv",
     "healthy": "healthy.csv",
+    "language": "language.csv",
     "offline": "offline.csv",
     "promise": "trpo_promise.csv",
     "reuse": "ppo_reuse.csv",

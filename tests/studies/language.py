@@ -1,0 +1,175 @@
+"""`python -m tests.studies.language`: sorting to 99 percent, learning rates that collapse, and reward against KL.
+
+All runs start from the base model of chapter 9 and train on "tokens/sort". Three parts:
+
+- `reach`: RLOO, GRPO and PPO with a critic, 1600 updates, the learning rate falling from 8e-4;
+- `rate`: RLOO for 400 updates at rates that do not fall;
+- `frontier`: what 300 updates reach at each price, beside three methods that learn from as many answers of the base
+  model: DPO, weights exp(r / eta) of each prompt's answers, and likelihood of the right ones alone.
+
+Every number of a row is of 2000 other prompts with one sampled answer each, always the same prompts.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from minerva_lite import evaluate, make_env
+from minerva_lite.agents import SequenceAgent, SequenceConfig
+from minerva_lite.experience.answers import Answers
+from minerva_lite.formulas import dpo_loss, estep_weights
+from minerva_lite.training.base_model import load_base
+from tests.studies.base_model import PATH as BASE
+from tests.studies.record import Record
+
+PATH = Path(__file__).parents[2] / "book" / "results" / "language.csv"
+TASK = "tokens/sort"
+WAYS = ("rloo", "grpo", "critic")
+RATES = (5e-4, 1e-3, 2e-3, 4e-3)
+PRICES = (0.5, 0.1, 0.02)
+UPDATES = {"reach": 1600, "rate": 400, "frontier": 300}
+PASSES = 2  # over the base model's answers, of what learns from them
+
+
+class Row(NamedTuple):
+    """A policy after so many updates."""
+
+    part: str
+    method: str
+    setting: float  # the learning rate, or in the part `frontier` the price eta
+    seed: int
+    updates: int
+    right: float  # share of sampled answers
+    likeliest: float  # share of right ones among the answers of the likeliest tokens
+    nats: float  # KL(pi || pi_ref) of an answer, estimated
+
+
+def made(seed: int, **settings: object) -> SequenceAgent:
+    """An agent that starts from the base model."""
+    agent = SequenceAgent(SequenceConfig(**settings), make_env(TASK).spec, seed=seed, device="cpu")  # type: ignore[arg-type]
+    agent.start_from(load_base(BASE))
+    return agent
+
+
+def told(agent: SequenceAgent) -> tuple[float, float, float]:
+    """The last three columns of a row."""
+    found = evaluate(agent, episodes=2000)
+    return found["eval/right_sampled"], found["eval/right"], found["eval/kl_to_reference"]
+
+
+def climb(agent: SequenceAgent, seed: int, updates: int, look: int) -> Iterator[tuple[int, tuple[float, float, float]]]:
+    """Train on the agent's own answers; what it is every `look` updates. It ends where the guard refuses to go on."""
+    env = make_env(TASK, agent.config.num_envs, seed=seed)
+    obs = env.reset()
+    for update in range(updates):
+        answers, obs = agent.collect(env, obs)
+        agent.update(answers, update / updates)
+        if (update + 1) % look == 0:
+            yield update + 1, told(agent)
+
+
+def weighted_loss(agent: SequenceAgent, answers: Answers, eta: float) -> Tensor:
+    """-sum of w log pi over each prompt's answers, w proportional to exp(r / eta); at eta 0 the right ones alone."""
+    group = agent.config.group
+    reward = answers.reward.view(-1, group).T  # [G, prompts]
+    if eta:
+        weight = estep_weights(reward, torch.zeros_like(reward), torch.tensor(eta))
+    else:
+        weight = reward / reward.sum(0).clamp(min=1.0)
+    log_prob = agent.policy.log_prob(answers.prompt, answers.answer).sum(0)
+    return -(weight.T.flatten() * log_prob).sum() / len(answers.prompt[0])
+
+
+def preference_loss(agent: SequenceAgent, answers: Answers, eta: float) -> Tensor:
+    """DPO's loss of a right and a wrong answer to each prompt that has both, the first of each."""
+    group = agent.config.group
+    right = answers.reward.view(-1, group) > 0.5
+    mixed = (right.any(1) & ~right.all(1)).nonzero().flatten()
+    log_prob = agent.policy.log_prob(answers.prompt, answers.answer).sum(0).view(-1, group)
+    with torch.no_grad():
+        reference = agent.reference.log_prob(answers.prompt, answers.answer).sum(0).view(-1, group)
+    columns = [(right if good else ~right)[mixed].int().argmax(1) for good in (True, False)]
+    return dpo_loss(*[law[mixed, column] for law in (log_prob, reference) for column in columns], eta)
+
+
+def learn_offline(
+    seed: int, eta: float, loss_of: Callable[[SequenceAgent, Answers, float], Tensor]
+) -> tuple[int, tuple[float, float, float]]:
+    """Collect the base model's answers of 300 updates, and descend a loss of them in two passes."""
+    agent = made(seed, learning_rate=5e-4)
+    env = make_env(TASK, agent.config.num_envs, seed=seed)
+    obs, kept = env.reset(), []
+    for _ in range(UPDATES["frontier"]):
+        answers, obs = agent.collect(env, obs)
+        kept.append(answers)
+    steps = PASSES * len(kept)
+    for step in range(steps):
+        agent.set_learning_rate(step / steps)
+        agent.gradient_step(loss_of(agent, kept[step % len(kept)], eta))
+    return steps, told(agent)
+
+
+def runs(seeds: range) -> Iterator[tuple[str, str, float, int, Callable[[], Iterator]]]:
+    """Every run: what names it, and what does it."""
+    for seed in seeds:
+        for way in WAYS:
+            yield (
+                "reach",
+                way,
+                8e-4,
+                seed,
+                lambda way=way, seed=seed: climb(
+                    made(seed, learning_rate=8e-4, advantage=way), seed, UPDATES["reach"], 100
+                ),
+            )
+        for rate in RATES:
+            yield (
+                "rate",
+                "rloo",
+                rate,
+                seed,
+                lambda rate=rate, seed=seed: climb(
+                    made(seed, learning_rate=rate, anneal_lr=False), seed, UPDATES["rate"], 50
+                ),
+            )
+        for price in PRICES:
+            for way in ("rloo", "grpo"):
+                settings = {"learning_rate": 8e-4, "advantage": way, "kl": "reward", "eta": price}
+                yield (
+                    "frontier",
+                    way,
+                    price,
+                    seed,
+                    lambda settings=settings, seed=seed: climb(
+                        made(seed, **settings), seed, UPDATES["frontier"], UPDATES["frontier"]
+                    ),
+                )
+            for name, loss_of in (("dpo", preference_loss), ("weights", weighted_loss)):
+                yield (
+                    "frontier",
+                    name,
+                    price,
+                    seed,
+                    lambda price=price, seed=seed, loss_of=loss_of: iter([learn_offline(seed, price, loss_of)]),
+                )
+        yield "frontier", "weights", 0.0, seed, lambda seed=seed: iter([learn_offline(seed, 0.0, weighted_loss)])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tests.studies.language", description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=PATH)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    record = Record(options.out, Row, "tests.studies.language", digits=6)
+    for part, method, setting, seed, work in runs(range(200, 200 + options.seeds)):
+        if (part, method, f"{setting:.6g}", str(seed)) not in record.names(4):
+            rows = [Row(part, method, setting, seed, updates, *figures) for updates, figures in work()]
+            record.add(rows)
+            print(*rows[-1], flush=True)
