@@ -1,9 +1,9 @@
 """`python -m tests.peers.language`: this package and TRL sort digits from the same base model, in turn, seed by seed.
 
 Both have the same transformer with the same first weights, 32 prompts of 8 answers an update, one pass over them, Adam
-at the same rate, float32, one thread, and a process of their own. TRL lives in `.venv-trl`, made on first use. The
-clock starts with the training. A row is an update. `--losses` instead records what TRL computes on given numbers
-(`run_trl.py`), and `--read` prints the summary of a table written before.
+with the same falling rate, float32, one thread, and a process of their own. TRL lives in `.venv-trl`, made on first
+use. The clock starts with the training, and a row is an update. `--losses` instead records what TRL computes on given
+numbers (`run_trl.py`), and `--read` prints the summary of a table written before.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--algorithms", nargs="+", choices=ALGORITHMS, default=list(ALGORITHMS))
     parser.add_argument("--seeds", type=int, default=3, help="seeds 0, 1, … up to this many")
-    parser.add_argument("--updates", type=int, default=250)
+    parser.add_argument("--updates", type=int, default=300)
     parser.add_argument("--out", type=Path, default=ROOT / "book/results/peers_language.csv")
     parser.add_argument("--losses", action="store_true", help="record peers_trl.json instead, and run nothing else")
     parser.add_argument("--read", type=Path, metavar="CSV", help="run nothing; print the summary of this table")

@@ -16,7 +16,7 @@ from .measure import Clock
 ALGORITHMS = ("grpo", "rloo")
 PROMPTS, GROUP = 32, 8  # of one update
 LENGTH = 6  # digits of a prompt, and tokens of an answer
-LEARNING_RATE, ADAM_EPS = 8e-4, 1e-5  # of Adam; the rate does not fall
+LEARNING_RATE, ADAM_EPS = 8e-4, 1e-5  # of Adam; the rate falls to 0, linearly
 MAX_GRAD_NORM = 1.0
 TOKENS = PROMPTS * GROUP * LENGTH  # sampled in an update
 

@@ -8,7 +8,7 @@ from minerva_lite import make_env, train
 from minerva_lite.agents import SequenceAgent, SequenceConfig
 from minerva_lite.training.base_model import load_base
 
-from .language_task import ADAM_EPS, GROUP, LEARNING_RATE, MAX_GRAD_NORM, PROMPTS, Watch, report, task
+from .language_task import GROUP, LEARNING_RATE, MAX_GRAD_NORM, PROMPTS, Watch, report, task
 
 ENV = "tokens/sort"
 OPTIONS = {"grpo": {"average": "token"}, "rloo": {"objective": "sequence"}}
@@ -21,7 +21,7 @@ def config_of(algorithm: str) -> SequenceConfig:
         group=GROUP,
         advantage=algorithm,
         learning_rate=LEARNING_RATE,
-        anneal_lr=False,
+        anneal_lr=True,
         max_grad_norm=MAX_GRAD_NORM,
         minibatch_prompts=PROMPTS,
         **OPTIONS[algorithm],
@@ -33,7 +33,6 @@ def run(algorithm: str, seed: int, updates: int, base: Path) -> Watch:
     config = config_of(algorithm)
     env = make_env(ENV, config.num_envs, seed=seed)
     agent = SequenceAgent(config, env.spec, seed=seed, device="cpu")
-    assert agent.optimizer.defaults["eps"] == ADAM_EPS
     agent.start_from(load_base(base))
     watch, total = Watch(), updates * config.batch_size
 

@@ -1,7 +1,7 @@
 """TRL's side of the race on language models: one training from the base model, `python -m tests.peers.speed_trl`.
 
-Everything that costs TRL time and is not the training is off: logging, saving, evaluation, checkpointed gradients and
-half precision. Fused Adam is on.
+Whatever costs TRL time and is not the training is off: logging, saving, evaluation, half precision, and the option to
+compute activations twice. Fused Adam is on.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def trainer_of(algorithm: str, seed: int, updates: int, base: dict[str, np.ndarr
         "num_generations": GROUP,
         "max_completion_length": LENGTH,
         "learning_rate": LEARNING_RATE,
-        "lr_scheduler_type": "constant",
+        "lr_scheduler_type": "linear",
         "optim": "adamw_torch_fused",
         "weight_decay": 0.0,
         "adam_epsilon": ADAM_EPS,

@@ -15,7 +15,7 @@ from minerva_lite.worlds.tokens import TASKS
 
 from . import measure, speed_sequence
 from .language import BASE, COLUMNS, ratios, read_rows, runs_of, save_base_for_trl, summary, write_rows
-from .language_task import ADAM_EPS, GROUP, LENGTH, PROMPTS, TOKENS, Watch
+from .language_task import ADAM_EPS, GROUP, LEARNING_RATE, LENGTH, PROMPTS, TOKENS, Watch
 
 
 def rows_of(right, *, runner="torch", seed=0, pace=1.0):
@@ -83,7 +83,7 @@ def test_our_side_trains_from_the_base_model_and_counts_what_trl_counts(algorith
     monkeypatch.setattr(speed_sequence.SequenceAgent, "start_from", slow_building)
     watch = speed_sequence.run(algorithm, 0, 2, BASE)
     assert [row[:3] for row in watch.rows] == [(1, 0.0, 0.0), (2, 0.0, 0.0)], "building is off the clock"
-    assert all(0.3 < row[3] < 0.6 and (row[3] * PROMPTS * GROUP).is_integer() for row in watch.rows)
+    assert all(0.2 < row[3] < 0.6 and (row[3] * PROMPTS * GROUP).is_integer() for row in watch.rows)
     config, sort = speed_sequence.config_of(algorithm), TASKS[speed_sequence.ENV]
     assert config.batch_size * sort.answer_length == TOKENS and sort.prompt_length == LENGTH
     assert (config.epochs, config.clip_low, config.clip_high, config.kl) == (1, 0.2, 0.2, "none")
@@ -121,4 +121,5 @@ def test_both_sides_have_the_same_adam():
         speed_sequence.config_of("grpo"), TASKS[speed_sequence.ENV].spec, seed=0, device="cpu"
     )
     defaults = agent.optimizer.defaults
-    assert (defaults["eps"], defaults["betas"], defaults["weight_decay"]) == (ADAM_EPS, (0.9, 0.999), 0)
+    assert (defaults["lr"], defaults["eps"], defaults["betas"]) == (LEARNING_RATE, ADAM_EPS, (0.9, 0.999))
+    assert defaults["weight_decay"] == 0
