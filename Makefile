@@ -128,10 +128,11 @@ formulas: setup
 bench: setup
 	$(PY) -m tests.peers.bench
 	$(PY) -m tests.peers.throughput
+	$(PY) -m tests.peers.language
 
 bench-gpu: setup
 	$(PY) -m tests.peers.bench_gpu
 
 clean:
-	rm -rf .build .venv .venv-peers .assets/node_modules .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .build .venv .venv-peers .venv-trl .assets/node_modules .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -8,6 +8,9 @@ async function typeset(mathjax, [formula, display]) {
     const drawn = mathjax.startup.adaptor.outerHTML(await mathjax.tex2svgPromise(formula, { display }));
     const error = /data-mjx-error="([^"]*)"/.exec(drawn);
     if (error || drawn.includes('data-mml-node="merror"')) return { fault: error ? error[1] : "MathJax error" };
+    // A sign that no font of MathJax has is left to the system's, whose widths nobody knows.
+    const strange = /<text [^>]*>([^<]*)/.exec(drawn);
+    if (strange) return { fault: `no font of MathJax has the sign ${strange[1]}` };
     const [svg] = /<svg [^>]*>/.exec(drawn);
     const length = (name) => Number(new RegExp(`${name}[=:] ?"?(-?[\\d.]+)`).exec(svg)?.[1] ?? 0);
     return { fault: "", width: length(" width"), height: length(" height"), depth: -length("vertical-align") };

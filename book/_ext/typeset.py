@@ -59,6 +59,8 @@ def structural_fault(formula: str, macros: dict) -> str:
             break
     if depth:
         return "unbalanced braces"
+    if r"\mathbb{1}" in formula:
+        return r"no font of MathJax has a double-struck 1: \mathbf{1}"
     commands = re.findall(r"\\([A-Za-z]+)", formula)
     if commands.count("left") != commands.count("right"):
         return r"unpaired \left and \right"

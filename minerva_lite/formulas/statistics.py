@@ -25,7 +25,7 @@ def interquartile_mean(scores: Tensor) -> Tensor:
     x = scores.flatten().sort().values
     # LaTeX: h = \left\lfloor \frac{n}{4} \right\rfloor
     cut = len(x) // 4
-    # LaTeX: \mathrm{IQM} = \frac{1}{n - 2 h} \sum_i x_i \left( 1 - \mathbb{1}[i \in \mathrm{top}_h(x_i)] - \mathbb{1}[i \in \mathrm{top}_h(-x_i)] \right)
+    # LaTeX: \mathrm{IQM} = \frac{1}{n - 2 h} \sum_i x_i \left( 1 - \mathbf{1}[i \in \mathrm{top}_h(x_i)] - \mathbf{1}[i \in \mathrm{top}_h(-x_i)] \right)
     return x[cut : len(x) - cut].mean()
 
 
@@ -37,7 +37,7 @@ def performance_profile(scores: Tensor, threshold: Tensor) -> Tensor:
     Raises ValueError: no scores.
     """
     _require_scores(scores=scores)
-    # LaTeX: F_m = \mathrm{mean}_s\, \mathrm{mean}_k\, \mathbb{1}[x_{sk} > \tau_m]
+    # LaTeX: F_m = \mathrm{mean}_s\, \mathrm{mean}_k\, \mathbf{1}[x_{sk} > \tau_m]
     return (scores[..., None] > threshold).to(threshold).mean((0, 1))
 
 
@@ -53,7 +53,7 @@ def probability_of_improvement(scores: Tensor, others: Tensor) -> Tensor:
     if scores.shape[1] != others.shape[1]:
         raise ValueError(f"others: wanted as many tasks as scores, {scores.shape[1]}; got {others.shape[1]}")
     x, y = scores[:, None], others[None]
-    # LaTeX: P = \mathrm{mean}_k\, \mathrm{mean}_s\, \mathrm{mean}_r\, \left( \mathbb{1}[x_{sk} > y_{rk}] + \frac{1}{2} \mathbb{1}[x_{sk} = y_{rk}] \right)
+    # LaTeX: P = \mathrm{mean}_k\, \mathrm{mean}_s\, \mathrm{mean}_r\, \left( \mathbf{1}[x_{sk} > y_{rk}] + \frac{1}{2} \mathbf{1}[x_{sk} = y_{rk}] \right)
     return ((x > y).to(scores) + 0.5 * (x == y).to(scores)).mean()
 
 

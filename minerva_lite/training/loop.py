@@ -159,7 +159,7 @@ def _memory_hint(agent: Any) -> Iterator[None]:
 
 def _passed(before: int, after: int, every: int) -> bool:
     """Whether a multiple of `every` lies in (before, after]."""
-    # LaTeX: \mathrm{due} = \mathbb{1}\left[ \left\lfloor \frac{n'}{\Delta n} \right\rfloor > \left\lfloor \frac{n}{\Delta n} \right\rfloor \right]
+    # LaTeX: \mathrm{due} = \mathbf{1}\left[ \left\lfloor \frac{n'}{\Delta n} \right\rfloor > \left\lfloor \frac{n}{\Delta n} \right\rfloor \right]
     return after // every > before // every
 
 

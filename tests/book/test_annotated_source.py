@@ -122,7 +122,9 @@ def test_strings_are_never_markers():
     assert parse_source(text).markers == parse_source(text).problems == ()
 
 
-@pytest.mark.parametrize("bad", [r"x = \frac{1}{2", r"x = 1}", r"x = \left( 1", r"x = \nosuchcommand y"])
+@pytest.mark.parametrize(
+    "bad", [r"x = \frac{1}{2", r"x = 1}", r"x = \left( 1", r"x = \nosuchcommand y", r"x = \mathbb{1}[y]"]
+)
 def test_what_cannot_be_typeset_is_found(bad):
     good = r"x = \frac{1}{2} \left\{ \min_a y \right\}"
     assert structural_fault(good, {}) == "" != structural_fault(bad, {})

@@ -147,7 +147,14 @@ def test_exercises_of_all_four_kinds_each_with_a_solution(path):
     assert sorted(label for _, label in exercises) == sorted(re.findall(r"```\{solution\} ([\w-]+)", text))
 
 
-@chapters
+# The solutions of these take more than ten seconds.
+LONG = {"04_trpo", "05_ppo", "06b_mpo_policy"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] * (path.stem in LONG), id=path.stem) for path in CHAPTERS],
+)
 def test_every_solution_runs_and_checks_something(path):
     setup = next(cell["source"] for cell in cells_of(path, "code"))
     solutions = re.findall(r"```\{solution\} ([\w-]+)\n.*?~~~python\n(.*?)~~~", markdown(path), re.S)

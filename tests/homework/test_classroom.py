@@ -66,7 +66,7 @@ def table(term: Path) -> dict[str, dict[str, str]]:
         return {row["student"]: row for row in csv.DictReader(file)}
 
 
-@pytest.mark.parametrize("size", [10, pytest.param(35, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [5, pytest.param(35, marks=pytest.mark.slow)])
 def test_a_class_gets_the_marks_it_earned(size, tmp_path, capfd):
     began = time.perf_counter()
     term, elsewhere = tmp_path / "term", tmp_path / "elsewhere"

@@ -296,6 +296,7 @@ def test_the_folder_above_the_one_that_was_meant_is_no_class(term, tmp_path):
     assert "1 folder is of nobody in roster.csv" in str(report) and rows_of(term).keys() == {"ada", "plain"}
 
 
+@pytest.mark.slow
 def test_who_was_marked_by_mistake_is_taken_out_as_the_page_says(term, tmp_path):
     """By nbgrader's own command; and the tables go with the last one."""
     hand_in([solved("ada"), solved("plain")], term / "release", tmp_path / "in")

@@ -147,6 +147,7 @@ def test_what_passes_in_jupyter_gets_its_marks_and_the_self_check_says_so():
     assert graded(made) == checked(made) == dict.fromkeys(QUESTIONS, "")
 
 
+@pytest.mark.slow
 def test_slow_experiments_take_nothing_from_the_functions_and_what_is_wrong_is_told_twice():
     made = several("slow experiments", "endless")
     marks, verdicts = graded(made), checked(made)

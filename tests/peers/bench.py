@@ -156,13 +156,17 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     return [{name: kinds.get(name, int)(value) for name, value in row.items()} for row in rows]
 
 
-def peers_python() -> Path:
-    """The interpreter of `.venv-peers`, which is made, or brought up to date with its requirements, when needed."""
-    place, requirements = ROOT / ".venv-peers", Path(__file__).with_name("requirements.txt")
+def peers_python(name: str = "peers") -> Path:
+    """The interpreter of `.venv-peers` or `.venv-trl`, which is made, or brought up to date with its requirements.
+
+    name: peers or trl, which differ too much in what they need to live in one environment.
+    """
+    place = ROOT / f".venv-{name}"
+    requirements = Path(__file__).with_name({"peers": "requirements.txt", "trl": "requirements_trl.txt"}[name])
     python = place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     ready = place / ".ready"  # holds the requirements that were installed
     if not ready.is_file() or ready.read_text() != requirements.read_text():
-        print("making .venv-peers", flush=True)
+        print(f"making {place.name}", flush=True)
         subprocess.run([sys.executable, "-m", "venv", place], check=True)
         subprocess.run([python, "-m", "pip", "install", "-q", "-r", requirements], check=True)
         ready.write_text(requirements.read_text())

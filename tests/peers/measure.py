@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from importlib.metadata import version
 
-import gymnasium as gym
 import numpy as np
 import torch
 
@@ -99,6 +98,8 @@ def evaluate(policy: Callable[[np.ndarray], np.ndarray], env_id: str, episodes: 
 
     What `minerva_lite.evaluate` measures, without its package: the test beside this file holds them equal.
     """
+    import gymnasium as gym  # here, because the environment of the race on language models has none
+
     envs = [gym.make(env_id) for _ in range(episodes)]
     obs = [env.reset(seed=EVAL_SEED + i)[0] for i, env in enumerate(envs)]
     total, alive = np.zeros(episodes), list(range(episodes))

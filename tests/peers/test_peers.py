@@ -146,10 +146,14 @@ def test_both_sides_are_evaluated_at_the_same_steps_and_off_the_clock(monkeypatc
     assert [row[0] for row in watch.rows] == [64, 128, 160, 224, 256, 320]
 
 
-def test_the_peers_run_on_the_versions_of_the_book():
-    ours, theirs = ((ROOT / name).read_text().split() for name in ("requirements.txt", "tests/peers/requirements.txt"))
+@pytest.mark.parametrize(("file", "alike"), [
+    ("requirements.txt", {"torch", "numpy", "gymnasium", "mujoco", "imageio"}),
+    ("requirements_trl.txt", {"torch", "numpy"}),
+])  # fmt: skip
+def test_the_peers_run_on_the_versions_of_the_book(file, alike):
+    ours, theirs = ((ROOT / name).read_text().split() for name in ("requirements.txt", f"tests/peers/{file}"))
     shared = {pin.split("==")[0] for pin in set(ours) & set(theirs) if "==" in pin}
-    assert shared == {"torch", "numpy", "gymnasium", "mujoco", "imageio"}
+    assert shared == alike
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here it would measure")

@@ -91,9 +91,9 @@ GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
         "critic_learning_rate": (3e-4, 1e-3),
     },
 }
-# What others use for such tasks, as far as the agent here has the options. Tianshou: examples/mujoco/mujoco_ppo.py at
-# commit 002ffd9. RL Zoo: hyperparams/ppo.yml at 00128b5, whose one environment of 512 steps is four of 128 here, and
-# hyperparams/trpo.yml at 13a3fe7.
+# What others use for such tasks, as far as the agent here has the options. Tianshou:
+# `examples/mujoco/mujoco_ppo.py` at commit `002ffd9`. RL Zoo: `hyperparams/ppo.yml` at `00128b5`, whose one environment
+# of 512 steps is four of 128 here, and `hyperparams/trpo.yml` at `13a3fe7`.
 PUBLISHED: dict[str, dict[str, dict[str, Any]]] = {
     "ppo": {
         "Tianshou": {"num_envs": 8, "rollout_steps": 256, "vf_coef": 0.25, "normalize_advantage": False},
