@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ TASK = "tokens/sort"
 WAYS = ("rloo", "grpo", "critic")
 RATES = (5e-4, 1e-3, 2e-3, 4e-3)
 PRICES = (0.5, 0.1, 0.02)
+SEEDS = {"reach": range(200, 205), "rate": range(200, 203), "frontier": range(200, 203)}
 UPDATES = {"reach": 1600, "rate": 400, "frontier": 300}
 PASSES = 2  # over the base model's answers, of what learns from them
 
@@ -63,8 +65,11 @@ def told(agent: SequenceAgent) -> tuple[float, float, float]:
     return found["eval/right_sampled"], found["eval/right"], found["eval/kl_to_reference"]
 
 
-def climb(agent: SequenceAgent, seed: int, updates: int, look: int) -> Iterator[tuple[int, tuple[float, float, float]]]:
-    """Train on the agent's own answers; what it is every `look` updates. It ends where the guard refuses to go on."""
+def climb(
+    make: Callable[[], SequenceAgent], seed: int, updates: int, look: int
+) -> Iterator[tuple[int, tuple[float, float, float]]]:
+    """Train an agent on its own answers; what it is every `look` updates."""
+    agent = make()
     env = make_env(TASK, agent.config.num_envs, seed=seed)
     obs = env.reset()
     for update in range(updates):
@@ -100,7 +105,7 @@ def preference_loss(agent: SequenceAgent, answers: Answers, eta: float) -> Tenso
 
 def learn_offline(
     seed: int, eta: float, loss_of: Callable[[SequenceAgent, Answers, float], Tensor]
-) -> tuple[int, tuple[float, float, float]]:
+) -> Iterator[tuple[int, tuple[float, float, float]]]:
     """Collect the base model's answers of 300 updates, and descend a loss of them in two passes."""
     agent = made(seed, learning_rate=5e-4)
     env = make_env(TASK, agent.config.num_envs, seed=seed)
@@ -112,63 +117,37 @@ def learn_offline(
     for step in range(steps):
         agent.set_learning_rate(step / steps)
         agent.gradient_step(loss_of(agent, kept[step % len(kept)], eta))
-    return steps, told(agent)
+    yield steps, told(agent)
 
 
-def runs(seeds: range) -> Iterator[tuple[str, str, float, int, Callable[[], Iterator]]]:
+def runs() -> Iterator[tuple[str, str, float, int, Callable[[], Iterator[tuple[int, tuple[float, float, float]]]]]]:
     """Every run: what names it, and what does it."""
-    for seed in seeds:
+    for seed in SEEDS["reach"]:
         for way in WAYS:
-            yield (
-                "reach",
-                way,
-                8e-4,
-                seed,
-                lambda way=way, seed=seed: climb(
-                    made(seed, learning_rate=8e-4, advantage=way), seed, UPDATES["reach"], 100
-                ),
-            )
+            agent = partial(made, seed, learning_rate=8e-4, advantage=way)
+            yield "reach", way, 8e-4, seed, partial(climb, agent, seed, UPDATES["reach"], 100)
+    for seed in SEEDS["rate"]:
         for rate in RATES:
-            yield (
-                "rate",
-                "rloo",
-                rate,
-                seed,
-                lambda rate=rate, seed=seed: climb(
-                    made(seed, learning_rate=rate, anneal_lr=False), seed, UPDATES["rate"], 50
-                ),
-            )
+            agent = partial(made, seed, learning_rate=rate, anneal_lr=False)
+            yield "rate", "rloo", rate, seed, partial(climb, agent, seed, UPDATES["rate"], 50)
+    updates = UPDATES["frontier"]
+    for seed in SEEDS["frontier"]:
         for price in PRICES:
             for way in ("rloo", "grpo"):
-                settings = {"learning_rate": 8e-4, "advantage": way, "kl": "reward", "eta": price}
-                yield (
-                    "frontier",
-                    way,
-                    price,
-                    seed,
-                    lambda settings=settings, seed=seed: climb(
-                        made(seed, **settings), seed, UPDATES["frontier"], UPDATES["frontier"]
-                    ),
-                )
-            for name, loss_of in (("dpo", preference_loss), ("weights", weighted_loss)):
-                yield (
-                    "frontier",
-                    name,
-                    price,
-                    seed,
-                    lambda price=price, seed=seed, loss_of=loss_of: iter([learn_offline(seed, price, loss_of)]),
-                )
-        yield "frontier", "weights", 0.0, seed, lambda seed=seed: iter([learn_offline(seed, 0.0, weighted_loss)])
+                agent = partial(made, seed, learning_rate=8e-4, advantage=way, kl="reward", eta=price)
+                yield "frontier", way, price, seed, partial(climb, agent, seed, updates, updates)
+            yield "frontier", "dpo", price, seed, partial(learn_offline, seed, price, preference_loss)
+            yield "frontier", "weights", price, seed, partial(learn_offline, seed, price, weighted_loss)
+        yield "frontier", "weights", 0.0, seed, partial(learn_offline, seed, 0.0, weighted_loss)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.studies.language", description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=PATH)
     options = parser.parse_args()
     torch.set_num_threads(1)
     record = Record(options.out, Row, "tests.studies.language", digits=6)
-    for part, method, setting, seed, work in runs(range(200, 200 + options.seeds)):
+    for part, method, setting, seed, work in runs():
         if (part, method, f"{setting:.6g}", str(seed)) not in record.names(4):
             rows = [Row(part, method, setting, seed, updates, *figures) for updates, figures in work()]
             record.add(rows)
