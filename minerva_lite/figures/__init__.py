@@ -7,6 +7,7 @@ from .answers import (
     plot_hacking,
     plot_network_frontier,
     plot_prompt_weights,
+    plot_rates,
     plot_sorting,
     plot_update_time,
 )
@@ -191,6 +192,7 @@ __all__ = [
     "plot_prompt_weights",
     "plot_push",
     "plot_quartiles",
+    "plot_rates",
     "plot_ratio_products",
     "plot_readings",
     "plot_relatives",

@@ -56,6 +56,16 @@ def plot_frontier(ax: Axes, curves: Mapping[str, tuple[Tensor, Tensor]], dots: t
     ax.legend(loc="lower right")
 
 
+def plot_rates(ax: Axes, updates: Tensor, curves: Mapping[str, Tensor]) -> None:
+    """Share right [S, K] of S seeds at K numbers of updates, by learning rate: the mean, and all seeds as a band."""
+    for (name, right), (color, style) in zip(curves.items(), LOOKS, strict=False):
+        ax.plot(updates, right.mean(0), color=color, linestyle=style, label=name)
+        ax.fill_between(updates, right.amin(0), right.amax(0), color=color, alpha=0.2, linewidth=0)
+    ax.set(xlabel="updates (32 prompts, 8 answers each)", ylabel="share of sampled answers that is right")
+    ax.set_ylim(-0.02, 1.02)
+    ax.legend(loc="center right", title="learning rate")
+
+
 def plot_update_time(ax: Axes, bars: Mapping[str, Mapping[str, float]]) -> None:
     """Milliseconds of an update by its parts: a bar for each name, its parts side by side."""
     parts = list(dict.fromkeys(part for bar in bars.values() for part in bar))
@@ -66,6 +76,7 @@ def plot_update_time(ax: Axes, bars: Mapping[str, Mapping[str, float]]) -> None:
     ax.set(xlabel="milliseconds of one update", yticks=range(len(bars)), ylim=(len(bars) - 0.5, -0.5))
     ax.set_yticklabels(bars)
     ax.grid(False, axis="y")
+    ax.set_axisbelow(True)
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), ncols=len(parts))
 
 
@@ -77,8 +88,11 @@ def plot_network_frontier(ax: Axes, points: Mapping[str, tuple[Tensor, Tensor]],
     ax.plot(*least, color=GRAY, label="the fewest nats there are")
     for (name, (nats, right)), marker, color in zip(points.items(), "os^Dv", LEGIBLE, strict=False):
         ax.plot(nats, right, marker, color=color, label=name)
-    ax.set(xlabel="KL to the base model (nats)", ylabel="share of sampled answers that is right")
-    ax.legend(loc="lower right")
+    ax.set(xlabel="KL to the base model (nats)", ylabel="share of sampled answers that is right", xscale="log")
+    ax.set(xlim=(0.1, 20.0), xticks=[0.1, 0.3, 1.0, 3.0, 10.0])
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_formatter("")
+    ax.legend(loc="lower left")
 
 
 def plot_answer_law(ax: Axes, *, eta: float, n: int) -> None:

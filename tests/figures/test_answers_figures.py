@@ -32,3 +32,28 @@ def test_a_learning_curve_is_a_mean_of_so_many_updates():
     answers.plot_sorting(ax, {"RLOO": torch.arange(20.0)}, {"level": 0.5})
     assert ax.lines[0].get_xdata().tolist() == [5.0, 15.0]
     assert ax.lines[0].get_ydata().tolist() == [4.5, 14.5]
+
+
+def test_rates_are_drawn_as_means_between_the_lowest_and_the_highest_seed():
+    ax = Figure().add_subplot()
+    right = torch.tensor([[0.2, 0.4], [0.6, 0.5]])
+    answers.plot_rates(ax, torch.tensor([50.0, 100.0]), {"0.001": right})
+    assert ax.lines[0].get_ydata().tolist() == pytest.approx([0.4, 0.45])
+    band = ax.collections[0].get_paths()[0].get_extents()
+    assert (band.ymin, band.ymax) == pytest.approx((0.2, 0.6))
+
+
+def test_the_parts_of_an_update_stand_side_by_side():
+    ax = Figure().add_subplot()
+    answers.plot_update_time(ax, {"fast": {"write": 1.0, "learn": 4.0}, "slow": {"write": 3.0, "learn": 4.0}})
+    bars = [(bar.get_x(), bar.get_width()) for bar in ax.patches]
+    assert bars == [(0.0, 1.0), (0.0, 3.0), (1.0, 4.0), (3.0, 4.0)]
+
+
+def test_every_dot_of_the_network_lies_within_the_axes():
+    ax = Figure().add_subplot()
+    nats, right = torch.tensor([0.2, 12.0]), torch.tensor([0.7, 0.3])
+    answers.plot_network_frontier(ax, {"DPO": (nats, right)}, (torch.tensor([0.1, 1.0]), torch.tensor([0.5, 1.0])))
+    low, high = ax.get_xlim()
+    assert low <= nats.min() and nats.max() <= high
+    assert ax.lines[1].get_ydata().tolist() == right.tolist() and ax.lines[1].get_linestyle() == "None"

@@ -14,7 +14,8 @@ from tests.studies.record import read_rows
 def asked():
     """An agent of the study with three prompts and four answers to each, whose rewards are set."""
     agent = language.made(0, num_envs=3, minibatch_prompts=3, group=4)
-    answers, _ = agent.collect(make_env(language.TASK, 3, seed=0), make_env(language.TASK, 3, seed=0).reset())
+    env = make_env(language.TASK, 3, seed=0)
+    answers, _ = agent.collect(env, env.reset())
     reward = torch.tensor([0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0])
     answers.reward.copy_(reward)
     return agent, answers, agent.policy.log_prob(answers.prompt, answers.answer).sum(0).detach()
