@@ -39,6 +39,7 @@ from .mirror import plot_projections
 from .mstep import plot_chase, plot_collapse, plot_decoupled_kl, plot_mpo_diagnostics, plot_mpo_dip, plot_multiplier
 from .overview import plot_family
 from .ppo import plot_along_batch, plot_clip_objective, plot_drift, plot_kl_estimators, plot_promise
+from .preferences import plot_overoptimization, plot_preferences
 from .relatives import plot_offline, plot_relatives
 from .retrace import (
     draw_off_policy_backup,
@@ -184,7 +185,9 @@ __all__ = [
     "plot_network_frontier",
     "plot_offline",
     "plot_order",
+    "plot_overoptimization",
     "plot_pinsker",
+    "plot_preferences",
     "plot_price",
     "plot_profiles",
     "plot_projections",
