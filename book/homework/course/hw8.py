@@ -42,10 +42,12 @@ def coarse(generator: Generator, *shape: int, scale: float = 1.0) -> Tensor:
 
 
 def lengths(generator: Generator, rows: int, answers: int) -> Tensor:
-    """Numbers of tokens of the answers, from 1 to `rows`; both occur if there are two answers or more."""
+    """Numbers of tokens of the answers, from 1 to `rows`; both occur, and `rows` - 1, where there are answers enough."""
     drawn = torch.randint(1, rows + 1, (answers,), generator=generator)
     if answers > 1:
         drawn[0], drawn[-1] = rows, 1
+    if answers > 2:
+        drawn[1] = max(1, rows - 1)
     return drawn
 
 
@@ -355,7 +357,7 @@ def preferences(draw: Random) -> Code:
             ("at the reference", 5, 0.0, 0.5),
             ("a low price", 6, 2.0, 0.05),
             ("a high price", 5, 1.0, 4.0),
-            ("log-ratios in the hundreds", 6, 300.0, 2.0),
+            ("log-ratios in the thousands", 6, 300.0, 2.0),
             ("many pairs of weight 0", 9, 1.0, 0.4),
         ):
             log_prob = -(coarse(generator, 2, count, scale=4.0).abs() + 5.0)
@@ -364,8 +366,8 @@ def preferences(draw: Random) -> Code:
             weight = torch.tensor([1.0, 0.0, 0.5, 2.0]).double().repeat(count)[:count]
             if "weight 0" in name:
                 weight[::2] = 0.0
-            if "hundreds" in name:  # far on both sides
-                reference[0, :2] = log_prob[0, :2] + torch.tensor([900.0, -900.0]).double()
+            if "thousands" in name:  # far on both sides
+                reference[0, :2] = log_prob[0, :2] + torch.tensor([6000.0, -6000.0]).double()
                 weight[:2] = 1.0
             made.append(Case(name, {"chosen": log_prob[0], "rejected": log_prob[1], "reference_chosen": reference[0], "reference_rejected": reference[1], "length_chosen": length[0], "length_rejected": length[1], "weight": weight, "eta": eta}))  # fmt: skip
         return made
@@ -385,7 +387,7 @@ $w_i \ge 0$ is a weight (`weight`). With the log-ratios $u^\pm_i = \log \pi_\the
 - a pair's loss is {loss_text};
 - the result is {mean_text}.
 
-At least one weight is positive. It must be right for log-ratios in the hundreds. **No gradient flows into the reference.** The hidden cases also look at the gradients by
+At least one weight is positive. It must be right for log-ratios in the thousands. **No gradient flows into the reference.** The hidden cases also look at the gradients by
 `chosen`, `rejected`, `reference_chosen` and `reference_rejected`: in them you can read how much each pair counts.
 """,
         function="preference_loss",
@@ -754,7 +756,8 @@ figure.tight_layout()
 plt.show()""",
         solution=r"""
 Only "reward" ends at the optimum, the point of the frontier that belongs to $\eta$. "k1" runs along as if there were no price, toward the best answer and its large KL: at each prefix its mean
-gradient is $\sum_a \pi(a \mid s) \nabla \log \pi(a \mid s) = 0$, so the price is felt by the noise alone. "k2" and "k3" come to rest below the frontier, at a shortfall that no number of steps removes.
+gradient is $\sum_a \pi(a \mid s) \nabla \log \pi(a \mid s) = 0$, so the price is felt by the noise alone. "k2" and "k3" come to rest elsewhere, with a
+shortfall that no number of steps removes. On the left it looks small, since part of the way is a way along the frontier to the point of another price.
 
 The mean gradient of $\tfrac12 u_t^2$ is $\sum_a \pi(a \mid s)\, u\, \nabla \log \pi(a \mid s)$ at every prefix, weighted with how often the prefix occurs: the gradient of that prefix's KL, with the
 prefixes taken as given. It balances the reward's where $\pi(a \mid s) \propto \pi_{\mathrm{ref}}(a \mid s)\, e^{Q^\pi(s, a) / \eta}$. The optimum has the same form with a $Q$ from which the price of *later* tokens is
