@@ -1,6 +1,6 @@
 """What a public generator is worth: a loop over made-up seeds finds the solutions of a released notebook.
 
-`python -m tests.homework.hunt` draws a term, hunts through its seven notebooks, marks what was found, and says how long
+`python -m tests.homework.hunt` draws a term, hunts through its notebooks, marks what was found, and says how long
 the hunt took. `python -m tests.homework.hunt FOLDER` hunts through the notebooks of a handout.
 """
 

@@ -448,7 +448,7 @@ def test_a_link_is_not_followed(tmp_path):
 
 @pytest.mark.slow
 def test_the_reference_has_full_marks_through_nbgrader_twice(tmp_path):
-    """All seven assignments, two students with the reference, graded with one thread and, anew, with two."""
+    """All assignments, two students with the reference, graded with one thread and, anew, with two."""
     from course import NAMES, assignment
 
     handout.release(tmp_path / "term", seed="example", guessable=True, wheel=False)
@@ -464,14 +464,14 @@ def test_the_reference_has_full_marks_through_nbgrader_twice(tmp_path):
     for threads in (1, 2):
         MARKED.clear()
         report = classroom.grade(tmp_path / "in", tmp_path / "term", limits=replace(SHORT, threads=threads))
-        assert report.submissions == report.full == 14 and report.failed == 0 and report.notes == []
+        assert report.submissions == report.full == 2 * len(NAMES) and report.failed == 0 and report.notes == []
         with (tmp_path / "term" / "grades.csv").open() as file:
             for row in csv.DictReader(file):
                 assert float(row["automatic"]) == sum(q.points for q in assignment(row["assignment"]).coded), row
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", range(7))
+@pytest.mark.parametrize("place", range(8))
 def test_each_wrong_answer_loses_the_marks_of_its_question_and_no_other(place):
     """Wrong answers handed in beside right ones of another kind, through the process apart."""
     from concurrent.futures import ThreadPoolExecutor

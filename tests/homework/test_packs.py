@@ -24,7 +24,7 @@ from course.packs import own_names, private  # isort: skip
 from course.variants import base_of, cleared, place_of, variant_of  # isort: skip
 
 EXAMPLE = ROOT / "book" / "homework" / "packs" / "example"
-OWN, REPLACED = "hw8_off_policy", "hw2_gae"
+OWN, REPLACED = "hw9_off_policy", "hw2_gae"
 SEED = "5f0e1d2c3b4a59687786958493a2b1c0"
 PACKAGE = "minerva_lite @ https://example.org/minerva_lite.whl"
 UNSAFE = offered() != "bubblewrap"
@@ -67,22 +67,22 @@ def test_the_example_pack_passes_its_own_check():
 
 # A change of the pack's text, and what the check has to say of it.
 SPOILED = {
-    "the reference is refused": ("hw8_off_policy.py", "return value + correction", "return 1.01 * value + correction"),
-    "the fault is not seen": ("hw8_off_policy.py", '"(shortfall * valid).mean()"', '"shortfall[valid].mean()"'),
-    "wanted 3 different faults": ("hw8_off_policy.py", "fault = draw.choice(", "fault = (lambda many: many[0])("),
-    "nothing stands in its goal": ("hw8_off_policy.py", 'goal="which logits an entropy bonus moves, and when it moves none"', 'goal=""'),
-    "nothing stands in its rubric": ("hw8_off_policy.py", 'rubric="2 points', 'rubric=False * "2 points'),
-    "stands in what students read": ("hw8_off_policy.py", "draw.choice([1.2, 1.5, 2.0])", "draw.choice([1.2, 1.5, 0.1 + 0.2])"),
-    "an odd number of dollars": ("hw8_off_policy.py", "Let $\\pi = ", "Let $$\\pi = "),
-    "the text shows the solution's": ("hw8_off_policy.py", "Data come from an old policy;", "Data `correction = ratio.clamp(max={here}) * error`;"),
-    "a line of its solution stands in what is handed out": ("hw8_off_policy.py", 'intro="', 'intro="return value + correction; trace = trace.masked_fill(terminated | truncated, 0.0) '),
-    "full marks for `return 0.0`": ("hw8_off_policy.py", "        total, count = 0.0, 0.0\n", "        return torch.tensor(0.0), torch.zeros_like(logits)\n        total, count = 0.0, 0.0\n"),
+    "the reference is refused": ("hw9_off_policy.py", "return value + correction", "return 1.01 * value + correction"),
+    "the fault is not seen": ("hw9_off_policy.py", '"(shortfall * valid).mean()"', '"shortfall[valid].mean()"'),
+    "wanted 3 different faults": ("hw9_off_policy.py", "fault = draw.choice(", "fault = (lambda many: many[0])("),
+    "nothing stands in its goal": ("hw9_off_policy.py", 'goal="which logits an entropy bonus moves, and when it moves none"', 'goal=""'),
+    "nothing stands in its rubric": ("hw9_off_policy.py", 'rubric="2 points', 'rubric=False * "2 points'),
+    "stands in what students read": ("hw9_off_policy.py", "draw.choice([1.2, 1.5, 2.0])", "draw.choice([1.2, 1.5, 0.1 + 0.2])"),
+    "an odd number of dollars": ("hw9_off_policy.py", "Let $\\pi = ", "Let $$\\pi = "),
+    "the text shows the solution's": ("hw9_off_policy.py", "Data come from an old policy;", "Data `correction = ratio.clamp(max={here}) * error`;"),
+    "a line of its solution stands in what is handed out": ("hw9_off_policy.py", 'intro="', 'intro="return value + correction; trace = trace.masked_fill(terminated | truncated, 0.0) '),
+    "full marks for `return 0.0`": ("hw9_off_policy.py", "        total, count = 0.0, 0.0\n", "        return torch.tensor(0.0), torch.zeros_like(logits)\n        total, count = 0.0, 0.0\n"),
     "different functions on twenty seeds": ("hw2_gae.py", "draw.choice([2, 3, 4]), draw.choice([0.2, 0.3, 0.5, 0.8])", "3, 0.2"),
-    "not seen: the floor": ("answers/hw8.py", '    "q3": {\n', '    "q3": {\n        "the floor": [("min=0.0", "min=0.00")],\n'),
-    "falls over rather than being wrong": ("answers/hw8.py", '    "q3": {\n', '    "q3": {\n        "x": [("logits / 0.8", "logit / 0.8")],\n'),
-    "refused though right": ("answers/hw8.py", "rows.log()", "rows.log2()"),
+    "not seen: the floor": ("answers/hw9.py", '    "q3": {\n', '    "q3": {\n        "the floor": [("min=0.0", "min=0.00")],\n'),
+    "falls over rather than being wrong": ("answers/hw9.py", '    "q3": {\n', '    "q3": {\n        "x": [("logits / 0.8", "logit / 0.8")],\n'),
+    "refused though right": ("answers/hw9.py", "rows.log()", "rows.log2()"),
     "wanted 3 right answers": ("answers/hw2.py", '        "loops": """', '        "float32": """'),
-    "other questions or points": ("hw8_off_policy.py", "points=6,", "points=draw.choice([5, 6]),"),
+    "other questions or points": ("hw9_off_policy.py", "points=6,", "points=draw.choice([5, 6]),"),
 }  # fmt: skip
 SLOW = pytest.mark.slow
 # What needs one function of `check` alone, and is quick.
@@ -116,9 +116,9 @@ def test_the_command_says_how_a_pack_fares(tmp_path, monkeypatch, capsys):
     shutil.copytree(EXAMPLE, tmp_path / "pack", ignore=shutil.ignore_patterns("answers"))
     (tmp_path / "pack" / "hw2_gae.py").unlink()
     code, out = ran("check", tmp_path / "pack")
-    assert code == 1 and "FAULT hw8_off_policy q2: FileNotFoundError" in out and "things do not hold" in out
-    assert "wanted files such as hw8_mine.py" in ran("check", tmp_path)[0]
-    assert "wanted one of hw8_off_policy" in ran("check", tmp_path / "pack", "--assignments", "hw9")[0]
+    assert code == 1 and "FAULT hw9_off_policy q2: FileNotFoundError" in out and "things do not hold" in out
+    assert "wanted files such as hw9_mine.py" in ran("check", tmp_path)[0]
+    assert "wanted one of hw9_off_policy" in ran("check", tmp_path / "pack", "--assignments", "hw99")[0]
 
 
 def test_a_term_has_the_books_assignments_and_the_packs():
@@ -141,11 +141,11 @@ def test_a_pack_that_cannot_be_one_is_refused(tmp_path):
         (folder / f"{name}.py").write_text("")
         with pytest.raises(ValueError, match=why):
             private(folder)
-    with pytest.raises(ValueError, match="wanted files such as hw8_mine.py; got none"):
+    with pytest.raises(ValueError, match="wanted files such as hw9_mine.py; got none"):
         private(tmp_path / "nowhere")
-    (tmp_path / "hw8_mine.py").write_text("from course.hw2 import make")
+    (tmp_path / "hw9_mine.py").write_text("from course.hw2 import make")
     with pytest.raises(ValueError, match="wanted an assignment with this name; got 'hw2_gae'"):
-        assignment("hw8_mine", "example", tmp_path)
+        assignment("hw9_mine", "example", tmp_path)
 
 
 def test_a_pack_that_students_code_could_read_is_refused(tmp_path, monkeypatch):
@@ -257,7 +257,7 @@ def corrected_return(*inputs):
 @pytest.mark.slow
 def test_without_a_namespace_the_pack_is_closed(pack):
     question = assignment(OWN, SEED, pack)
-    reads = {"id": "own", "source": f"open({str(pack / 'hw8_off_policy.py')!r}).read()"}
+    reads = {"id": "own", "source": f"open({str(pack / 'hw9_off_policy.py')!r}).read()"}
     limits = Limits(unsafe=True, closed=(str(pack),))
     _, said = mark_cells(question, [SETUP, reads], SEED, limits=limits, by="process")
     assert said.cells == {"own": "PermissionError: this file is not open to homework"}

@@ -23,6 +23,7 @@ NAMES = (
     "hw5_mpo",
     "hw6_vmpo",
     "hw7_project",
+    "hw8_language_models",
 )  # of the book's
 FILE = re.compile(r"hw(\d+)_[a-z0-9_]+")
 HERE = Path(__file__).resolve().parent
@@ -55,7 +56,7 @@ def own_names(pack: Path | None) -> tuple[str, ...]:
     odd = [name for name in found if not FILE.fullmatch(name)]
     if odd or not found:
         got = ", ".join(f"{name}.py" for name in odd) or "none"
-        raise ValueError(f"pack {pack}: wanted files such as hw8_mine.py; got {got}")
+        raise ValueError(f"pack {pack}: wanted files such as hw9_mine.py; got {got}")
     taken = {number(name): name for name in NAMES}
     for name in found:
         other = taken.setdefault(number(name), name)

@@ -12,8 +12,8 @@ from torch import Generator, Tensor
 
 def make(draw: Random) -> Assignment:
     return Assignment(
-        name="hw8_off_policy",
-        title="Homework 8: old data, and policies that are too sure",
+        name="hw9_off_policy",
+        title="Homework 9: old data, and policies that are too sure",
         chapters="chapters 2b and 6c",
         intro="What may be clipped, what that costs, and what keeps a policy from being too sure too early.",
         questions=[gradient(draw), corrected_return(draw), entropy_floor(draw), clipped_weights(draw)],

@@ -1,4 +1,4 @@
-"""Answers to homework 8 of the seed `example`: wrong ones (edits of the reference), right ones of other kinds."""
+"""Answers to homework 9 of the seed `example`: wrong ones (edits of the reference), right ones of other kinds."""
 
 FLAGS, MEAN = "masked_fill(terminated | truncated, 0.0)", "(shortfall * valid).sum() / valid.sum()"
 
