@@ -79,7 +79,7 @@ SPOILED = {
     "full marks for `return 0.0`": ("hw9_off_policy.py", "        total, count = 0.0, 0.0\n", "        return torch.tensor(0.0), torch.zeros_like(logits)\n        total, count = 0.0, 0.0\n"),
     "different functions on twenty seeds": ("hw2_gae.py", "draw.choice([2, 3, 4]), draw.choice([0.2, 0.3, 0.5, 0.8])", "3, 0.2"),
     "not seen: the floor": ("answers/hw9.py", '    "q3": {\n', '    "q3": {\n        "the floor": [("min=0.0", "min=0.00")],\n'),
-    "falls over rather than being wrong": ("answers/hw9.py", '    "q3": {\n', '    "q3": {\n        "x": [("logits / 0.8", "logit / 0.8")],\n'),
+    "falls over rather than being wrong": ("answers/hw9.py", '    "q3": {\n', '    "q3": {\n        "x": [("logits / 0.5", "logit / 0.5")],\n'),
     "refused though right": ("answers/hw9.py", "rows.log()", "rows.log2()"),
     "wanted 3 right answers": ("answers/hw2.py", '        "loops": """', '        "float32": """'),
     "other questions or points": ("hw9_off_policy.py", "points=6,", "points=draw.choice([5, 6]),"),

@@ -52,7 +52,7 @@ def lengths(generator: Generator, rows: int, answers: int) -> Tensor:
 
 
 def pairs(draw: Random) -> Written:
-    low, high, many = draw.choice([(0.2, 0.79, 100), (0.25, 0.74, 100), (0.2, 0.795, 200), (0.3, 0.695, 200)])
+    low, high, many = draw.choice([(0.2, 0.79, 100), (0.25, 0.74, 100), (0.2, 0.795, 200), (0.25, 0.745, 200)])
     rare = round(1 - low - high, 3)
     chance, reward = (low, high, rare), (0, 1, many)
     mean = sum(p * r for p, r in zip(chance, reward, strict=True))
@@ -60,6 +60,7 @@ def pairs(draw: Random) -> Written:
     slope = [p * w / math.sqrt(2) for p, w in zip(chance, wins, strict=True)]
     true = [p * (r - mean) for p, r in zip(chance, reward, strict=True)]
     change = sum(a * b for a, b in zip(slope, true, strict=True))
+    assert change < 0.0, "part 4 says that the reward falls"
     return Written(
         name="q1",
         title="What a pair hears",
@@ -263,7 +264,7 @@ def heard(draw: Random) -> Code:
             ("groups of three", 4, 3, 3),
             ("some groups are of one mind", 6, 3, 8),
             ("nobody differs", 3, 4, 0),
-            ("rewards far from 0", 4, 4, 8),
+            ("rewards below 0", 4, 4, 8),
             ("a square batch", 4, 4, 6),
         ):
             columns = eighths(generator, largest, prompts, group)
@@ -274,8 +275,8 @@ def heard(draw: Random) -> Code:
                 columns[1::2] = columns[1::2, :1]
             if name == "nobody differs":
                 columns = eighths(generator, 8, prompts, 1).expand(prompts, group)
-            if name.startswith("rewards far"):
-                columns = columns - 100.0
+            if "below" in name:
+                columns = columns - 2.0
             reward = torch.zeros(prompts * group).double()
             seen = [0] * prompts
             for i in range(len(reward)):
@@ -612,7 +613,7 @@ def objective(draw: Random) -> Code:
 
     fault = draw.choice([
         Fault("the end token is neither paid nor priced", "ends.cumsum(0) - ends.long() == 0", "ends.cumsum(0) == 0", "a mask that stops before the end token: the model is never taught to stop, and writes on to the last row"),
-        Fault("the ratio to the reference", "(log_prob - behavior_log_prob.detach())", "(log_prob - reference_log_prob.detach())", "a clip around the reference in place of the policy that drew the answers; the two agree in the first update, so nothing shows there"),
+        Fault("the ratio to the reference", "log_ratio = log_prob - behavior", "log_ratio = log_prob - reference", "a clip around the reference in place of the policy that drew the answers; the two agree in the first update, so nothing shows there"),
         Fault("a price that pulls nowhere", f"price = {price_code}", "price = away", "k1 as a term of the loss: its value estimates the KL, and the mean of its gradient is 0 (chapter 9)"),
         Fault("a group's mean at other answers", ".repeat_interleave(group)", ".repeat(group)", "repeat for repeat_interleave: answers are compared with the mean of other prompts"),
     ])  # fmt: skip
@@ -640,7 +641,8 @@ example below passes with the mistake in. (Which of its numbers would you have t
     """The objective, a scalar tensor. The first four are [L, B], token of whole numbers; reward: [B]; group, eta: numbers."""''',
         body=f"""    ends = token == {end}
     mask = ends.cumsum(0) - ends.long() == 0
-    ratio = (log_prob - behavior_log_prob.detach()).exp()
+    log_ratio = log_prob - behavior_log_prob.detach()
+    ratio = log_ratio.exp()
     away = log_prob - reference_log_prob.detach()
     mean = reward.view(-1, group).mean(1).repeat_interleave(group)
     advantage = (reward - mean) * group / (group - 1)

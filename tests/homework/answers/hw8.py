@@ -139,9 +139,7 @@ WRONG = {
             ("ends.cumsum(0) - ends.long() == 0", "(ends.cumsum(0) - ends.long()).cumsum(0) <= 1")
         ],
         "all rows count": [(".masked_fill(~mask, 0.0)", "")],
-        "the ratio to the reference": [
-            ("(log_prob - behavior_log_prob.detach())", "(log_prob - reference_log_prob.detach())")
-        ],
+        "the ratio to the reference": [("log_ratio = log_prob - behavior", "log_ratio = log_prob - reference")],
         "k1 in the loss": [("torch.expm1(-away) + away", "away")],
         "k2 for k3": [("torch.expm1(-away) + away", "0.5 * away.square()")],
         "k3 with its ratio upside down": [("torch.expm1(-away) + away", "torch.expm1(away) - away")],

@@ -548,7 +548,7 @@ HW8: dict[str, dict[str, list[Edit]]] = {
         "all but end tokens": [("ends.cumsum(0) - ends.long() == 0", "~ends")],
         "another end": [(P(r"token == (\d)"), r"token == 1 + \1")],
         "the last end token": [("ends.cumsum(0) - ends.long() == 0", "(ends.flip(0).cumsum(0).flip(0) > 0) | ~ends.any(0)")],
-        "the ratio of the two others": [("(log_prob - behavior_log_prob.detach())", "(log_prob - log_prob.detach())")],
+        "the ratio of the two others": [("log_ratio = log_prob - behavior_log_prob", "log_ratio = log_prob - log_prob")],
         "away from the behavior policy": [("away = log_prob - reference_log_prob.detach()", "away = log_prob - behavior_log_prob.detach()")],
         "other prompts": [(".repeat_interleave(group)", ".repeat(group)")],
         "the mean of the batch": [(".mean(1).repeat_interleave(group)", ".mean()")],
