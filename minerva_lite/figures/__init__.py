@@ -36,6 +36,7 @@ from .mirror import plot_projections
 from .mstep import plot_chase, plot_collapse, plot_decoupled_kl, plot_mpo_diagnostics, plot_mpo_dip, plot_multiplier
 from .overview import plot_family
 from .ppo import plot_along_batch, plot_clip_objective, plot_drift, plot_kl_estimators, plot_promise
+from .preferences import learned_law_words, plot_learned_law, plot_over_optimization, plot_pair_fit, rare_a
 from .relatives import plot_offline, plot_relatives
 from .retrace import (
     draw_off_policy_backup,
@@ -132,6 +133,7 @@ __all__ = [
     "explore_trust_region",
     "frames_figure",
     "leaf_weights",
+    "learned_law_words",
     "plot_ablations",
     "plot_along_batch",
     "plot_answer_law",
@@ -172,6 +174,7 @@ __all__ = [
     "plot_jumps",
     "plot_kept",
     "plot_kl_estimators",
+    "plot_learned_law",
     "plot_learning_curve",
     "plot_learning_curves",
     "plot_minorizer",
@@ -180,6 +183,8 @@ __all__ = [
     "plot_multiplier",
     "plot_offline",
     "plot_order",
+    "plot_over_optimization",
+    "plot_pair_fit",
     "plot_pinsker",
     "plot_price",
     "plot_profiles",
@@ -213,5 +218,6 @@ __all__ = [
     "plot_value_error",
     "plot_vmpo_diagnostics",
     "plot_worth",
+    "rare_a",
     "use_book_style",
 ]
