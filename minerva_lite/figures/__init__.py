@@ -39,7 +39,7 @@ from .mirror import plot_projections
 from .mstep import plot_chase, plot_collapse, plot_decoupled_kl, plot_mpo_diagnostics, plot_mpo_dip, plot_multiplier
 from .overview import plot_family
 from .ppo import plot_along_batch, plot_clip_objective, plot_drift, plot_kl_estimators, plot_promise
-from .preferences import plot_overoptimization, plot_preferences
+from .preferences import learned_law_words, plot_learned_law, plot_over_optimization, plot_pair_fit, rare_a
 from .relatives import plot_offline, plot_relatives
 from .retrace import (
     draw_off_policy_backup,
@@ -136,6 +136,7 @@ __all__ = [
     "explore_trust_region",
     "frames_figure",
     "leaf_weights",
+    "learned_law_words",
     "plot_ablations",
     "plot_along_batch",
     "plot_answer_law",
@@ -176,6 +177,7 @@ __all__ = [
     "plot_jumps",
     "plot_kept",
     "plot_kl_estimators",
+    "plot_learned_law",
     "plot_learning_curve",
     "plot_learning_curves",
     "plot_minorizer",
@@ -185,9 +187,9 @@ __all__ = [
     "plot_network_frontier",
     "plot_offline",
     "plot_order",
-    "plot_overoptimization",
+    "plot_over_optimization",
+    "plot_pair_fit",
     "plot_pinsker",
-    "plot_preferences",
     "plot_price",
     "plot_profiles",
     "plot_projections",
@@ -220,5 +222,6 @@ __all__ = [
     "plot_value_error",
     "plot_vmpo_diagnostics",
     "plot_worth",
+    "rare_a",
     "use_book_style",
 ]

@@ -1,38 +1,95 @@
-"""Preferences: what a comparison does to both answers, and a learned reward that is climbed."""
+"""Preferences: what a fit to pairs does to both answers, what a learned reward selects, and its truth over the KL."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from .style import BLUE, GREEN, RED
+from ..worlds.answer_tree import LETTERS, AnswerTree, example_tree, spell
+from .answers import LOOKS
+from .style import BLUE, GRAY, GREEN, RED
 
-LOOKS = ((BLUE, "-"), (RED, "--"), (GREEN, ":"))
+RARE = (0.3, 0.1, 0.6)  # chances of the point, the a and the b, whatever stands before
 
 
-def plot_preferences(axes: Sequence[Axes], steps: Tensor, told: Tensor) -> None:
-    """A training by preferences: log-probabilities of both answers of a pair, and what is ranked and answered rightly.
+def plot_pair_fit(ax: Axes, chosen: Tensor, rejected: Tensor, right: Tensor) -> None:
+    """Mean log-ratios of preferred and rejected answers [n], nats, over passes; the share right [n] is written."""
+    ax.axhline(0.0, color=GRAY, linewidth=1.2, linestyle=(0, (4, 2)))
+    ax.plot(chosen, color=BLUE, marker="o", markersize=4, label="preferred answers, all of them right")
+    ax.plot(rejected, color=RED, linestyle="--", marker="s", markersize=4, label="rejected answers, all wrong")
+    for at in (0, len(right) // 2, len(right) - 1):
+        side = "right" if at == len(right) - 1 else "left"
+        told = f"{100 * right[at]:.0f} % right"
+        ax.annotate(told, (at, chosen[at].item()), (0, 7), "data", "offset points", ha=side, fontsize=9)
+    ax.set(xlabel="passes over the pairs", ylabel=r"mean of $\log\,(\pi_\theta / \pi_{\mathrm{ref}})$, nats")
+    ax.set_ylim(top=4.0)
+    ax.legend(loc="lower left")
 
-    steps: [K]. told: [K, 5]: share of pairs in order, mean log-probability of the preferred and of the other answers
-    in nats, share of right answers, nats from the reference (not drawn).
+
+def rare_a() -> tuple[AnswerTree, Tensor]:
+    """The small language, in which an answer with exactly one a is right, and a reference [S, V] that rarely writes it.
+
+    Its tokens are independent, so the number of a's has the chances 0.804, 0.174, 0.021 and 0.001; float64.
     """
-    ordered, chosen, rejected, right, _ = told.T
-    for ax, curves, label in (
-        (axes[0], {"preferred": chosen, "other": rejected}, "mean log-probability (nats)"),
-        (axes[1], {"pairs in order": ordered, "right answers": right}, "share"),
-    ):
-        for (name, curve), (color, style) in zip(curves.items(), LOOKS, strict=False):
-            ax.plot(steps, curve, color=color, linestyle=style, label=name)
-        ax.set(xlabel="gradient steps", ylabel=label)
-        ax.legend()
-    axes[1].set_ylim(-0.02, 1.02)
+    tree, _ = example_tree()
+    return tree, torch.tensor(RARE, dtype=torch.float64).log().expand(tree.shape).clone()
 
 
-def plot_overoptimization(ax: Axes, curves: Mapping[str, tuple[Tensor, Tensor]]) -> None:
-    """True reward over nats from the reference while a learned one is climbed: (nats [n], reward [n]) by its model."""
-    for (name, (nats, true)), (color, style) in zip(curves.items(), LOOKS, strict=False):
-        ax.plot(nats, true, color=color, linestyle=style, label=f"a reward of {name}")
-    ax.set(xlabel="KL to the reference (nats)", ylabel="true reward", ylim=(-0.02, 1.02))
-    ax.legend(loc="center right")
+def plot_learned_law(ax: Axes, *, eta: float, learned: bool) -> None:
+    """Laws of all answers: the reference, and its optimum at a price eta for the true or the learned reward.
+
+    The learned reward counts the a's, and exactly one is right. Answers stand in the order of that number.
+    """
+    tree, order, prior, tilted = _learned_law(eta, learned)
+    at = torch.arange(len(order))
+    ax.bar(at - 0.2, prior[order], 0.4, color=GRAY, label=r"reference $\pi_{\mathrm{ref}}$")
+    color, name = (BLUE, "learned") if learned else (GREEN, "true")
+    ax.bar(at + 0.2, tilted[order], 0.4, color=color, label=f"optimum of the {name} reward")
+    names = spell(tree)
+    ax.set_axisbelow(True)
+    ax.grid(False, axis="x")
+    ax.set_xticks(at, [names[i] + ("*" if tree.reward[i] else "") for i in order.tolist()], rotation=60)
+    ax.set(ylabel="chance of the answer", xlabel="answers, by their number of a's; * right", ylim=(0.0, 1.0))
+    ax.legend(loc="upper center")
+
+
+def learned_law_words(*, eta: float, learned: bool) -> str:
+    """What `plot_learned_law` shows, in numbers."""
+    tree, _, prior, tilted = _learned_law(eta, learned)
+    nats = torch.xlogy(tilted, tilted / prior).sum()
+    counted = tilted @ _count(tree)
+    return (
+        f"Bars of the 15 answers. The reference is right with chance {prior @ tree.reward:.2f}. The optimum of the "
+        f"{'learned' if learned else 'true'} reward at the price {eta:g} is right with chance "
+        f"{tilted @ tree.reward:.2f} for {nats:.2f} nats, and writes {counted:.2f} a's on average."
+    )
+
+
+def plot_over_optimization(
+    ax: Axes, curves: Mapping[str, tuple[Tensor, Tensor]], dots: tuple[Tensor, Tensor] | None = None
+) -> None:
+    """True reward over the KL to the reference: curves (KL [n], reward [n]), and dots for the best of 2, 4, 8, …"""
+    for (name, (nats, reward)), (color, style) in zip(curves.items(), LOOKS, strict=False):
+        ax.plot(nats, reward, color=color, linestyle=style, label=name)
+    if dots is not None:
+        ax.plot(*dots, "o", color="black", markersize=5, label="best of 2, 4, 8, …, learned reward")
+    ax.set(xlabel="KL to the reference (nats)", ylabel="true reward: chance of a right answer", ylim=(-0.02, 1.34))
+    ax.set_yticks([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    ax.legend(loc="upper right", ncols=2, fontsize=8)
+
+
+def _count(tree: AnswerTree) -> Tensor:
+    """Number of a's in each answer [N], float64: the learned reward, in units in which one more a is worth 1."""
+    return ((tree.token == LETTERS.index("a")) & tree.mask).sum(0).double()
+
+
+def _learned_law(eta: float, learned: bool) -> tuple[AnswerTree, Tensor, Tensor, Tensor]:
+    """The tree, the order of its answers, and the laws [N] of the reference and of the optimum."""
+    tree, reference = rare_a()
+    count, log_prior = _count(tree), tree.log_prob(reference)
+    order = (count + 1e-3 * log_prior).argsort()
+    tilted = (log_prior + (count if learned else tree.reward) / eta).softmax(0)
+    return tree, order, log_prior.exp(), tilted
