@@ -39,7 +39,14 @@ from .mirror import plot_projections
 from .mstep import plot_chase, plot_collapse, plot_decoupled_kl, plot_mpo_diagnostics, plot_mpo_dip, plot_multiplier
 from .overview import plot_family
 from .ppo import plot_along_batch, plot_clip_objective, plot_drift, plot_kl_estimators, plot_promise
-from .preferences import learned_law_words, plot_learned_law, plot_over_optimization, plot_pair_fit, rare_a
+from .preferences import (
+    learned_law_words,
+    plot_departure,
+    plot_learned_law,
+    plot_over_optimization,
+    plot_pair_fit,
+    rare_a,
+)
 from .relatives import plot_offline, plot_relatives
 from .retrace import (
     draw_off_policy_backup,
@@ -155,6 +162,7 @@ __all__ = [
     "plot_convergence",
     "plot_damping",
     "plot_decoupled_kl",
+    "plot_departure",
     "plot_diagnostics",
     "plot_direction_cosine",
     "plot_discount",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from matplotlib.axes import Axes
@@ -15,17 +15,39 @@ from .style import BLUE, GRAY, GREEN, RED
 RARE = (0.3, 0.1, 0.6)  # chances of the point, the a and the b, whatever stands before
 
 
-def plot_pair_fit(ax: Axes, chosen: Tensor, rejected: Tensor, right: Tensor) -> None:
-    """Mean log-ratios of preferred and rejected answers [n], nats, over passes; the share right [n] is written."""
+def plot_pair_fit(
+    axes: Sequence[Axes], chosen: Tensor, rejected: Tensor, right: Tensor, seeds: Sequence[Tensor] = ()
+) -> None:
+    """Over passes [n]: mean log-ratios of preferred and rejected answers, nats, and beside them the share right.
+
+    seeds: the same three of other runs, [S, n] each, drawn thin.
+    """
+    names = "preferred answers, all right", "rejected answers, all wrong", "new answers"
+    looks = (BLUE, "-", "o"), (RED, "--", "s"), (GREEN, "-", "o")
+    for i, (curve, name, (color, style, marker)) in enumerate(
+        zip((chosen, rejected, right), names, looks, strict=True)
+    ):
+        ax = axes[i // 2]
+        for other in seeds[i] if seeds else ():
+            ax.plot(other, color=color, linestyle=style, linewidth=0.8, alpha=0.4)
+        ax.plot(curve, color=color, linestyle=style, marker=marker, markersize=4, label=name)
+        ax.axhline(float(curve[0]), color=GRAY, linewidth=1.2, linestyle=(0, (4, 2)))
+        ax.set(xlabel="passes over the pairs")
+    axes[0].set(ylabel=r"mean of $\log\,(\pi_\theta / \pi_{\mathrm{ref}})$, nats")
+    axes[0].legend(loc="lower left")
+    axes[1].set(ylabel="share of right answers", ylim=(0.0, 0.6))
+    axes[1].legend(loc="upper right")
+
+
+def plot_departure(ax: Axes, lengths: Tensor, chosen: Tensor, rejected: Tensor) -> None:
+    """Mean log-ratios [n], nats, of preferred and rejected answers over how far each weight moved, and their mean."""
+    x = 1e4 * lengths
     ax.axhline(0.0, color=GRAY, linewidth=1.2, linestyle=(0, (4, 2)))
-    ax.plot(chosen, color=BLUE, marker="o", markersize=4, label="preferred answers, all of them right")
-    ax.plot(rejected, color=RED, linestyle="--", marker="s", markersize=4, label="rejected answers, all wrong")
-    for at in (0, len(right) // 2, len(right) - 1):
-        side = "right" if at == len(right) - 1 else "left"
-        told = f"{100 * right[at]:.0f} % right"
-        ax.annotate(told, (at, chosen[at].item()), (0, 7), "data", "offset points", ha=side, fontsize=9)
-    ax.set(xlabel="passes over the pairs", ylabel=r"mean of $\log\,(\pi_\theta / \pi_{\mathrm{ref}})$, nats")
-    ax.set_ylim(top=4.0)
+    ax.plot(x, chosen, color=BLUE, label="preferred answers")
+    ax.plot(x, rejected, color=RED, linestyle="--", label="rejected answers")
+    ax.plot(x, (chosen + rejected) / 2, color="black", linestyle=":", label="their mean")
+    ax.set(xlabel=r"how far each weight is moved, $10^{-4}$")
+    ax.set(ylabel=r"mean of $\log\,(\pi_\theta / \pi_{\mathrm{ref}})$, nats")
     ax.legend(loc="lower left")
 
 
@@ -68,17 +90,23 @@ def learned_law_words(*, eta: float, learned: bool) -> str:
     )
 
 
-def plot_over_optimization(
-    ax: Axes, curves: Mapping[str, tuple[Tensor, Tensor]], dots: tuple[Tensor, Tensor] | None = None
-) -> None:
-    """True reward over the KL to the reference: curves (KL [n], reward [n]), and dots for the best of 2, 4, 8, …"""
-    for (name, (nats, reward)), (color, style) in zip(curves.items(), LOOKS, strict=False):
-        ax.plot(nats, reward, color=color, linestyle=style, label=name)
-    if dots is not None:
-        ax.plot(*dots, "o", color="black", markersize=5, label="best of 2, 4, 8, …, learned reward")
-    ax.set(xlabel="KL to the reference (nats)", ylabel="true reward: chance of a right answer", ylim=(-0.02, 1.34))
-    ax.set_yticks([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
-    ax.legend(loc="upper right", ncols=2, fontsize=8)
+def plot_over_optimization(axes: Sequence[Axes], curves: Mapping[str, Tensor], dots: Tensor) -> None:
+    """Over the KL to the reference, beside each other: the learned reward's gain, and the chance of a right answer.
+
+    curves: by name, the divergence, the chance and the gain [3, n]. dots: the same of the best of 2, 4, 8, …. The gain
+    is drawn for those that learned it, not for the true reward or one that counts.
+    """
+    for (name, (nats, right, gain)), (color, style) in zip(curves.items(), LOOKS, strict=False):
+        axes[1].plot(nats, right, color=color, linestyle=style, label=name)
+        if "true" not in name and "counting" not in name:
+            axes[0].plot(nats, gain, color=color, linestyle=style)
+    for ax, y in zip(axes, (dots[2], dots[1]), strict=True):
+        ax.plot(dots[0], y, "o", color="black", markersize=5, label="best of 2, 4, 8, …, learned reward")
+        ax.set(xlabel="KL to the reference (nats)")
+    axes[0].set(ylabel="what is maximized: learned reward, gain", xlim=(-0.1, 4.4))
+    axes[1].set(ylabel="what was meant: chance of a right answer", ylim=(-0.02, 1.6))
+    axes[1].set_yticks([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    axes[1].legend(loc="upper right", fontsize=8)
 
 
 def _count(tree: AnswerTree) -> Tensor:

@@ -139,11 +139,12 @@ class Rung(NamedTuple):
     seeds: int
 
 
+# No third rung as long as a report: it would cost as much as all reports together.
 RUNGS = {
-    "ppo": (Rung(12, 150_000, 1), Rung(4, 400_000, 2), Rung(2, 1_000_000, 2)),
-    "trpo": (Rung(12, 150_000, 1), Rung(4, 400_000, 2), Rung(2, 1_000_000, 2)),
-    "vmpo": (Rung(12, 150_000, 1), Rung(4, 400_000, 2), Rung(2, 1_000_000, 2)),
-    "mpo": (Rung(8, 50_000, 1), Rung(3, 150_000, 1), Rung(2, 320_000, 2)),
+    "ppo": (Rung(12, 150_000, 1), Rung(3, 400_000, 2)),
+    "trpo": (Rung(12, 150_000, 1), Rung(3, 400_000, 2)),
+    "vmpo": (Rung(12, 150_000, 1), Rung(3, 400_000, 2)),
+    "mpo": (Rung(8, 50_000, 1), Rung(3, 150_000, 1)),
 }
 
 

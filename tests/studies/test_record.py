@@ -15,6 +15,7 @@ STUDIES = {
     "healthy": "healthy.csv",
     "language": "language.csv",
     "offline": "offline.csv",
+    "preferences": "preferences.csv",
     "promise": "trpo_promise.csv",
     "reuse": "ppo_reuse.csv",
     "rollout_length": "rollout_length.csv",
