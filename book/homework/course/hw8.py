@@ -1,4 +1,4 @@
-"""Homework 8: answers as actions (chapter 9)."""
+"""Homework 8: answers as actions (chapters 9 and 9b)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def make(draw: Random) -> Assignment:
     return Assignment(
         name="hw8_language_models",
         title="Homework 8: the answer is the action",
-        chapters="chapter 9",
+        chapters="chapters 9 and 9b",
         intro="A whole answer is judged at its end, compared with the others to its prompt, and priced for every step away from a reference.",
         questions=[
             pairs(draw),
