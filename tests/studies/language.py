@@ -6,7 +6,8 @@ All runs start from the base model of chapter 9 and train on "tokens/sort", exce
 - `rate`: RLOO for 400 updates at rates that do not fall;
 - `frontier`: what 300 updates reach at each price, beside three methods that learn from as many answers of the base
   model: DPO, weights exp(r / eta) of each prompt's answers, and likelihood of the right ones alone;
-- `flawed`: RLOO without a price on "tokens/sort-flawed", 30 updates of 32 prompts or of 320.
+- `flawed`: RLOO without a price on "tokens/sort-flawed", 30 updates of 32 prompts or of 320; and of 32 by plain steps
+  down the gradient in place of Adam's.
 
 Every number of a row is of 2000 other prompts with one sampled answer each, always the same prompts.
 """
@@ -148,6 +149,8 @@ def runs() -> Iterator[tuple[str, str, float, int, Callable[[], Iterator[tuple[i
         for prompts in PROMPTS:
             agent = partial(made, seed, num_envs=prompts, minibatch_prompts=prompts, anneal_lr=False)
             yield "flawed", "rloo", prompts, seed, partial(climb, agent, seed, updates, 10, FLAWED)
+        agent = partial(made, seed, optimizer="sgd", learning_rate=0.3, anneal_lr=False)
+        yield "flawed", "sgd", PROMPTS[0], seed, partial(climb, agent, seed, updates, 10, FLAWED)
 
 
 if __name__ == "__main__":
