@@ -3,7 +3,6 @@
 from .answers import (
     answer_law_words,
     plot_answer_law,
-    plot_frontier,
     plot_hacking,
     plot_network_frontier,
     plot_prompt_weights,
@@ -175,7 +174,6 @@ __all__ = [
     "plot_estep",
     "plot_exact_returns",
     "plot_family",
-    "plot_frontier",
     "plot_gae",
     "plot_gradient_noise",
     "plot_hacking",

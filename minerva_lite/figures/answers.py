@@ -1,4 +1,4 @@
-"""Language models: what a verifier pays and what is right, weights of prompts, laws of answers, reward against KL."""
+"""Language models: what a verifier pays and what is right, weights of prompts, laws of answers, right against KL."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ LEGIBLE = (BLUE, RED, GREEN, ORANGE, "black")
 LOOKS = ((BLUE, "-"), (RED, "--"), (GREEN, ":"), (ORANGE, "-."))
 
 
-def plot_hacking(ax: Axes, curves: Mapping[str, Tensor]) -> None:
-    """Mean rewards and shares over updates, a curve [updates] for each name."""
-    for (name, curve), (color, style) in zip(curves.items(), LOOKS, strict=False):
-        ax.plot(curve, color=color, linestyle=style, label=name)
-    ax.set(xlabel="updates (256 answers each)", ylabel="mean pay, share right", ylim=(-0.02, 1.04))
-    ax.legend(loc="center right")
+def plot_hacking(axes: Sequence[Axes], paid: Tensor, right: Tensor) -> None:
+    """A verifier's mean pay and the share that is right, over updates [n]: two panels, each with its own axis."""
+    for ax, curve, color, told in zip(axes, (paid, right), (BLUE, RED), ("mean pay", "share right"), strict=True):
+        ax.plot(curve, color=color)
+        ax.set(xlabel="updates (256 answers each)", ylabel=told)
 
 
 def plot_prompt_weights(ax: Axes, chance: Tensor, curves: Mapping[str, Tensor]) -> None:
@@ -47,33 +46,26 @@ def plot_sorting(ax: Axes, curves: Mapping[str, Tensor], levels: Mapping[str, fl
     ax.legend(loc="lower right")
 
 
-def plot_frontier(ax: Axes, curves: Mapping[str, tuple[Tensor, Tensor]], dots: tuple[Tensor, Tensor]) -> None:
-    """Expected reward over the KL to the reference: curves (KL [n], reward [n]), and dots for the best of 2, 4, 8, …"""
-    for (name, (nats, reward)), (color, style) in zip(curves.items(), LOOKS, strict=False):
-        ax.plot(nats, reward, color=color, linestyle=style, label=name)
-    ax.plot(*dots, "o", color="black", markersize=5, label="best of 2, 4, 8, …")
-    ax.set(xlabel="KL to the reference (nats)", ylabel="expected reward")
-    ax.legend(loc="lower right")
-
-
 def plot_rates(ax: Axes, updates: Tensor, curves: Mapping[str, Tensor]) -> None:
-    """Share right [S, K] of S seeds at K numbers of updates, by learning rate: the mean, and all seeds as a band."""
+    """Share right [S, K] of S seeds at K numbers of updates, by learning rate: a line for each seed."""
     for (name, right), (color, style) in zip(curves.items(), LOOKS, strict=False):
-        ax.plot(updates, right.mean(0), color=color, linestyle=style, label=name)
-        ax.fill_between(updates, right.amin(0), right.amax(0), color=color, alpha=0.2, linewidth=0)
+        lines = ax.plot(updates, right.T, color=color, linestyle=style, linewidth=1.2)
+        lines[0].set_label(name)
     ax.set(xlabel="updates (32 prompts, 8 answers each)", ylabel="share of sampled answers that is right")
     ax.set_ylim(-0.02, 1.02)
     ax.legend(loc="center right", title="learning rate")
 
 
 def plot_update_time(ax: Axes, bars: Mapping[str, Mapping[str, float]]) -> None:
-    """Milliseconds of an update by its parts: a bar for each name, its parts side by side."""
+    """Seconds of an update by its parts, over all of the first bar's: a bar for each name, its parts side by side."""
+    whole = sum(next(iter(bars.values())).values())
+    bars = {name: {part: taken / whole for part, taken in bar.items()} for name, bar in bars.items()}
     parts = list(dict.fromkeys(part for bar in bars.values() for part in bar))
     for part, color in zip(parts, (BLUE, ORANGE, GREEN, GRAY), strict=False):
         width = [bar.get(part, 0.0) for bar in bars.values()]
         left = [sum(bar.get(each, 0.0) for each in parts[: parts.index(part)]) for bar in bars.values()]
         ax.barh(range(len(bars)), width, 0.6, left, color=color, label=part)
-    ax.set(xlabel="milliseconds of one update", yticks=range(len(bars)), ylim=(len(bars) - 0.5, -0.5))
+    ax.set(xlabel="time of an update (the upper one is 1)", yticks=range(len(bars)), ylim=(len(bars) - 0.5, -0.5))
     ax.set_yticklabels(bars)
     ax.grid(False, axis="y")
     ax.set_axisbelow(True)

@@ -6,6 +6,7 @@ import ast
 import re
 from dataclasses import fields
 from pathlib import Path
+from statistics import median
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from minerva_lite.agents import AGENTS
 from minerva_lite.agents.networks import Policy
 from tests.book.test_figures_page import make, rows_of_the_page
 from tests.living import STEPPERS
+from tests.peers import language
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "book/coming_from.md").read_text("utf8")
@@ -155,3 +157,19 @@ def test_the_page_says_in_which_units_densities_are_and_so_does_the_code():
 
 def test_the_page_stands_after_the_one_on_training():
     assert "      - file: book/train\n      - file: book/coming_from\n" in (ROOT / "_toc.yml").read_text("utf8")
+
+
+def test_the_race_with_trl_is_told_as_it_was_recorded():
+    """Medians over seeds, to the digits of the table; the chapter says "between two and four times"."""
+    rows = language.runs_of(language.read_rows(ROOT / "book/results/peers_language.csv"))
+    for way in ("grpo", "rloo"):
+        told = re.search(rf"^\| {way.upper()} \|(.* ms .*)\|$", TEXT, re.M)[1]
+        sides = [[run for run in rows if (run.algorithm, run.runner) == (way, side)] for side in ("trl", "torch")]
+        update = [1000 * median(run.update_seconds for run in side) for side in sides]
+        solved = [median(run.solve_seconds for run in side) for side in sides]
+        ratio, _ = language.ratios(rows, way)
+        assert told == (
+            f" {update[0]:.0f} ms | {update[1]:.0f} ms | {ratio:.1f} | {solved[0]:.1f} s | {solved[1]:.1f} s "
+        )
+        assert 2 < ratio < 4
+    assert "between two and four times" in (ROOT / "book/09_language_models.ipynb").read_text("utf8")

@@ -34,20 +34,27 @@ def test_a_learning_curve_is_a_mean_of_so_many_updates():
     assert ax.lines[0].get_ydata().tolist() == [4.5, 14.5]
 
 
-def test_rates_are_drawn_as_means_between_the_lowest_and_the_highest_seed():
+def test_each_seed_of_a_rate_is_a_line_and_the_rate_is_named_once():
     ax = Figure().add_subplot()
     right = torch.tensor([[0.2, 0.4], [0.6, 0.5]])
     answers.plot_rates(ax, torch.tensor([50.0, 100.0]), {"0.001": right})
-    assert ax.lines[0].get_ydata().tolist() == pytest.approx([0.4, 0.45])
-    band = ax.collections[0].get_paths()[0].get_extents()
-    assert (band.ymin, band.ymax) == pytest.approx((0.2, 0.6))
+    assert [line.get_ydata().tolist() for line in ax.lines] == [pytest.approx(seed.tolist()) for seed in right]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["0.001"]
 
 
-def test_the_parts_of_an_update_stand_side_by_side():
+def test_a_small_rise_of_the_pay_fills_its_panel():
+    axes = Figure().subplots(1, 2)
+    answers.plot_hacking(axes, torch.tensor([0.98, 1.0]), torch.tensor([0.5, 0.0]))
+    low, high = axes[0].get_ylim()
+    assert low > 0.97 and high < 1.01
+    assert axes[1].lines[0].get_ydata().tolist() == [0.5, 0.0]
+
+
+def test_the_parts_of_an_update_stand_side_by_side_in_units_of_the_first():
     ax = Figure().add_subplot()
     answers.plot_update_time(ax, {"fast": {"write": 1.0, "learn": 4.0}, "slow": {"write": 3.0, "learn": 4.0}})
     bars = [(bar.get_x(), bar.get_width()) for bar in ax.patches]
-    assert bars == [(0.0, 1.0), (0.0, 3.0), (1.0, 4.0), (3.0, 4.0)]
+    assert bars == [pytest.approx(bar) for bar in ((0.0, 0.2), (0.0, 0.6), (0.2, 0.8), (0.6, 0.8))]
 
 
 def test_every_dot_of_the_network_lies_within_the_axes():

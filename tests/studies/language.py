@@ -1,11 +1,13 @@
 """`python -m tests.studies.language`: sorting to 99 percent, learning rates that collapse, and reward against KL.
 
-All runs start from the base model of chapter 9 and train on "tokens/sort". Three parts:
+All runs start from the base model of chapter 9 and train on "tokens/sort", except where it says otherwise. Four parts:
 
 - `reach`: RLOO, GRPO and PPO with a critic, 1600 updates, the learning rate falling from 8e-4;
 - `rate`: RLOO for 400 updates at rates that do not fall;
 - `frontier`: what 300 updates reach at each price, beside three methods that learn from as many answers of the base
-  model: DPO, weights exp(r / eta) of each prompt's answers, and likelihood of the right ones alone.
+  model: DPO, weights exp(r / eta) of each prompt's answers, and likelihood of the right ones alone;
+- `flawed`: RLOO without a price on "tokens/sort-flawed", 30 updates of 32 prompts or of 320; and of 32 by plain steps
+  down the gradient in place of Adam's.
 
 Every number of a row is of 2000 other prompts with one sampled answer each, always the same prompts.
 """
@@ -30,12 +32,13 @@ from tests.studies.base_model import PATH as BASE
 from tests.studies.record import Record
 
 PATH = Path(__file__).parents[2] / "book" / "results" / "language.csv"
-TASK = "tokens/sort"
+TASK, FLAWED = "tokens/sort", "tokens/sort-flawed"
 WAYS = ("rloo", "grpo", "critic")
 RATES = (5e-4, 1e-3, 2e-3, 4e-3)
 PRICES = (0.5, 0.1, 0.02)
-SEEDS = {"reach": range(200, 205), "rate": range(200, 203), "frontier": range(200, 203)}
-UPDATES = {"reach": 1600, "rate": 400, "frontier": 300}
+PROMPTS = (32, 320)  # of one update in the part `flawed`
+SEEDS = {"reach": range(200, 205), "rate": range(200, 203), "frontier": range(200, 203), "flawed": range(200, 203)}
+UPDATES = {"reach": 1600, "rate": 400, "frontier": 300, "flawed": 30}
 PASSES = 2  # over the base model's answers, of what learns from them
 
 
@@ -44,7 +47,7 @@ class Row(NamedTuple):
 
     part: str
     method: str
-    setting: float  # the learning rate, or in the part `frontier` the price eta
+    setting: float  # the learning rate; in the part `frontier` the price eta, in `flawed` the prompts of an update
     seed: int
     updates: int
     right: float  # share of sampled answers
@@ -66,11 +69,11 @@ def told(agent: SequenceAgent) -> tuple[float, float, float]:
 
 
 def climb(
-    make: Callable[[], SequenceAgent], seed: int, updates: int, look: int
+    make: Callable[[], SequenceAgent], seed: int, updates: int, look: int, task: str = TASK
 ) -> Iterator[tuple[int, tuple[float, float, float]]]:
-    """Train an agent on its own answers; what it is every `look` updates."""
+    """Train an agent on its own answers, which the task pays; what it is every `look` updates."""
     agent = make()
-    env = make_env(TASK, agent.config.num_envs, seed=seed)
+    env = make_env(task, agent.config.num_envs, seed=seed)
     obs = env.reset()
     for update in range(updates):
         answers, obs = agent.collect(env, obs)
@@ -139,6 +142,15 @@ def runs() -> Iterator[tuple[str, str, float, int, Callable[[], Iterator[tuple[i
             yield "frontier", "dpo", price, seed, partial(learn_offline, seed, price, preference_loss)
             yield "frontier", "weights", price, seed, partial(learn_offline, seed, price, weighted_loss)
         yield "frontier", "weights", 0.0, seed, partial(learn_offline, seed, 0.0, weighted_loss)
+        agent = partial(made, seed, learning_rate=8e-4)
+        yield "frontier", "rloo", 0.0, seed, partial(climb, agent, seed, updates, updates)
+    updates = UPDATES["flawed"]
+    for seed in SEEDS["flawed"]:
+        for prompts in PROMPTS:
+            agent = partial(made, seed, num_envs=prompts, minibatch_prompts=prompts, anneal_lr=False)
+            yield "flawed", "rloo", prompts, seed, partial(climb, agent, seed, updates, 10, FLAWED)
+        agent = partial(made, seed, optimizer="sgd", learning_rate=0.3, anneal_lr=False)
+        yield "flawed", "sgd", PROMPTS[0], seed, partial(climb, agent, seed, updates, 10, FLAWED)
 
 
 if __name__ == "__main__":
