@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from matplotlib.axes import Axes
@@ -90,15 +90,17 @@ def learned_law_words(*, eta: float, learned: bool) -> str:
     )
 
 
-def plot_over_optimization(axes: Sequence[Axes], curves: Mapping[str, Tensor], dots: Tensor) -> None:
+def plot_over_optimization(
+    axes: Sequence[Axes], curves: Mapping[str, Tensor], dots: Tensor, *, gains: Collection[str]
+) -> None:
     """Over the KL to the reference, beside each other: the learned reward's gain, and the chance of a right answer.
 
-    curves: by name, the divergence, the chance and the gain [3, n]. dots: the same of the best of 2, 4, 8, …. The gain
-    is drawn for those that learned it, not for the true reward or one that counts.
+    curves: by name, the divergence, the chance and the gain [3, n]. dots: the same of the best of 2, 4, 8, …. gains:
+    which curves have the same learned reward as the dots, so that their gains can stand in one picture.
     """
     for (name, (nats, right, gain)), (color, style) in zip(curves.items(), LOOKS, strict=False):
         axes[1].plot(nats, right, color=color, linestyle=style, label=name)
-        if "true" not in name and "counting" not in name:
+        if name in gains:
             axes[0].plot(nats, gain, color=color, linestyle=style)
     for ax, y in zip(axes, (dots[2], dots[1]), strict=True):
         ax.plot(dots[0], y, "o", color="black", markersize=5, label="best of 2, 4, 8, …, learned reward")
