@@ -8,6 +8,7 @@ its chapters. A build without it knows no address and shows no such button.
 """
 
 import base64
+import gc
 import hashlib
 import html
 import json
@@ -246,6 +247,8 @@ def digest(folders) -> str:
 
 
 def setup(app):
+    # Trees of millions of nodes that stay: to look through them for garbage as often as usual is a third of a build.
+    gc.set_threshold(500_000, 20, 20)
     # Sphinx writes every page again when this has changed: the pages are made by these files.
     app.add_config_value("made_by", digest([ROOT / "book" / "_ext", ROOT / "book" / "_static"]), "html")
     app.connect("config-inited", configure)

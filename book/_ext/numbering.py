@@ -12,7 +12,9 @@ the table of contents. Here it gets the names instead.
 from __future__ import annotations
 
 import re
+from functools import cache
 
+from sphinx.domains.std import StandardDomain
 from sphinx.environment.collectors.toctree import TocTreeCollector
 from sphinx_external_toc.collectors import TocTreeCollectorWithStyles
 
@@ -38,7 +40,27 @@ class ChapterNumbers(TocTreeCollectorWithStyles):
         return [] if env.last_numbers == before else list(env.all_docs)
 
 
+class Once:
+    """An environment that unpacks a page's tree once, and not for each reference that leads there."""
+
+    def __init__(self, env):
+        self._env, self.get_doctree = env, cache(env.get_doctree)
+
+    def __getattr__(self, name: str):
+        return getattr(self._env, name)
+
+
+class References(StandardDomain):
+    once = None
+
+    def _resolve_numref_xref(self, env, *rest):
+        if self.once is None or self.once._env is not env:
+            self.once = Once(env)
+        return super()._resolve_numref_xref(self.once, *rest)
+
+
 def setup(app) -> dict:
+    app.add_domain(References, override=True)
     app.setup_extension("sphinx_external_toc")
     for listener in list(app.events.listeners["env-get-updated"]):
         collector = getattr(listener.handler, "__self__", None)

@@ -21,12 +21,13 @@ import json
 import re
 import sys
 import textwrap
+from functools import cache
 
 from annotated import EQUATION, HOME, former, rest_of
 from docutils import nodes
 from docutils.statemachine import StringList
 from numbering import chapter_name
-from pybtex.plugin import register_plugin
+from pybtex.plugin import find_plugin, register_plugin
 from pybtex.style import template
 from pybtex.style.formatting.alpha import Style
 from pybtex.style.labels.alpha import LabelStyle
@@ -219,21 +220,25 @@ def named(rows: list[tuple[list[str], str, str]]) -> list[tuple[str, str]]:
     return [pair for symbols, _, names in rows for pair in zip(symbols, own_names(symbols, names), strict=True)]
 
 
+@cache
 def squeezed(text: str) -> str:
     """LaTeX without what does not tell symbols apart: spaces, braces, the two ways to write a maximum."""
     return re.sub(r"\\[,!;]|[\s{}]", "", re.sub(r"\\mathrm\{(max|min)\}", r"\\\1", text))
 
 
+@cache  # each symbol is compared with every other
 def plain(symbol: str) -> str:
     """A symbol squeezed, without a definition and a divergence's two sides."""
     return squeezed(re.sub(r"\s*=.*|\([^()]*\\Vert[^()]*\)", "", symbol))
 
 
+@cache
 def bare(symbol: str) -> str:
     """A symbol without its arguments."""
     return re.sub(r"\([^()]*\)", "", plain(symbol))
 
 
+@cache
 def stem(symbol: str) -> str:
     """A symbol without its running index: what `x_t`, `x_i` and `x_{ib}` have in common."""
     return re.sub(r"_(?:[a-z]|\{[a-z ]{1,3}\})(?![A-Za-z])", "", symbol)
@@ -404,6 +409,8 @@ class Bibliography(Style):
 
 def setup(app) -> dict:
     register_plugin("pybtex.style.formatting", "book", Bibliography)
+    for backend in ("docutils", "plaintext"):  # each citation asks for both, and would search all that is installed
+        register_plugin("pybtex.backends", backend, find_plugin("pybtex.backends", backend), force=True)
     app.add_directive("api", Api)
     app.add_directive("symbols-of-code", Symbols)
     app.add_directive("symbols-of-book", Symbols)

@@ -5,11 +5,15 @@
   const width = (each) => (each.matches(".wide-inline") ? drawn(each) : each.scrollWidth);
   // What runs into the block's own padding can be read.
   const shown = (each) => each.scrollLeft + each.clientWidth + parseFloat(getComputedStyle(each).paddingRight);
-  const mark = (each) => each.classList.toggle("more-right", shown(each) < width(each) - 2);
-  const watch = (each) => {
-    if (!each.dataset.watched) each.addEventListener("scroll", () => mark(each), { passive: true });
-    each.dataset.watched = "yes";
-    mark(each);
+  // All are measured before one is marked, or the browser would lay the page out anew for each.
+  const mark = (some) =>
+    some.map((each) => [each, shown(each) < width(each) - 2]).forEach(([each, more]) => each.classList.toggle("more-right", more));
+  const watch = (some) => {
+    mark(some);
+    for (const each of some) {
+      if (!each.dataset.watched) each.addEventListener("scroll", () => mark([each]), { passive: true });
+      each.dataset.watched = "yes";
+    }
   };
   const look = () => {
     const inline = document.querySelectorAll("article :is(p, li, td, dd) mjx-container:not([display])");
@@ -20,7 +24,7 @@
       while (!line.clientWidth && line.parentElement) line = line.parentElement; // an inline one has no width
       math.classList.toggle("wide-inline", drawn(math) > line.getBoundingClientRect().width + 1);
     }
-    document.querySelectorAll("article :is(div.math mjx-container, div.math, .wide-inline, .highlight pre)").forEach(watch);
+    watch([...document.querySelectorAll("article :is(div.math mjx-container, div.math, .wide-inline, .highlight pre)")]);
   };
   const typeset = (window.MathJax?.startup?.promise ?? Promise.resolve()).catch(() => {});
   typeset.then(() => document.fonts.ready).then(() => document.documentElement.classList.remove("untypeset"));

@@ -31,25 +31,39 @@ def module_at(path: Path):
     return module
 
 
-@needs_node
-def test_every_word_is_in_a_list():
-    assert unknown(texts()) == []
+MISSPELLED = {
+    "The aproximation holds.": "aproximation",
+    "The colour of the behaviour.": "colour",  # American spelling
+    "A `colour` in code and $colour$ in a formula, [here](colour.md), then minimisation.": "minimisation",
+}
 
 
-@needs_node
-@pytest.mark.parametrize(("text", "word"), [
-    ("The aproximation holds.", "aproximation"),
-    ("The colour of the behaviour.", "colour"),  # American spelling
-    ("A `colour` in code and $colour$ in a formula, [here](colour.md), then minimisation.", "minimisation"),
-])  # fmt: skip
-def test_a_word_that_is_in_none_is_found(text, word):
-    assert unknown({"page.md": prose("Fine.\n\n" + text)})[0] == f"page.md:3 {word}"
-
-
-@needs_node
-def test_words_of_docstrings_and_comments_are_looked_up():
+@pytest.fixture(scope="module")
+def told() -> dict[str, list[str]]:
+    """The unknown words of the book's files, and of made-up ones, by the file; one search, since it starts slowly."""
     source = '"""Fine."""\n\n\ndef colour(labour):\n    """Neighbour."""\n    # minimisation\n    return "rumour"\n'
-    assert unknown({"a.py": prose_of_code(source)}) == ["a.py:5 Neighbour", "a.py:6 minimisation"]
+    made_up = {f"made-up-{number}.md": prose("Fine.\n\n" + text) for number, text in enumerate(MISSPELLED)}
+    files = texts() | made_up | {"made-up.py": prose_of_code(source)}
+    found: dict[str, list[str]] = {name: [] for name in files}
+    for line in unknown(files):
+        found[line.partition(":")[0]].append(line)
+    return found
+
+
+@needs_node
+def test_every_word_is_in_a_list(told):
+    assert [line for name, lines in told.items() if not name.startswith("made-up") for line in lines] == []
+
+
+@needs_node
+@pytest.mark.parametrize(("number", "word"), list(enumerate(MISSPELLED.values())))
+def test_a_word_that_is_in_none_is_found(told, number, word):
+    assert told[f"made-up-{number}.md"][0] == f"made-up-{number}.md:3 {word}"
+
+
+@needs_node
+def test_words_of_docstrings_and_comments_are_looked_up(told):
+    assert told["made-up.py"] == ["made-up.py:5 Neighbour", "made-up.py:6 minimisation"]
 
 
 def test_every_public_module_stands_on_one_api_page():

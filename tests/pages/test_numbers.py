@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from bs4 import BeautifulSoup
+from lxml import html
 
 pytestmark = pytest.mark.page
 NAME = re.compile(r"(\d+[a-z]?|[A-Z])\. ")  # in front of a chapter's title
@@ -15,30 +15,35 @@ NUMBER = re.compile(r"\((?:\w+\.)?\d+\)|\b[A-Z][a-z]+ (?:\w+\.)?\d+\b")
 
 
 def text_of(tag) -> str:
-    return " ".join(tag.get_text().split())
+    return " ".join(tag.text_content().split())
+
+
+def of_class(*names: str) -> str:
+    """The XPath condition of a tag that has one of these classes."""
+    return " or ".join(f"contains(concat(' ', normalize-space(@class), ' '), ' {name} ')" for name in names)
 
 
 def wrong_numbers(site: Path) -> tuple[list[str], int]:
     """What does not follow the rule or differs from its target, and how many references were compared."""
-    pages = {path.resolve(): BeautifulSoup(path.read_text("utf8"), "html.parser").find("article")
+    pages = {path.resolve(): html.document_fromstring(path.read_text("utf8")).find(".//article")
              for path in sorted((site / "book").rglob("*.html"))}  # fmt: skip
     wrong, targets, compared = [], {}, 0
     for path, page in pages.items():
-        name, counts = NAME.match(text_of(page.find("h1"))), defaultdict(int)
-        for shown in page.select(".eqno, .caption-number"):
+        name, counts = NAME.match(text_of(page.find(".//h1"))), defaultdict(int)
+        for shown in page.xpath(f".//*[{of_class('eqno', 'caption-number')}]"):
             number = NUMBER.match(text_of(shown))
             if number is None:
                 wrong.append(f"{path.stem}: {text_of(shown)!r} is no number")
                 continue
             number = number[0]
-            targets[path, shown.find_parent(id=True)["id"]] = number
+            targets[path, shown.xpath("string(ancestor::*[@id][1]/@id)")] = number
             kind, place = re.fullmatch(r"(\w*) ?\(?(.*?)\)?", number).groups()
             counts[kind] += 1
             if name and place != f"{name[1]}.{counts[kind]}":
                 wrong.append(f"{path.stem}: {number} is number {counts[kind]} of its kind")
     for path, page in pages.items():
-        for link in page.select("a.internal[href*='#']"):
-            parts = urlsplit(link["href"])
+        for link in page.xpath(f".//a[{of_class('internal')}][contains(@href, '#')]"):
+            parts = urlsplit(link.get("href"))
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             number, said = targets.get((target, unquote(parts.fragment))), NUMBER.search(text_of(link))
             if number is None or said is None:  # a link may say it in words

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from bs4 import BeautifulSoup
+from lxml import html
 
 from tests.homework.test_release import COMMON, leaks, telling
 from tests.pages.speed import LIMITS, measure, served
@@ -116,9 +116,12 @@ def test_the_list_of_contents_follows_the_reader(site, open_page):
 
 @by_name(CHAPTERS)
 def test_a_chapter_is_offered_as_its_notebook(site, source):
-    page = BeautifulSoup(rendered(site, source).read_text("utf8"), "html.parser")
-    offered = [link["href"] for link in page.select("a.btn-download-source-button, a[href$='.ipynb'][download], "
-                                                    "a.btn[href$='.ipynb']")]  # fmt: skip
+    page = html.document_fromstring(rendered(site, source).read_text("utf8"))
+    offered = [
+        link.get("href") for link in page.iterfind(".//a[@href]")
+        if "btn-download-source-button" in link.classes
+        or (link.get("href").endswith(".ipynb") and ("btn" in link.classes or "download" in link.attrib))
+    ]  # fmt: skip
     assert offered, "no button offers the notebook"
     file = (rendered(site, source).parent / offered[0]).resolve()
     assert json.loads(file.read_text("utf8")) == json.loads((ROOT / source).read_text("utf8"))
@@ -126,10 +129,9 @@ def test_a_chapter_is_offered_as_its_notebook(site, source):
 
 def broken_links(site: Path) -> list[str]:
     """Links from page to page, and to places within them, that lead nowhere."""
-    pages = {path.resolve(): BeautifulSoup(path.read_text("utf8"), "html.parser") for path in site.rglob("*.html")
+    pages = {path.resolve(): html.document_fromstring(path.read_text("utf8")) for path in site.rglob("*.html")
              if "vendor" not in path.parts and "_static" not in path.parts}  # fmt: skip
-    places = {path: {each["id"] for each in soup.select("[id]")} | {each["name"] for each in soup.select("a[name]")}
-              for path, soup in pages.items()}  # fmt: skip
+    places = {path: set(page.xpath("//@id | //a/@name")) for path, page in pages.items()}
     broken = []
 
     @cache  # many links of a page lead to one file, and to ask the disk for each would take longer than to read them
@@ -137,9 +139,8 @@ def broken_links(site: Path) -> list[str]:
         target = (folder / unquote(name)).resolve()
         return target, target.exists()
 
-    for path, soup in pages.items():
-        for link in soup.select("a[href], img[src], script[src], link[href]"):
-            address = link.get("href") or link.get("src")
+    for path, page in pages.items():
+        for address in page.xpath("//a/@href | //link/@href | //img/@src | //script/@src"):
             parts = urlsplit(address)
             if parts.scheme or parts.netloc or address.startswith("javascript") or address == "#":
                 continue

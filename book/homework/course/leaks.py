@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 from .question import Assignment, Code
 
@@ -43,5 +44,11 @@ def telling(assignment: Assignment) -> dict[str, list[str]]:
 
 def leaks(text: str, lines: dict[str, list[str]], share: float = 0.0) -> list[str]:
     """Questions of which more than a share of the lines stand in the text, plain or as they stand inside JSON."""
-    plain = {name: sum(line in text or json.dumps(line)[1:-1] in text for line in lines[name]) for name in lines}
-    return [name for name, count in plain.items() if count > share * len(lines[name])]
+    told = {name: sum(any(form in text for form in forms(line)) for line in lines[name]) for name in lines}
+    return [name for name, count in told.items() if count > share * len(lines[name])]
+
+
+@cache
+def forms(line: str) -> tuple[str, ...]:
+    """A line as it is and as it stands inside JSON; most are the same in both, and to search long texts takes time."""
+    return tuple({line, json.dumps(line)[1:-1]})
