@@ -39,13 +39,16 @@ def plot_pair_fit(
     axes[1].legend(loc="upper right")
 
 
-def plot_departure(ax: Axes, lengths: Tensor, chosen: Tensor, rejected: Tensor) -> None:
-    """Mean log-ratios [n], nats, of preferred and rejected answers over how far each weight moved, and their mean."""
-    x = 1e4 * lengths
+def plot_departure(ax: Axes, lengths: Tensor, right: Tensor, wrong: Tensor, both: Tensor) -> None:
+    """Mean log-ratios [n], nats, of the base model's right and wrong answers and of all, over how far weights moved."""
     ax.axhline(0.0, color=GRAY, linewidth=1.2, linestyle=(0, (4, 2)))
-    ax.plot(x, chosen, color=BLUE, label="preferred answers")
-    ax.plot(x, rejected, color=RED, linestyle="--", label="rejected answers")
-    ax.plot(x, (chosen + rejected) / 2, color="black", linestyle=":", label="their mean")
+    looks = (
+        (right, BLUE, "-", "its right answers"),
+        (wrong, RED, "--", "its wrong answers"),
+        (both, "black", ":", "all"),
+    )
+    for curve, color, style, name in looks:
+        ax.plot(1e4 * lengths, curve, color=color, linestyle=style, label=name)
     ax.set(xlabel=r"how far each weight is moved, $10^{-4}$")
     ax.set(ylabel=r"mean of $\log\,(\pi_\theta / \pi_{\mathrm{ref}})$, nats")
     ax.legend(loc="lower left")

@@ -51,13 +51,14 @@ def test_log_ratios_stand_on_the_left_the_share_right_on_the_right_and_other_see
         assert thin == [(curve + i).tolist() for curve in shown for i in (1, 2)]
 
 
-def test_a_departure_has_both_halves_and_their_mean():
+def test_a_departure_has_the_right_the_wrong_and_all_answers():
     ax, lengths = Figure().add_subplot(), torch.tensor([0.0, 1e-4, 2e-4])
-    preferences.plot_departure(ax, lengths, torch.tensor([0.0, 1.0, -1.0]), torch.tensor([0.0, -1.0, -5.0]))
+    curves = torch.tensor([0.0, 1.0, -1.0]), torch.tensor([0.0, -1.0, -5.0]), torch.tensor([0.0, -0.5, -4.0])
+    preferences.plot_departure(ax, lengths, *curves)
     named = {line.get_label(): line for line in ax.lines}
-    assert named["their mean"].get_ydata().tolist() == [0.0, 0.0, -3.0]
-    assert named["preferred answers"].get_ydata().tolist() == [0.0, 1.0, -1.0]
-    assert named["rejected answers"].get_xdata().tolist() == pytest.approx([0.0, 1.0, 2.0])
+    for name, curve in zip(("its right answers", "its wrong answers", "all"), curves, strict=True):
+        assert named[name].get_ydata().tolist() == curve.tolist()
+        assert named[name].get_xdata().tolist() == pytest.approx([0.0, 1.0, 2.0])
 
 
 def test_the_truth_of_all_curves_and_the_gain_of_those_that_share_a_reward():

@@ -48,15 +48,18 @@ class Way:
 
 WAYS = {
     "opening": Way(),
-    "rate": Way(rate=2e-4),
-    "price": Way(price=1.0),
-    "pairs": Way(pairs=2048),
+    "rate 2e-4": Way(rate=2e-4),
+    "price 1": Way(price=1.0),
+    "2048 pairs": Way(pairs=2048),
+    "rate and price": Way(rate=2e-4, price=1.0),
+    "rate and pairs": Way(rate=2e-4, pairs=2048),
+    "price and pairs": Way(price=1.0, pairs=2048),
     "all three": Way(pairs=2048, price=1.0, rate=2e-4),
-    "square": Way(loss="ipo"),
-    "likelihood": Way(likelihood=0.1),
+    "IPO": Way(loss="ipo"),
+    "DPO and likelihood": Way(likelihood=0.1),
     "likelihood alone": Way(loss="none", likelihood=0.1),
-    "new pairs": Way(pairs=0),
-    "own pairs": Way(pairs=0, of_policy=True),
+    "new pairs of the base model": Way(pairs=0),
+    "new pairs of the policy": Way(pairs=0, of_policy=True),
 }
 
 

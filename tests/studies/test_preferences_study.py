@@ -58,10 +58,10 @@ def test_new_pairs_are_the_policys_own_where_a_run_says_so(base):
     """A policy that never writes a right answer has no pairs to offer; the base model has."""
     pairs, hopeless = compared(base, 64, Generator().manual_seed(0)), _always_a_zero(base)
     draw = Generator().manual_seed(1)
-    found = next(preferences.batches(WAYS["new pairs"], pairs, hopeless, base, draw))
+    found = next(preferences.batches(WAYS["new pairs of the base model"], pairs, hopeless, base, draw))
     assert found[0].shape == (6, 64)
     with pytest.raises(ValueError, match="at most 0 here"):
-        next(preferences.batches(WAYS["own pairs"], pairs, hopeless, base, draw))
+        next(preferences.batches(WAYS["new pairs of the policy"], pairs, hopeless, base, draw))
 
 
 def test_the_file_holds_every_run_once_and_whole():
