@@ -59,7 +59,7 @@ def test_the_file_holds_every_run_once_and_whole():
 
 
 def test_short_steps_are_a_tenth_of_adams_and_ten_times_as_many():
-    """The runs that ask whether long steps lose the right answers have the same prompts, rate times updates, and looks."""
+    """Adam again, at the same rate times updates, so that only the length of its steps differs from the usual run's."""
     works = {(method, setting): work for part, method, setting, seed, work in language.runs() if part == "flawed"}
     usual, short = works["rloo", 32], works["short", 32]
     usual_agent, short_agent = (work.args[0]() for work in (usual, short))
