@@ -56,3 +56,16 @@ def test_the_file_holds_every_run_once_and_whole():
     looks = {"reach": 16, "rate": 8, "frontier": 1, "flawed": 3}
     for run in runs:
         assert sum(each[:4] == run for each in got) == looks[run[0]], run
+
+
+def test_short_steps_are_a_tenth_of_adams_and_ten_times_as_many():
+    """Adam again, at the same rate times updates, so that only the length of its steps differs from the usual run's."""
+    works = {(method, setting): work for part, method, setting, seed, work in language.runs() if part == "flawed"}
+    usual, short = works["rloo", 32], works["short", 32]
+    usual_agent, short_agent = (work.args[0]() for work in (usual, short))
+    assert short_agent.config.learning_rate == pytest.approx(usual_agent.config.learning_rate / 10)
+    assert not short_agent.config.anneal_lr and not usual_agent.config.anneal_lr
+    assert type(short_agent.optimizer) is type(usual_agent.optimizer) is torch.optim.Adam
+    assert short.args[2] == 10 * usual.args[2]
+    rows = [row for row in read_rows(language.PATH) if row["method"] == "short"]
+    assert {row["updates"] for row in rows} == {"100", "200", "300"}
