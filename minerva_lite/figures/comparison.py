@@ -40,7 +40,7 @@ def plot_bands(
         ax.fill_between(curve.steps, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
     if best is not None:
         ax.axhline(best, color=GRAY, linewidth=1.0)
-    ax.set(xlabel="environment steps", ylabel="mean return of an evaluation", title=title)
+    ax.set(xlabel="environment steps", ylabel="return (interquartile mean, 95 % band)", title=title)
     ax.legend(loc="lower right")
 
 
@@ -50,7 +50,8 @@ def plot_intervals(ax: Axes, scores: Mapping[str, Tensor], *, generator: Generat
         low, high = stratified_bootstrap(interquartile_mean, [each], generator=generator, resamples=RESAMPLES)
         (line,) = ax.plot([low, high], [y, y], linewidth=6.0, alpha=0.35, solid_capstyle="butt")
         ax.plot([interquartile_mean(each)], [y], "o", color=line.get_color())
-    ax.set(xlabel=f"interquartile mean ({unit})", yticks=range(len(scores)), ylim=(len(scores) - 0.5, -0.5))
+    ax.set(xlabel=f"interquartile mean and its 95 % interval ({unit})")
+    ax.set(yticks=range(len(scores)), ylim=(len(scores) - 0.5, -0.5))
     ax.set_yticklabels(scores)
 
 
@@ -66,7 +67,7 @@ def plot_profiles(ax: Axes, scores: Mapping[str, Tensor], *, generator: Generato
         low, high = stratified_bootstrap(profile, [each], generator=generator, resamples=RESAMPLES)
         (line,) = ax.plot(threshold, profile(each), linestyle=style, label=name)
         ax.fill_between(threshold, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
-    ax.set(xlabel=f"score ({unit})", ylabel="share of runs above it", ylim=(-0.02, 1.02))
+    ax.set(xlabel=f"score ({unit})", ylabel="share of runs above it, 95 % band", ylim=(-0.02, 1.02))
     ax.legend()
 
 
@@ -82,7 +83,7 @@ def plot_improvements(ax: Axes, pairs: Sequence[tuple[str, Tensor, str, Tensor]]
         (line,) = ax.plot([low, high], [y, y], linewidth=6.0, alpha=0.35, solid_capstyle="butt")
         ax.plot([probability_of_improvement(scores, others)], [y], "o", color=line.get_color())
     ax.axvline(0.5, color=GRAY, linewidth=1.0)
-    ax.set(xlabel="probability that the first beats the second", xlim=(-0.02, 1.02), yticks=range(len(pairs)))
+    ax.set(xlabel="P(the first beats the second), 95 % interval", xlim=(-0.02, 1.02), yticks=range(len(pairs)))
     ax.set_yticklabels([f"{one} against {other}" for one, _, other, _ in pairs])
     ax.set_ylim(len(pairs) - 0.5, -0.5)
 
@@ -100,6 +101,7 @@ def plot_order(ax: Axes, gap: float, seeds: int) -> None:
     wrong = difference <= 0.0
     ax.fill_between(difference[wrong], 0.0, density[wrong], color=RED, alpha=0.5, linewidth=0)
     ax.plot([gap - 1.96 * spread, gap + 1.96 * spread], [-0.06, -0.06], color=GRAY, linewidth=5.0)
+    ax.text(gap, 0.02, "95 % of comparisons", ha="center", va="bottom", fontsize="small")
     ax.axvline(0.0, color=GRAY, linewidth=1.0)
     ax.set(xlabel="difference of the two means (standard deviations of a run)", ylabel="density (of its peak)")
     ax.set(xlim=(-3.0, 4.0), ylim=(-0.12, 1.05), xticks=range(-3, 5))

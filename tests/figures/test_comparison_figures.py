@@ -55,6 +55,7 @@ def test_a_band_is_the_middle_of_the_seeds_and_ends_at_the_best_possible(ax, gen
     assert at_first.min() < 2.0 < at_first.max() <= 4.0
     assert heights(band)[:, 1].max() == 9.5 == best.get_ydata()[0]
     assert ax.get_legend().get_texts()[0].get_text() == "agent (5 seeds)"
+    assert "interquartile mean" in ax.get_ylabel() and "95 % band" in ax.get_ylabel(), "which statistic is drawn"
 
 
 def test_intervals_stand_around_the_interquartile_mean(ax, scores, generator):
@@ -71,6 +72,7 @@ def test_intervals_stand_around_the_interquartile_mean(ax, scores, generator):
         )
     assert [text.get_text() for text in ax.get_yticklabels()] == list(SHIFTS)
     assert "share of the best" in ax.get_xlabel()
+    assert "95 % interval" in ax.get_xlabel(), "a bar says what it holds"
 
 
 def test_profiles_fall_from_one_to_zero_over_all_scores(ax, scores, generator):
@@ -79,7 +81,7 @@ def test_profiles_fall_from_one_to_zero_over_all_scores(ax, scores, generator):
         at = torch.tensor(line.get_xdata())
         assert torch.equal(torch.tensor(line.get_ydata()), performance_profile(each, at))
     assert ax.get_lines()[1].get_ydata()[0] == 1.0 and ax.get_lines()[0].get_ydata()[-1] == 0.0
-    assert len(ax.collections) == 2
+    assert len(ax.collections) == 2 and "95 % band" in ax.get_ylabel()
 
 
 def test_improvements_name_both_and_stand_on_the_side_of_the_better(ax, scores, generator):
@@ -90,6 +92,7 @@ def test_improvements_name_both_and_stand_on_the_side_of_the_better(ax, scores, 
     assert points == [probability_of_improvement(one, other), probability_of_improvement(other, one)]
     assert points[0] < 0.5 < points[1] and sum(points) == pytest.approx(1.0)
     assert [text.get_text() for text in ax.get_yticklabels()] == ["a against b", "b against a"]
+    assert "95 % interval" in ax.get_xlabel()
 
 
 @pytest.mark.parametrize(("gap", "seeds"), [(0.5, 1), (0.5, 5), (1.0, 3)])
@@ -104,3 +107,4 @@ def test_the_red_part_and_the_title_are_the_share_of_draws_that_order_two_agents
     low, high = ax.lines[1].get_xdata()
     inside = ((one + gap - other >= low) & (one + gap - other <= high)).double().mean()
     assert float(inside) == pytest.approx(0.95, abs=0.003)
+    assert [text.get_text() for text in ax.texts] == ["95 % of comparisons"], "the gray bar says what it holds"
