@@ -44,7 +44,6 @@ from .preferences import (
     plot_learned_law,
     plot_over_optimization,
     plot_pair_fit,
-    rare_a,
 )
 from .relatives import plot_offline, plot_relatives
 from .retrace import (
@@ -228,6 +227,5 @@ __all__ = [
     "plot_value_error",
     "plot_vmpo_diagnostics",
     "plot_worth",
-    "rare_a",
     "use_book_style",
 ]

@@ -8,11 +8,9 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from ..worlds.answer_tree import LETTERS, AnswerTree, example_tree, spell
+from ..worlds.answer_tree import AnswerTree, count_a, rare_a, spell
 from .answers import LOOKS
 from .style import BLUE, GRAY, GREEN, RED
-
-RARE = (0.3, 0.1, 0.6)  # chances of the point, the a and the b, whatever stands before
 
 
 def plot_pair_fit(
@@ -54,15 +52,6 @@ def plot_departure(ax: Axes, lengths: Tensor, right: Tensor, wrong: Tensor, both
     ax.legend(loc="lower left")
 
 
-def rare_a() -> tuple[AnswerTree, Tensor]:
-    """The small language, in which an answer with exactly one a is right, and a reference [S, V] that rarely writes it.
-
-    Its tokens are independent, so the number of a's has the chances 0.804, 0.174, 0.021 and 0.001; float64.
-    """
-    tree, _ = example_tree()
-    return tree, torch.tensor(RARE, dtype=torch.float64).log().expand(tree.shape).clone()
-
-
 def plot_learned_law(ax: Axes, *, eta: float, learned: bool) -> None:
     """Laws of all answers: the reference, and its optimum at a price eta for the true or the learned reward.
 
@@ -85,7 +74,7 @@ def learned_law_words(*, eta: float, learned: bool) -> str:
     """What `plot_learned_law` shows, in numbers."""
     tree, _, prior, tilted = _learned_law(eta, learned)
     nats = torch.xlogy(tilted, tilted / prior).sum()
-    counted = tilted @ _count(tree)
+    counted = tilted @ count_a(tree.token, tree.mask)
     return (
         f"Bars of the 15 answers. The reference is right with chance {prior @ tree.reward:.2f}. The optimum of the "
         f"{'learned' if learned else 'true'} reward at the price {eta:g} is right with chance "
@@ -114,15 +103,10 @@ def plot_over_optimization(
     axes[1].legend(loc="upper right", fontsize=8)
 
 
-def _count(tree: AnswerTree) -> Tensor:
-    """Number of a's in each answer [N], float64: the learned reward, in units in which one more a is worth 1."""
-    return ((tree.token == LETTERS.index("a")) & tree.mask).sum(0).double()
-
-
 def _learned_law(eta: float, learned: bool) -> tuple[AnswerTree, Tensor, Tensor, Tensor]:
     """The tree, the order of its answers, and the laws [N] of the reference and of the optimum."""
     tree, reference = rare_a()
-    count, log_prior = _count(tree), tree.log_prob(reference)
+    count, log_prior = count_a(tree.token, tree.mask), tree.log_prob(reference)
     order = (count + 1e-3 * log_prior).argsort()
     tilted = (log_prior + (count if learned else tree.reward) / eta).softmax(0)
     return tree, order, log_prior.exp(), tilted

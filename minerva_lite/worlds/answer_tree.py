@@ -188,24 +188,37 @@ class AnswerTree:
         return columns, self.log_prob(logits.detach())[columns].sum(1).exp()
 
 
+def count_a(token: Tensor, mask: Tensor) -> Tensor:
+    """Number of a's in each answer [N], float64, of tokens and masks [L, N]."""
+    return ((token == LETTERS.index("a")) & mask).sum(0).double()
+
+
 def example_tree(seed: int = 8) -> tuple[AnswerTree, Tensor]:
     """The small language of chapter 9, in which an answer with exactly one a is right, and a reference policy [S, V].
 
     The reference's logits are standard normal, drawn from `seed`; float64.
     """
 
-    def one_a(token: Tensor, mask: Tensor) -> Tensor:
-        return ((token == LETTERS.index("a")) & mask).sum(0).eq(1).double()
-
-    tree = AnswerTree.build(len(LETTERS), 3, one_a)
+    tree = AnswerTree.build(len(LETTERS), 3, lambda token, mask: count_a(token, mask).eq(1).double())
     return tree, tree.random_logits(torch.Generator().manual_seed(seed))
 
 
 def paid_by_the_a() -> tuple[AnswerTree, Tensor]:
     """`example_tree` with another reward, a third for each a."""
     tree, reference = example_tree()
-    reward = ((tree.token == LETTERS.index("a")) & tree.mask).sum(0).double() / len(tree.token)
+    reward = count_a(tree.token, tree.mask) / len(tree.token)
     return AnswerTree(tree.token, tree.mask, tree.prefix, reward, tree.shape), reference
+
+
+def rare_a() -> tuple[AnswerTree, Tensor]:
+    """`example_tree` with another reference [S, V], which writes the point, a and b with chances 0.3, 0.1 and 0.6.
+
+    Its tokens are independent, so the number of a's has the chances 0.804, 0.174, 0.021 and 0.001; float64.
+    """
+    tree, _ = example_tree()
+    chance = {".": 0.3, "a": 0.1, "b": 0.6}
+    law = torch.tensor([chance[letter] for letter in LETTERS], dtype=torch.float64)
+    return tree, law.log().expand(tree.shape).clone()
 
 
 def spell(tree: AnswerTree) -> list[str]:

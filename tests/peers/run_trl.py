@@ -46,7 +46,14 @@ RLOO = [
     {"beta": 0.05} | ASYMMETRIC,
     {"beta": 0.05, "normalize_advantages": True},
 ]
-DPO = [{"beta": 0.1}, {"beta": 0.5}]
+DPO = [
+    {"beta": 0.1},
+    {"beta": 0.5},
+    {"beta": 0.1, "loss_type": ["ipo"]},
+    {"beta": 0.1, "label_smoothing": 0.2},  # with the loss type "sigmoid", which does not read it
+    {"beta": 0.1, "loss_type": ["robust"], "label_smoothing": 0.2},
+    {"beta": 0.1, "loss_type": ["sigmoid", "sft"], "loss_weights": [1.0, 0.1]},
+]
 
 
 def draw() -> dict[str, torch.Tensor]:

@@ -10,6 +10,7 @@ import json
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from minerva_lite.formulas.preferences import dpo_loss
 from minerva_lite.formulas.sequences import (
@@ -219,6 +220,40 @@ def test_the_loss_of_dpo_is_trls(eta):
     chosen, rejected = sequence_log_prob(new, MASK).chunk(2)
     reference_chosen, reference_rejected = sequence_log_prob(REFERENCE, MASK).chunk(2)
     same(told, dpo_loss(chosen, rejected, reference_chosen, reference_rejected, eta), new)
+
+
+def log_ratios(new: Tensor, *, per_token: bool = False) -> list[Tensor]:
+    """Of preferred and rejected answers, [N] each: the sum over their tokens, or its mean."""
+    return list(((new - REFERENCE) * MASK).sum(0).div(MASK.sum(0) if per_token else 1).chunk(2))
+
+
+def test_trls_ipo_averages_log_ratios_over_tokens():
+    told, new = case("dpo", beta=0.1, loss_type=["ipo"]), learner()
+    chosen, rejected = log_ratios(new, per_token=True)
+    same(told, (chosen - rejected - 1 / (2 * 0.1)).square().mean(), new)
+
+
+def test_trls_label_smoothing_changes_nothing_without_the_loss_type_robust():
+    told = [case("dpo", beta=0.1, **more) for more in ({}, {"label_smoothing": 0.2})]
+    assert told[0]["loss"] == told[1]["loss"] and told[0]["gradient"] == told[1]["gradient"]
+
+
+def test_trls_robust_loss_takes_the_turned_labels_off():
+    """Its mean over labels that are turned with the chance 0.2 is the loss of the true ones; it is no smoothing."""
+    told, new = case("dpo", beta=0.1, loss_type=["robust"], label_smoothing=0.2), learner()
+    chosen, rejected = log_ratios(new)
+    as_told, turned = (-logsigmoid(sign * 0.1 * (chosen - rejected)) for sign in (1, -1))
+    true = 0.8 * (0.8 * as_told - 0.2 * turned) / 0.6 + 0.2 * (0.8 * turned - 0.2 * as_told) / 0.6
+    assert torch.allclose(true, as_told)
+    same(told, ((0.8 * as_told - 0.2 * turned) / 0.6).mean(), new)
+
+
+def test_trls_likelihood_of_the_preferred_is_a_mean_over_tokens():
+    told, new = case("dpo", beta=0.1, loss_type=["sigmoid", "sft"], loss_weights=[1.0, 0.1]), learner()
+    chosen, rejected = log_ratios(new)
+    preferred = MASK[:, : COUNT // 2]
+    likelihood = -(new[:, : COUNT // 2] * preferred).sum() / preferred.sum()
+    same(told, -logsigmoid(0.1 * (chosen - rejected)).mean() + 0.1 * likelihood, new)
 
 
 def test_what_is_compared_was_computed_by_the_pinned_versions():

@@ -9,7 +9,7 @@ import scipy.stats
 import torch
 
 from minerva_lite.formulas.distributions import categorical_kl
-from minerva_lite.worlds.answer_tree import AnswerTree, example_tree, paid_by_the_a, spell
+from minerva_lite.worlds.answer_tree import AnswerTree, example_tree, paid_by_the_a, rare_a, spell
 
 F64 = torch.float64
 
@@ -160,3 +160,11 @@ def test_the_small_language_has_fifteen_answers_and_six_are_right():
     thirds, same = paid_by_the_a()
     assert torch.equal(same, reference)
     assert thirds.reward.tolist() == pytest.approx([name.count("a") / 3 for name in names])
+
+
+def test_the_reference_rarely_writes_an_a():
+    tree, reference = rare_a()
+    law = tree.log_prob(reference).exp()
+    number = torch.tensor([name.count("a") for name in spell(tree)])
+    chances = [law[number == count].sum().item() for count in range(4)]
+    assert chances == pytest.approx([0.804, 0.174, 0.021, 0.001])
