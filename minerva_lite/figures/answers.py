@@ -39,8 +39,8 @@ def plot_sorting(ax: Axes, curves: Mapping[str, Tensor], levels: Mapping[str, fl
         ax.plot(at, means, color=color, linestyle=style, label=name)
     for name, level in levels.items():
         ax.axhline(level, color=GRAY, linewidth=1.2, linestyle=(0, (4, 2)))
-        at_middle = ax.get_yaxis_transform()
-        ax.annotate(name, (0.6, level), (0, 3), at_middle, "offset points", color=GRAY, fontsize=9, ha="right")
+        across = ax.get_yaxis_transform()
+        ax.annotate(name, (0.6, level), (0, 3), across, "offset points", color=GRAY, fontsize=9, ha="right")
     ax.set(xlabel="updates (32 prompts, 8 answers each)", ylabel="share of sampled answers that is right")
     ax.set_ylim(0.3, 1.0)
     ax.legend(loc="lower right")

@@ -404,7 +404,7 @@ def explore_seeds(seeds: Sequence[int] = (1, 2, 3, 5, 10, 20)) -> FramesFigure:
         share = 50.0 * math.erfc(gap * math.sqrt(seeds) / 2.0)
         return (
             f"Density of the difference of two means over {seeds} seeds each, around a true gap of {gap:g} standard "
-            f"deviations. The part below zero, {share:.1f} percent, is red."
+            f"deviations. The part below zero, {share:.1f} percent, is shaded."
         )
 
     return frames_figure(

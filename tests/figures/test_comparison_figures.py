@@ -103,7 +103,7 @@ def test_the_red_part_and_the_title_are_the_share_of_draws_that_order_two_agents
     assert float(ax.get_title().split()[-2]) == pytest.approx(100 * wrong, abs=0.4)
     x, y = (torch.as_tensor(each) for each in ax.lines[0].get_data())
     assert float(y[x <= 0].sum() / y.sum()) == pytest.approx(wrong, abs=0.02)
-    assert heights(ax.collections[0])[:, 0].max() <= 1e-9, "nothing is red where the order is right"
+    assert heights(ax.collections[0])[:, 0].max() <= 1e-9, "nothing is shaded where the order is right"
     low, high = ax.lines[1].get_xdata()
     inside = ((one + gap - other >= low) & (one + gap - other <= high)).double().mean()
     assert float(inside) == pytest.approx(0.95, abs=0.003)

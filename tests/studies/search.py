@@ -91,22 +91,36 @@ GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
         "critic_learning_rate": (3e-4, 1e-3),
     },
 }
-# What others use for such tasks, as far as the agent here has the options. Tianshou:
-# `examples/mujoco/mujoco_ppo.py` at commit `002ffd9`. RL Zoo: `hyperparams/ppo.yml` at `00128b5`, whose one environment
-# of 512 steps is four of 128 here, and `hyperparams/trpo.yml` at `13a3fe7`.
+# What others use for such tasks, as far as the agent here has the options: first what is theirs for all tasks of
+# MuJoCo, then what they have for one. Tianshou: `examples/mujoco/mujoco_ppo.py` at commit `002ffd9`. RL Zoo:
+# `hyperparams/ppo.yml` at `00128b5`, whose one environment of 512 steps is four of 128 here, and `hyperparams/trpo.yml`
+# at `13a3fe7`; where it has ReLU, we have tanh.
 PUBLISHED: dict[str, dict[str, dict[str, Any]]] = {
-    "ppo": {
-        "Tianshou": {"num_envs": 8, "rollout_steps": 256, "vf_coef": 0.25, "normalize_advantage": False},
-        "RL Zoo, HalfCheetah": {
-            "num_envs": 4,
-            "rollout_steps": 128,
+    "ppo": {"Tianshou": {"num_envs": 8, "rollout_steps": 256, "vf_coef": 0.25, "normalize_advantage": False}},
+}
+RL_ZOO_PPO = {"num_envs": 4, "rollout_steps": 128, "anneal_lr": False}
+RL_ZOO_TRPO = {
+    "num_envs": 2,
+    "rollout_steps": 1024,
+    "kl_bound": 0.01,
+    "damping": 0.1,
+    "cg_iterations": 25,
+    "value_fit": "adam",
+    "value_iterations": 20,
+    "value_minibatch": 128,
+    "value_learning_rate": 1e-3,
+    "log_std_init": 0.0,
+}
+TUNED: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
+    ("ppo", "HalfCheetah-v5"): {
+        "RL Zoo, HalfCheetah": RL_ZOO_PPO
+        | {
             "minibatch_size": 64,
             "epochs": 20,
             "gamma": 0.98,
             "lam": 0.92,
             "clip_eps": 0.1,
             "learning_rate": 2e-5,
-            "anneal_lr": False,
             "entropy_coef": 4e-4,
             "vf_coef": 0.58,
             "max_grad_norm": 0.8,
@@ -114,20 +128,40 @@ PUBLISHED: dict[str, dict[str, dict[str, Any]]] = {
             "hidden": (256, 256),
         },
     },
-    "trpo": {
-        "RL Zoo, HalfCheetah": {
-            "num_envs": 2,
-            "rollout_steps": 1024,
-            "kl_bound": 0.04,
-            "damping": 0.1,
-            "cg_iterations": 25,
-            "value_fit": "adam",
-            "value_iterations": 20,
-            "value_minibatch": 128,
-            "value_learning_rate": 1e-3,
+    ("ppo", "Hopper-v5"): {
+        "RL Zoo, Hopper": RL_ZOO_PPO
+        | {
+            "minibatch_size": 32,
+            "epochs": 5,
+            "gamma": 0.999,
+            "lam": 0.99,
+            "clip_eps": 0.2,
+            "learning_rate": 1e-4,
+            "entropy_coef": 2.3e-3,
+            "vf_coef": 0.84,
+            "max_grad_norm": 0.7,
+            "log_std_init": -2.0,
+            "hidden": (256, 256),
+        },
+    },
+    ("ppo", "Walker2d-v5"): {
+        "RL Zoo, Walker2d": RL_ZOO_PPO
+        | {
+            "minibatch_size": 32,
+            "epochs": 20,
+            "gamma": 0.99,
+            "lam": 0.95,
+            "clip_eps": 0.1,
+            "learning_rate": 5e-5,
+            "entropy_coef": 5.9e-4,
+            "vf_coef": 0.87,
+            "max_grad_norm": 1.0,
             "log_std_init": 0.0,
         },
     },
+    ("trpo", "HalfCheetah-v5"): {"RL Zoo, HalfCheetah": RL_ZOO_TRPO | {"kl_bound": 0.04}},
+    ("trpo", "Hopper-v5"): {"RL Zoo, Hopper": RL_ZOO_TRPO},
+    ("trpo", "Walker2d-v5"): {"RL Zoo, Walker2d": RL_ZOO_TRPO},
 }
 
 
@@ -155,7 +189,8 @@ def drawn(algorithm: str, env_id: str, how_many: int, *, seed: int = 0) -> dict[
     """
     source = random.Random(seed)
     kept = settings_for(algorithm, env_id).config
-    found: dict[str, dict[str, Any]] = {"preset": {}} | PUBLISHED.get(algorithm, {})
+    found: dict[str, dict[str, Any]] = {"preset": {}}
+    found |= PUBLISHED.get(algorithm, {}) | TUNED.get((algorithm, env_id), {})
     while len(found) < how_many:
         changes = {name: source.choice(values) for name, values in GRIDS[algorithm].items()}
         try:

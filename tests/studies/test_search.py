@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from ast import literal_eval
 from dataclasses import fields, replace
@@ -12,19 +13,20 @@ from minerva_lite.agents import AGENTS
 from minerva_lite.training.defaults import settings_for
 from tests.equations import ROOT, markdown
 from tests.studies import search
-from tests.studies.search import FIRST_SEED, GRIDS, GROUPS, PUBLISHED, RUNGS, drawn, scores
+from tests.studies.search import FIRST_SEED, GRIDS, GROUPS, PUBLISHED, RUNGS, TUNED, drawn, scores
 
 
+@pytest.mark.parametrize("env_id", ["HalfCheetah-v5", "Hopper-v5"])
 @pytest.mark.parametrize("algorithm", GRIDS)
-def test_what_is_drawn_begins_with_the_preset_and_is_the_same_whenever_it_is_drawn(algorithm):
-    first, again = (drawn(algorithm, "HalfCheetah-v5", 12) for _ in range(2))
+def test_what_is_drawn_begins_with_the_preset_and_is_the_same_whenever_it_is_drawn(algorithm, env_id):
+    first, again = (drawn(algorithm, env_id, 12) for _ in range(2))
     assert first == again and len(first) == 12
-    known = list(PUBLISHED.get(algorithm, {}))
+    known = [*PUBLISHED.get(algorithm, {}), *TUNED.get((algorithm, env_id), {})]
     assert list(first)[: 1 + len(known)] == ["preset", *known] and first["preset"] == {}
-    kept = settings_for(algorithm, "HalfCheetah-v5").config
+    kept = settings_for(algorithm, env_id).config
     assert len({replace(kept, **changes) for changes in first.values()}) == 12, "no setting is there twice"
     assert set(GRIDS[algorithm]) <= {each.name for each in fields(AGENTS[algorithm][1])}
-    longer = drawn(algorithm, "HalfCheetah-v5", 13)
+    longer = drawn(algorithm, env_id, 13)
     assert list(longer)[:12] == list(first), "more settings are added behind"
 
 
@@ -69,6 +71,7 @@ def test_the_chapter_prints_the_grid_and_the_rungs_of_ppo():
     text = markdown(ROOT / "book" / "08_which_one_when.ipynb")
     rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", text.partition("| PPO's setting |")[2].partition("\n\n")[0], re.M)
     assert {name: literal_eval(f"({values},)") for name, values in rows} == GRIDS["ppo"]
+    assert f"from {math.prod(map(len, GRIDS['ppo'].values())):,} settings" in text
     first, second = RUNGS["ppo"]
     assert f"PPO's rungs are {first.settings} settings for {first.steps:,} steps on one seed each" in text
     assert f"and {second.settings} for {second.steps:,} on two." in text
