@@ -161,7 +161,7 @@ def test_the_page_stands_after_the_one_on_training():
 
 def test_the_race_with_trl_is_told_as_it_was_recorded():
     """Medians over seeds, to the digits of the table; the chapter says "between two and four times"."""
-    rows = language.runs_of(language.read_rows(ROOT / "book/results/peers_language.csv"))
+    rows = language.runs_of(language.TABLE.read(ROOT / "book/results/peers_language.csv"))
     for way in ("grpo", "rloo"):
         told = re.search(rf"^\| {way.upper()} \|(.* ms .*)\|$", TEXT, re.M)[1]
         sides = [[run for run in rows if (run.algorithm, run.runner) == (way, side)] for side in ("trl", "torch")]

@@ -11,10 +11,8 @@ meanwhile: where wall seconds exceed CPU seconds (the summary shows the worst ru
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -23,6 +21,8 @@ from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from .tables import Table
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = {"Pendulum-v1": -200.0, "CartPole-v1": 475.0}
@@ -49,6 +49,12 @@ RECORDED = {
 }
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 COLUMNS = ["env_id", "runner", "seed", "steps", "seconds", "cpu_seconds", "episodes", "mean"]
+TABLE = Table(
+    "tests.peers.bench",
+    COLUMNS,
+    text=frozenset({"env_id", "runner"}),
+    digits={"seconds": 3, "cpu_seconds": 3, "mean": 3},
+)
 
 
 @dataclass(frozen=True)
@@ -137,25 +143,6 @@ def summary(runs: list[Run]) -> str:
     return "\n".join(lines)
 
 
-def write_rows(path: Path, rows: list[dict[str, Any]], command: str, versions: dict[str, str]) -> None:
-    """Write the rows under two comment lines: how they were made, and with what."""
-    with path.open("w", newline="") as file:
-        told = ", ".join(f"{name} {number}" for name, number in versions.items())
-        file.write(f"# command: {command}\n# versions: {told}\n")
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        rounded = ("seconds", "cpu_seconds", "mean")
-        writer.writerows(row | {name: round(row[name], 3) for name in rounded} for row in rows)
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a table written by `write_rows`, numbers as numbers."""
-    kinds = {"env_id": str, "runner": str, "seconds": float, "cpu_seconds": float, "mean": float}
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    return [{name: kinds.get(name, int)(value) for name, value in row.items()} for row in rows]
-
-
 def peers_python(name: str = "peers") -> Path:
     """The interpreter of `.venv-peers` or `.venv-trl`, which is made, or brought up to date with its requirements.
 
@@ -197,7 +184,7 @@ def main() -> None:
     parser.add_argument("--read", type=Path, metavar="CSV", help="run nothing; print the summary of this table")
     args = parser.parse_args()
     if args.read:
-        print(summary(runs_of(read_rows(args.read))))
+        print(summary(runs_of(TABLE.read(args.read))))
         return
     args.out.mkdir(parents=True, exist_ok=True)
     pythons: dict[str, str | Path] = dict.fromkeys(RUNNERS, sys.executable)
@@ -214,7 +201,6 @@ def main() -> None:
 
 def race(algorithm: str, env_ids: list[str], seeds: int, pythons: dict[str, str | Path], folder: Path) -> str:
     """Every runner of an algorithm on every environment and seed; writes its table and returns the summary."""
-    command = shlex.join(["python", "-m", "tests.peers.bench", *sys.argv[1:]])
     rows, versions = [], {}
     for env_id in env_ids:
         for seed in range(seeds):
@@ -229,7 +215,7 @@ def race(algorithm: str, env_ids: list[str], seeds: int, pythons: dict[str, str 
                     flush=True,
                 )
                 # Every time: a long bench may be interrupted.
-                write_rows(folder / f"peers_{algorithm}.csv", rows, command, versions)
+                TABLE.write(folder / f"peers_{algorithm}.csv", rows, versions)
     recorded = [f"{e}, recorded, not paired: {RECORDED[algorithm, e]}" for e in env_ids if (algorithm, e) in RECORDED]
     return "\n".join([summary(runs_of(rows)), *recorded])
 

@@ -9,10 +9,8 @@ numbers (`run_trl.py`), and `--read` prints the summary of a table written befor
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -30,10 +28,17 @@ from minerva_lite.worlds.tokens import TASKS
 
 from .bench import ROOT, THREADS, peers_python, speedup
 from .language_task import ALGORITHMS, TOKENS
+from .tables import Table
 
 BASE = ROOT / "book/results/checkpoints/sort_base.pt"
 RUNNERS = {"trl": "speed_trl", "torch": "speed_sequence"}
 COLUMNS = ["algorithm", "runner", "seed", "update", "seconds", "cpu_seconds", "right"]
+TABLE = Table(
+    "tests.peers.language",
+    COLUMNS,
+    text=frozenset({"algorithm", "runner"}),
+    digits={"seconds": 3, "cpu_seconds": 3, "right": 5},
+)
 TARGET, WINDOW = 0.9, 10  # right, as the mean of so many updates
 
 
@@ -92,7 +97,7 @@ def ratios(runs: list[Run], algorithm: str) -> tuple[float, float]:
 def summary(runs: list[Run]) -> str:
     """The table that the bench prints: medians over seeds, and the worst seed in parentheses."""
     lines = [
-        f"{'':12}{'ms an update':>13}{'tokens/s':>10}{'seconds to 0.9':>19}{'updates to 0.9':>19}{'final':>7}"
+        f"{'':12}{'ms per update':>13}{'tokens/s':>10}{'seconds to 0.9':>19}{'updates to 0.9':>19}{'final':>7}"
         f"{'wall/CPU':>9}"
     ]
     for algorithm in dict.fromkeys(run.algorithm for run in runs):
@@ -111,28 +116,8 @@ def summary(runs: list[Run]) -> str:
                 f"{max(run.wall_over_cpu for run in group):>9.2f}"
             )
         update, solve = ratios(runs, algorithm)
-        lines.append(f"{algorithm}: TRL's seconds over ours, paired: {update:.2f} an update, {solve:.2f} to {TARGET}")
+        lines.append(f"{algorithm}: TRL's seconds over ours, paired: {update:.2f} per update, {solve:.2f} to {TARGET}")
     return "\n".join(lines)
-
-
-def write_rows(path: Path, rows: list[dict[str, Any]], versions: dict[str, str]) -> None:
-    """Write the rows under two comment lines: how they were made, and with what."""
-    with path.open("w", newline="") as file:
-        told = ", ".join(f"{name} {number}" for name, number in versions.items())
-        command = shlex.join(["python", "-m", "tests.peers.language", *sys.argv[1:]])
-        file.write(f"# command: {command}\n# versions: {told}\n")
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        rounded = {"seconds": 3, "cpu_seconds": 3, "right": 5}
-        writer.writerows(row | {name: round(row[name], digits) for name, digits in rounded.items()} for row in rows)
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a table written by `write_rows`, numbers as numbers."""
-    kinds = {"algorithm": str, "runner": str, "seconds": float, "cpu_seconds": float, "right": float}
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    return [{name: kinds.get(name, int)(value) for name, value in row.items()} for row in rows]
 
 
 def save_base_for_trl(path: Path) -> None:
@@ -168,7 +153,7 @@ def main() -> None:
     parser.add_argument("--read", type=Path, metavar="CSV", help="run nothing; print the summary of this table")
     args = parser.parse_args()
     if args.read:
-        print(summary(runs_of(read_rows(args.read))))
+        print(summary(runs_of(TABLE.read(args.read))))
         return
     theirs = peers_python("trl")
     if args.losses:
@@ -187,11 +172,11 @@ def main() -> None:
                     rows += new
                     (last,) = runs_of(new)
                     print(
-                        f"{algorithm} seed {seed} {runner:6} {1000 * last.update_seconds:.1f} ms an update, "
+                        f"{algorithm} seed {seed} {runner:6} {1000 * last.update_seconds:.1f} ms per update, "
                         f"{last.solve_seconds:.2f} s to {TARGET}, final {last.final:.3f}",
                         flush=True,
                     )
-                    write_rows(args.out, rows, versions)  # every time: a long bench may be interrupted
+                    TABLE.write(args.out, rows, versions)  # every time: a long bench may be interrupted
     print(summary(runs_of(rows)))
 
 

@@ -14,7 +14,7 @@ from minerva_lite.training.base_model import load_base
 from minerva_lite.worlds.tokens import TASKS
 
 from . import measure, speed_sequence
-from .language import BASE, COLUMNS, ratios, read_rows, runs_of, save_base_for_trl, summary, write_rows
+from .language import BASE, COLUMNS, TABLE, ratios, runs_of, save_base_for_trl, summary
 from .language_task import ADAM_EPS, GROUP, LEARNING_RATE, LENGTH, PROMPTS, TOKENS, Watch
 
 
@@ -51,23 +51,24 @@ def test_seconds_are_compared_seed_by_seed():
 def test_the_summary_shows_medians_the_worst_seed_and_the_ratios():
     rows = [row for seed, pace in enumerate((0.25, 0.5, 1.0)) for row in rows_of([1.0] * 20, seed=seed, pace=pace)]
     rows += rows_of([1.0] * 20, runner="trl", pace=2.0)
-    _, trl, ours, told = summary(runs_of(rows)).splitlines()
+    head, trl, ours, told = summary(runs_of(rows)).splitlines()
+    assert head.startswith(f"{'':12}ms per update  tokens/s")
     assert trl.split() == ["grpo", "trl", "2000.0", "768", "20.00", "(20.00)", "10", "(10)", "1.000", "1.25"]
     assert ours.split() == ["grpo", "torch", "500.0", "3072", "5.00", "(10.00)", "10", "(10)", "1.000", "1.25"]
-    assert told == "grpo: TRL's seconds over ours, paired: 8.00 an update, 8.00 to 0.9"
+    assert told == "grpo: TRL's seconds over ours, paired: 8.00 per update, 8.00 to 0.9"
 
 
 def test_the_table_survives_the_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["language", "--seeds", "1"])
     rows, path = rows_of([0.123456, 1.0]) + rows_of([0.5], runner="trl", seed=3), tmp_path / "t.csv"
-    write_rows(path, rows, {"torch": "2.13.0", "trl": "1.16.0"})
+    TABLE.write(path, rows, {"torch": "2.13.0", "trl": "1.16.0"})
     assert path.read_text().splitlines()[:3] == [
         f"# command: {shlex.join(['python', '-m', 'tests.peers.language', '--seeds', '1'])}",
         "# versions: torch 2.13.0, trl 1.16.0",
         ",".join(COLUMNS),
     ]
     rows[0]["right"] = 0.12346
-    assert read_rows(path) == [pytest.approx(row) for row in rows]
+    assert TABLE.read(path) == [pytest.approx(row) for row in rows]
 
 
 @pytest.mark.parametrize("algorithm", ["grpo", "rloo"])

@@ -7,6 +7,7 @@ import dataclasses
 import re
 import shlex
 import shutil
+import sys
 from math import inf
 
 import pytest
@@ -16,7 +17,7 @@ import minerva_lite
 from minerva_lite import PPOAgent, PPOConfig, make_env
 
 from . import bench_gpu, measure, speed_minerva, throughput
-from .bench import COLUMNS, ROOT, paired_speedup, read_rows, runs_of, summary, write_rows
+from .bench import COLUMNS, ROOT, TABLE, paired_speedup, runs_of, summary
 from .run_minerva import Watch
 from .throughput_rows import TASKS
 
@@ -92,16 +93,17 @@ def test_summary_of_failures_and_of_a_part_of_the_runners(runners):
     assert all(line.split()[-3:-1] == [told, told] for line in lines)
 
 
-def test_table_survives_the_disk(tmp_path):
+def test_table_survives_the_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["bench", "--seeds", "1"])
     rows, path = rows_of([-900.1234, -100], -150.5) + rows_of([-1], -2.0, runner="sb3", seed=3), tmp_path / "t.csv"
-    write_rows(path, rows, "python -m tests.peers.bench --seeds 1", {"torch": "2.13.0", "numpy": "2.4.6"})
+    TABLE.write(path, rows, {"torch": "2.13.0", "numpy": "2.4.6"})
     assert path.read_text().splitlines()[:3] == [
         "# command: python -m tests.peers.bench --seeds 1",
         "# versions: torch 2.13.0, numpy 2.4.6",
         ",".join(COLUMNS),
     ]
     rows[0]["mean"] = -900.123
-    assert read_rows(path) == [pytest.approx(row) for row in rows]
+    assert TABLE.read(path) == [pytest.approx(row) for row in rows]
 
 
 def small(env_id):
@@ -193,8 +195,8 @@ def test_the_throughput_table_pairs_each_repeat_with_the_faster_peer(tmp_path):
         for name, times in seconds.items()
         for i, s in enumerate(times)
     ]
-    throughput.write_rows(tmp_path / "throughput.csv", rows, {"torch": "1"})
-    back = throughput.read_rows(tmp_path / "throughput.csv")
+    throughput.TABLE.write(tmp_path / "throughput.csv", rows, {"torch": "1"})
+    back = throughput.TABLE.read(tmp_path / "throughput.csv")
     assert throughput.speeds(back, "pendulum-4", "torch") == [8.0, 4.0, 2.0]
     header, row = throughput.table(back)
     assert header[1:] == ["torch", "gym", "sb3", "tianshou", "torch / best", "gym / best"], "no preset: it has no peer"
@@ -219,7 +221,7 @@ def test_the_page_shows_what_was_measured():
     """The table of the page is the summary of the raw rows beside it."""
     with (ROOT / "book/results/throughput_table.csv").open(newline="", encoding="utf8") as file:
         shown = list(csv.reader(file))
-    rows = throughput.read_rows(ROOT / "book/results/throughput.csv")
+    rows = throughput.TABLE.read(ROOT / "book/results/throughput.csv")
     assert shown == throughput.table(rows)
     assert [line[0].replace("\u00a0", "-") for line in shown[1:]] == list(TASKS)
     page = " ".join((ROOT / "book/train.md").read_text("utf8").split()).lower()

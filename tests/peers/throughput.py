@@ -13,7 +13,6 @@ import argparse
 import csv
 import json
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ from statistics import median
 from typing import Any
 
 from .bench import ROOT, THREADS, peers_python
+from .tables import Table
 from .throughput_rows import TASKS
 
 RUNNERS = {
@@ -31,7 +31,12 @@ RUNNERS = {
     "preset": ["speed_minerva", "--backend=auto", "--settings=preset"],
 }
 PEERS = ("sb3", "tianshou")
-COLUMNS = ["task", "runner", "repeat", "steps", "seconds", "cpu_seconds"]
+TABLE = Table(
+    "tests.peers.throughput",
+    ("task", "runner", "repeat", "steps", "seconds", "cpu_seconds"),
+    text=frozenset({"task", "runner"}),
+    digits={"seconds": 3, "cpu_seconds": 3},
+)
 
 
 def run(python: str | Path, task: str, runner: str) -> dict[str, Any]:
@@ -69,24 +74,6 @@ def summary(rows: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, f"Wall over CPU seconds, worst run: {worst:.2f}"])
 
 
-def write_rows(path: Path, rows: list[dict[str, Any]], versions: dict[str, str]) -> None:
-    with path.open("w", newline="") as file:
-        told = ", ".join(f"{name} {number}" for name, number in versions.items())
-        command = shlex.join(["python", "-m", "tests.peers.throughput", *sys.argv[1:]])
-        file.write(f"# command: {command}\n# versions: {told}\n")
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(row | {name: round(row[name], 3) for name in ("seconds", "cpu_seconds")} for row in rows)
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a table written by `write_rows`, numbers as numbers."""
-    kinds = {"task": str, "runner": str, "seconds": float, "cpu_seconds": float}
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    return [{name: kinds.get(name, int)(value) for name, value in row.items()} for row in rows]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
@@ -95,7 +82,7 @@ def main() -> None:
     parser.add_argument("--read", type=Path, metavar="CSV", help="run nothing; print the summary of this table")
     args = parser.parse_args()
     if args.read:
-        print(summary(read_rows(args.read)))
+        print(summary(TABLE.read(args.read)))
         return
     theirs, rows, versions = peers_python(), [], {}
     for task in args.tasks:
@@ -105,7 +92,7 @@ def main() -> None:
                 versions |= told.pop("versions")
                 rows.append({"task": task, "runner": runner, "repeat": repeat} | told)
                 print(f"{task} {repeat} {runner:10} {told['steps'] / told['seconds']:8.0f} steps/s", flush=True)
-        write_rows(args.out, rows, versions)
+        TABLE.write(args.out, rows, versions)
     with args.out.with_name(f"{args.out.stem}_table.csv").open("w", newline="", encoding="utf8") as file:
         csv.writer(file).writerows(table(rows))  # what the page on training shows
     print(summary(rows))

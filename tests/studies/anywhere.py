@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,19 +51,19 @@ class Row(NamedTuple):
     std: float  # of these returns
 
 
-def trained(env_id: str, algorithm: str, seed: int, steps: int) -> Row:
-    """Run the command as a user would. Raises CalledProcessError: it failed."""
+def trained(env_id: str, algorithm: str, seed: int, steps: int) -> list[Row]:
+    """The row of a run of the command as a user would run it. Raises SystemExit: it failed."""
     line = ["train", algorithm, "--env", env_id, "--seed", str(seed), "--steps", str(steps), "--device", "cpu"]
     line += ["--eval-every", str(steps)]  # evaluations change nothing that is learned, and take as long
     done = subprocess.run([sys.executable, "-m", "minerva_lite", *line], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(line)}: {done.stderr.splitlines()[-1]}")
     told = json.loads(done.stdout.splitlines()[-1])
-    return Row(env_id, algorithm, seed, steps, told["eval/mean"], told["eval/std"])
+    return [Row(env_id, algorithm, seed, steps, told["eval/mean"], told["eval/std"])]
 
 
-def random(env_id: str, seed: int, episodes: int = EPISODES) -> Row:
-    """Episodes of a policy that draws each action uniformly."""
+def random(env_id: str, seed: int, episodes: int = EPISODES) -> list[Row]:
+    """The row of a policy that draws each action uniformly."""
     env = gym.make(registered_id(env_id))
     env.action_space.seed(seed)
     returns = np.zeros(episodes)
@@ -74,7 +75,7 @@ def random(env_id: str, seed: int, episodes: int = EPISODES) -> Row:
             returns[episode] += float(reward)
             ended = terminated or truncated
     env.close()
-    return Row(env_id, "random", seed, 0, float(returns.mean()), float(returns.std()))
+    return [Row(env_id, "random", seed, 0, float(returns.mean()), float(returns.std()))]
 
 
 def interval(means: Iterable[float]) -> tuple[float, float]:
@@ -111,10 +112,8 @@ if __name__ == "__main__":
     record = Record(options.out, Row, "tests.studies.anywhere", digits=6)
     for seed in options.seeds:
         for env_id, steps in STEPS.items():
-            for policy in ("random", *options.algorithms):
-                if (env_id, policy, str(seed)) not in record.names(3):
-                    row = random(env_id, seed) if policy == "random" else trained(env_id, policy, seed, steps)
-                    record.add([row])
-                    print(*row, flush=True)
+            record.fill([((env_id, "random", seed), partial(random, env_id, seed))])
+            for algorithm in options.algorithms:
+                record.fill([((env_id, algorithm, seed), partial(trained, env_id, algorithm, seed, steps))])
     for line in table(options.out):
         print(*line)

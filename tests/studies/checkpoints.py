@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,8 +48,8 @@ def name_of(algorithm: str, env_id: str) -> str:
     return f"{algorithm}_{env_id.rpartition('/')[2].rpartition('-')[0].lower()}.pt"
 
 
-def trained(algorithm: str, env_id: str, folder: Path) -> Row:
-    """Train, save and evaluate one agent. Raises ValueError: its file is too large."""
+def trained(algorithm: str, env_id: str, folder: Path) -> list[Row]:
+    """Train, save and evaluate one agent: its row. Raises ValueError: its file is too large."""
     torch.set_num_threads(1)
     kept = settings_for(algorithm, env_id)
     with closing(make_env(env_id, kept.config.num_envs, seed=0)) as env:
@@ -61,7 +62,8 @@ def trained(algorithm: str, env_id: str, folder: Path) -> Row:
     if path.stat().st_size > LARGEST:
         raise ValueError(f"{path.name}: wanted at most {LARGEST} bytes; got {path.stat().st_size}")
     told = evaluate(agent, episodes=EPISODES)
-    return Row(path.name, algorithm, env_id, 0, int(history.updates[-1]["steps"]), told["eval/mean"], told["eval/std"])
+    steps = int(history.updates[-1]["steps"])
+    return [Row(path.name, algorithm, env_id, 0, steps, told["eval/mean"], told["eval/std"])]
 
 
 if __name__ == "__main__":
@@ -72,7 +74,4 @@ if __name__ == "__main__":
     record = Record(options.folder / "checkpoints.csv", Row, "tests.studies.checkpoints", digits=6)
     for env_id, algorithms in AGENTS_OF.items():
         for algorithm in algorithms:
-            if (name_of(algorithm, env_id),) not in record.names(1):
-                row = trained(algorithm, env_id, options.folder)
-                record.add([row])
-                print(*row, flush=True)
+            record.fill([((name_of(algorithm, env_id),), partial(trained, algorithm, env_id, options.folder))])

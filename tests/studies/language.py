@@ -157,14 +157,15 @@ def runs() -> Iterator[tuple[str, str, float, int, Callable[[], Iterator[tuple[i
         yield "flawed", "short", PROMPTS[0], seed, partial(climb, agent, seed, times, 10 * SHORTER, FLAWED)
 
 
+def rows_of(part: str, method: str, setting: float, seed: int, work: Callable[[], Iterator]) -> list[Row]:
+    """Do one of `runs`: its rows."""
+    return [Row(part, method, setting, seed, updates, *figures) for updates, figures in work()]
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.studies.language", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=PATH)
     options = parser.parse_args()
     torch.set_num_threads(1)
     record = Record(options.out, Row, "tests.studies.language", digits=6)
-    for part, method, setting, seed, work in runs():
-        if (part, method, f"{setting:.6g}", str(seed)) not in record.names(4):
-            rows = [Row(part, method, setting, seed, updates, *figures) for updates, figures in work()]
-            record.add(rows)
-            print(*rows[-1], flush=True)
+    record.fill((run[:4], partial(rows_of, *run)) for run in runs())

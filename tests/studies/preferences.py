@@ -14,6 +14,7 @@ import argparse
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -157,9 +158,4 @@ if __name__ == "__main__":
     options = parser.parse_args()
     torch.set_num_threads(1)
     record = Record(options.out, Row, "tests.studies.preferences", digits=6)
-    for seed in SEEDS:
-        for name in WAYS:
-            if (name, str(seed)) not in record.names(2):
-                rows = descend(name, seed)
-                record.add(rows)
-                print(*rows[-1], flush=True)
+    record.fill(((name, seed), partial(descend, name, seed)) for seed in SEEDS for name in WAYS)

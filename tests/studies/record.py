@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import platform
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,24 @@ class Record:
         """The rows' first cells, as many as name a run: which runs the file holds. A run is written whole."""
         return {tuple(row.values())[:columns] for row in read_rows(self.path)}
 
+    def cells(self, values: Iterable[Any]) -> tuple[str, ...]:
+        """The values of a row, or of its beginning, as they stand in the file."""
+        return tuple(f"{value:.{self.digits}g}" if isinstance(value, float) else str(value) for value in values)
+
     def add(self, rows: list[Any]) -> None:
         """Add the rows of a run, all at once, so that a call that is stopped leaves whole runs."""
-        cells = [[f"{cell:.{self.digits}g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+        cells = [self.cells(row) for row in rows]
         with self.path.open("a", newline="", encoding="utf8") as file:
             csv.writer(file, lineterminator="\n").writerows(cells)
+
+    def fill(self, runs: Iterable[tuple[tuple[Any, ...], Callable[[], Iterable[Any]]]]) -> None:
+        """Do the runs that the file lacks, one after the other; add each whole, and print its last row.
+
+        runs: the first cells of all rows of a run, which name it, and the work that returns the rows, one at least.
+        The file is read again before every run. What a work raises is raised here; the runs before it are in the file.
+        """
+        for name, work in runs:
+            if self.cells(name) not in self.names(len(name)):
+                rows = list(work())
+                self.add(rows)
+                print(*rows[-1], flush=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import itertools
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +44,9 @@ class Row(NamedTuple):
     mean: float  # return of the final policy, undiscounted, over 100 episodes
 
 
-def run(name: str, num_envs: int, rollout_steps: int, rate: float, lam: float, seed: int, steps: int = STEPS) -> Row:
+def run(
+    name: str, num_envs: int, rollout_steps: int, rate: float, lam: float, seed: int, steps: int = STEPS
+) -> list[Row]:
     """Train the preset with these rollouts for `steps` steps of the environment, all environments counted."""
     config = preset(name, ENV_ID).config
     rate *= config.learning_rate
@@ -53,7 +56,7 @@ def run(name: str, num_envs: int, rollout_steps: int, rate: float, lam: float, s
     train(agent, env, steps, eval_every=steps, eval_episodes=1, progress=False)
     gradient_steps = steps // (num_envs * rollout_steps)  # one a rollout
     mean = round(evaluate(agent, episodes=100)["eval/mean"], 3)
-    return Row(name, num_envs, rollout_steps, rate, lam, seed, gradient_steps, gradient_steps, mean)
+    return [Row(name, num_envs, rollout_steps, rate, lam, seed, gradient_steps, gradient_steps, mean)]
 
 
 if __name__ == "__main__":
@@ -64,8 +67,5 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     record = Record(options.out, Row, "tests.studies.rollout_length", digits=6)
     for (name, num_envs, steps, rate), lam, seed in itertools.product(ROLLOUTS, LAMBDAS, range(options.seeds)):
-        learning_rate = f"{rate * preset(name, ENV_ID).config.learning_rate:.6g}"
-        if (name, str(num_envs), str(steps), learning_rate, f"{lam:.6g}", str(seed)) not in record.names(6):
-            found = run(name, num_envs, steps, rate, lam, seed)
-            record.add([found])
-            print(*found, flush=True)
+        cells = name, num_envs, steps, rate * preset(name, ENV_ID).config.learning_rate, lam, seed
+        record.fill([(cells, partial(run, name, num_envs, steps, rate, lam, seed))])

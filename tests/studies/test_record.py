@@ -1,6 +1,7 @@
 """The files of the recorded studies: each begins with the command that writes it, and grows by whole runs."""
 
 import importlib
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +32,14 @@ class Row(NamedTuple):
     mean: float
 
 
+class RatedRow(NamedTuple):
+    task: str
+    seed: int
+    rate: float
+    update: int
+    mean: float
+
+
 def test_every_study_of_this_folder_is_here():
     here = {path.stem for path in Path(__file__).parent.glob("*.py") if "__main__" in path.read_text()}
     here -= {"base_model"}  # writes weights and no rows; `training/test_base_model.py` asks what they are worth
@@ -58,6 +67,47 @@ def test_a_second_call_adds_to_what_is_there(tmp_path):
         ["c", "1", "-0.5"],
     ]
     assert b"\r" not in path.read_bytes()
+
+
+def runs_of(asked, tasks, seeds=(0, 1)):
+    """Runs named by task, seed and a rate, of two rows each; which of them are done is added to `asked`."""
+
+    def work(name):
+        asked.append(name)
+        return [RatedRow(*name, update, update * 2 / 3) for update in (1, 2)]
+
+    return [(name, partial(work, name)) for task in tasks for seed in seeds for name in [(task, seed, 0.0012345)]]
+
+
+def test_a_file_is_filled_with_the_runs_that_it_lacks(tmp_path, capsys):
+    """The rate is written with three digits, and a second call knows it again by these."""
+    path, asked = tmp_path / "study.csv", []
+    Record(path, RatedRow, "tests.studies.toy", digits=3).fill(runs_of(asked, ["a, b"]))
+    assert asked == [("a, b", 0, 0.0012345), ("a, b", 1, 0.0012345)]
+    assert capsys.readouterr().out.splitlines() == [f"a, b {seed} 0.0012345 2 {4 / 3}" for seed in (0, 1)]
+    before = path.read_bytes()
+    Record(path, RatedRow, "tests.studies.toy", digits=3).fill(runs_of(asked, ["a, b", "c", "c"], seeds=(1, 2)))
+    assert asked[2:] == [("a, b", 2, 0.0012345), ("c", 1, 0.0012345), ("c", 2, 0.0012345)], "each of them once"
+    assert path.read_bytes().startswith(before)
+    names = [tuple(row.values())[:3] for row in read_rows(path)]
+    assert names == [(task, str(seed), "0.00123") for task, seed, _ in asked for _ in range(2)], "each of them whole"
+
+
+def test_a_run_that_fails_leaves_whole_runs(tmp_path):
+    """It raises after its first row. The next call does this run and those behind it."""
+    path, asked = tmp_path / "study.csv", []
+
+    def failing():
+        yield RatedRow("b", 0, 0.0012345, 1, 0.5)
+        raise ArithmeticError
+
+    (a,), (b,), (c,) = (runs_of(asked, [task], seeds=[0]) for task in "abc")
+    record = Record(path, RatedRow, "tests.studies.toy", digits=3)
+    with pytest.raises(ArithmeticError):
+        record.fill([a, (b[0], failing), c])
+    assert [(row["task"], row["update"]) for row in read_rows(path)] == [("a", "1"), ("a", "2")]
+    record.fill([a, b, c])
+    assert [name[0] for name in asked] == ["a", "b", "c"] and record.names(1) == {("a",), ("b",), ("c",)}
 
 
 @pytest.mark.parametrize("line", [0, 1, 2])
