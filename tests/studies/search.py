@@ -1,7 +1,9 @@
 """`python -m tests.studies.search ALGORITHM GROUP`: settings for a group of tasks, by random search and halving.
 
 The first rung trains the preset, published settings and others drawn at random from the grid, for few steps on few
-seeds; each further one trains the better ones of the rung before for longer, on seeds of its own. A setting's score in
+seeds; each further one trains the better ones of the rung before for longer, on seeds of its own. What a setting leaves
+open is as in the group's start, which is also the setting named `preset`: a preset found by a search may be another one
+today, and the search still means the same. A setting's score in
 a rung is the mean over tasks of its rank among the settings of the rung, by the mean final return over seeds, so that
 no task's scale decides. No seed of the search is one of a report: those are 200 to 299.
 """
@@ -16,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from minerva_lite.agents import AGENTS
-from minerva_lite.training.defaults import settings_for
+from minerva_lite.training.presets import BODY, LUNAR_LANDER, PENDULUM
 from minerva_lite.training.studies import read_study, study
 
 FOLDER = Path("book/results/search")
@@ -185,13 +187,14 @@ RUNGS = {
 
 # Settings that a question about a preset named, instead of a grid; one rung of full length on many seeds decides. Of
 # PPO's runs on Pendulum some lost the task again: the mean return over seeds counts how many and how badly.
+SHORT = {"num_envs": 32, "rollout_steps": 64, "minibatch_size": 512}
 WHOLE = {"num_envs": 10, "rollout_steps": 200, "minibatch_size": 500}  # an update sees whole episodes
 NAMED: dict[tuple[str, str], tuple[Rung, dict[str, dict[str, Any]]]] = {
     ("ppo", "pendulum"): (
         Rung(6, 98_304, 30),
         {
-            "preset": {},
-            "raw advantages": {"normalize_advantage": False},
+            "preset": SHORT,
+            "raw advantages": SHORT | {"normalize_advantage": False},
             "whole episodes": WHOLE,
             "raw advantages, whole episodes": WHOLE | {"normalize_advantage": False},
             "whole episodes, rate 0.001": WHOLE | {"learning_rate": 1e-3},
@@ -201,15 +204,32 @@ NAMED: dict[tuple[str, str], tuple[Rung, dict[str, dict[str, Any]]]] = {
 }
 
 
-def drawn(algorithm: str, env_id: str, how_many: int, *, seed: int = 0) -> dict[str, dict[str, Any]]:
-    """The preset, under the name `preset`, published settings, and settings drawn uniformly from the grid, by name.
+def start(algorithm: str, group: str) -> Any:
+    """The configuration that a search begins with, and of which its settings change a part."""
+    return {"lander": LUNAR_LANDER, "pendulum": PENDULUM}.get(group, BODY)[algorithm].config
+
+
+def settings(algorithm: str, group: str) -> dict[str, dict[str, Any]]:
+    """By name, what the settings of the first rung change in `start`."""
+    if (algorithm, group) in NAMED:
+        return NAMED[algorithm, group][1]
+    return drawn(algorithm, group, RUNGS[algorithm][0].settings)
+
+
+def whole(algorithm: str, group: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Every setting by name: `start` with the changes."""
+    return vars(start(algorithm, group)) | changes
+
+
+def drawn(algorithm: str, group: str, how_many: int, *, seed: int = 0) -> dict[str, dict[str, Any]]:
+    """The start, under the name `preset`, published settings, and settings drawn uniformly from the grid, by name.
 
     Settings that the algorithm's configuration refuses together are drawn anew.
     """
     source = random.Random(seed)
-    kept = settings_for(algorithm, env_id).config
+    kept = start(algorithm, group)
     found: dict[str, dict[str, Any]] = {"preset": {}}
-    found |= PUBLISHED.get(algorithm, {}) | TUNED.get((algorithm, env_id), {})
+    found |= PUBLISHED.get(algorithm, {}) | TUNED.get((algorithm, GROUPS[group][0]), {})
     while len(found) < how_many:
         changes = {name: source.choice(values) for name, values in GRIDS[algorithm].items()}
         try:
@@ -243,12 +263,8 @@ def scores(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 
 def search(algorithm: str, group: str, *, folder: Path = FOLDER, jobs: int = 1) -> list[str]:
     """Climb the rungs; the names of the last one's settings, the best first. What the files hold is kept."""
-    tasks, rungs = GROUPS[group], RUNGS[algorithm]
-    if (algorithm, group) in NAMED:
-        rung, known = NAMED[algorithm, group]
-        rungs = (rung,)
-    else:
-        known = drawn(algorithm, tasks[0], rungs[0].settings)
+    tasks, known = GROUPS[group], settings(algorithm, group)
+    rungs = (NAMED[algorithm, group][0],) if (algorithm, group) in NAMED else RUNGS[algorithm]
     chosen = list(known)
     for i, rung in enumerate(rungs):
         chosen = chosen[: rung.settings]
@@ -257,7 +273,7 @@ def search(algorithm: str, group: str, *, folder: Path = FOLDER, jobs: int = 1) 
             algorithm,
             tasks,
             range(FIRST_SEED + 10 * i, FIRST_SEED + 10 * i + rung.seeds),
-            {name: known[name] for name in chosen},
+            {name: whole(algorithm, group, known[name]) for name in chosen},
             path,
             total_steps=rung.steps,
             eval_every=rung.steps,

@@ -10,23 +10,22 @@ from dataclasses import fields, replace
 import pytest
 
 from minerva_lite.agents import AGENTS
-from minerva_lite.training.defaults import settings_for
 from tests.equations import ROOT, markdown
 from tests.studies import search
-from tests.studies.search import FIRST_SEED, GRIDS, GROUPS, PUBLISHED, RUNGS, TUNED, drawn, scores
+from tests.studies.search import FIRST_SEED, GRIDS, GROUPS, PUBLISHED, RUNGS, TUNED, drawn, scores, start
 
 
-@pytest.mark.parametrize("env_id", ["HalfCheetah-v5", "Hopper-v5"])
+@pytest.mark.parametrize("group", ["halfcheetah", "hopper"])
 @pytest.mark.parametrize("algorithm", GRIDS)
-def test_what_is_drawn_begins_with_the_preset_and_is_the_same_whenever_it_is_drawn(algorithm, env_id):
-    first, again = (drawn(algorithm, env_id, 12) for _ in range(2))
+def test_what_is_drawn_begins_with_the_start_and_is_the_same_whenever_it_is_drawn(algorithm, group):
+    first, again = (drawn(algorithm, group, 12) for _ in range(2))
     assert first == again and len(first) == 12
-    known = [*PUBLISHED.get(algorithm, {}), *TUNED.get((algorithm, env_id), {})]
+    known = [*PUBLISHED.get(algorithm, {}), *TUNED.get((algorithm, GROUPS[group][0]), {})]
     assert list(first)[: 1 + len(known)] == ["preset", *known] and first["preset"] == {}
-    kept = settings_for(algorithm, env_id).config
+    kept = start(algorithm, group)
     assert len({replace(kept, **changes) for changes in first.values()}) == 12, "no setting is there twice"
     assert set(GRIDS[algorithm]) <= {each.name for each in fields(AGENTS[algorithm][1])}
-    longer = drawn(algorithm, env_id, 13)
+    longer = drawn(algorithm, group, 13)
     assert list(longer)[:12] == list(first), "more settings are added behind"
 
 
@@ -51,7 +50,7 @@ def test_the_better_half_climbs_and_no_seed_is_used_on_two_rungs_or_in_a_report(
 
     def pretend(algorithm, tasks, seeds, variants, path, *, total_steps, **how):
         asked.append((list(variants), list(seeds), total_steps, path.name))
-        order = list(drawn("ppo", tasks[0], RUNGS["ppo"][0].settings))
+        order = list(drawn("ppo", "body", RUNGS["ppo"][0].settings))
         worth = {name: -1 if name == "preset" else len(order) - order.index(name) for name in variants}
         read[path.name] = [row(name, seed, worth[name], task) for name in variants for seed in seeds for task in tasks]
 
@@ -59,7 +58,7 @@ def test_the_better_half_climbs_and_no_seed_is_used_on_two_rungs_or_in_a_report(
     monkeypatch.setattr(search, "study", pretend)
     monkeypatch.setattr(search, "read_study", lambda path: read[path.name])
     best = search.search("ppo", "body", folder=tmp_path)
-    order = list(drawn("ppo", GROUPS["body"][0], RUNGS["ppo"][0].settings))
+    order = list(drawn("ppo", "body", RUNGS["ppo"][0].settings))
     assert [names for names, *_ in asked] == [order, *(order[1 : 1 + rung.settings] for rung in RUNGS["ppo"][1:])]
     assert best == order[1 : 1 + RUNGS["ppo"][-1].settings]
     used = [seed for _, seeds, *_ in asked for seed in seeds]

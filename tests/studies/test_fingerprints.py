@@ -1,0 +1,82 @@
+"""Which recorded studies are of agents, settings and environments that the tree no longer has."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minerva_lite.agents import AGENTS
+from minerva_lite.training.fingerprint import fingerprint, same_fingerprint
+from minerva_lite.training.presets import PRESETS
+from minerva_lite.training.studies import read_study
+from minerva_lite.training.variants import varied
+from tests.studies import search, sensitivity
+
+RESULTS = Path(__file__).resolve().parents[2] / "book" / "results"
+
+
+def marked() -> list[Path]:
+    """The recorded files whose rows carry a fingerprint."""
+    found = []
+    for path in sorted(RESULTS.rglob("*.csv")):
+        with path.open(newline="", encoding="utf8") as file:
+            if "fingerprint" in next(csv.reader(line for line in file if not line.startswith("#")), []):
+                found.append(path)
+    return found
+
+
+def settings_of(path: Path, algorithm: str, env_id: str, variant: str) -> Any:
+    """The configuration that a row's name stands for today. Raises KeyError: for none."""
+    if path.parent.name == "search":
+        group = path.stem.split("_")[1]
+        return replace(search.start(algorithm, group), **search.settings(algorithm, group)[variant])
+    kept = PRESETS[algorithm, env_id].config
+    if path.parent.name == "sensitivity":
+        return varied(kept, sensitivity.variants(algorithm)[variant])
+    return varied(kept, {"preset": {}}[variant])
+
+
+def stale(path: Path) -> list[str]:
+    """The curves of a file whose agent, settings or environment are others today."""
+    marks = {(r["algorithm"], r["env_id"], r["variant"]): r["fingerprint"] for r in read_study(path)}
+    found = []
+    for name, mark in marks.items():
+        try:
+            config = settings_of(path, *name)
+        except KeyError:
+            found.append(f"{path.name}: {' '.join(name)} is a name of nothing")
+            continue
+        now = fingerprint(AGENTS[name[0]][0], config, name[1])
+        if not same_fingerprint(mark, now):
+            found.append(f"{path.name}: {' '.join(name)} was {mark} and is {now}")
+    return found
+
+
+@pytest.mark.parametrize("path", [p for p in marked() if p.parent == RESULTS], ids=lambda path: path.stem)
+def test_a_recorded_curve_of_a_preset_is_of_the_preset_that_is_kept(path):
+    assert stale(path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path", [p for p in marked() if p.parent != RESULTS], ids=lambda p: f"{p.parent.name}-{p.stem}"
+)
+def test_a_recorded_search_or_sensitivity_is_of_the_settings_that_its_names_say(path):
+    assert stale(path) == []
+
+
+def test_another_setting_and_an_unknown_name_are_told_with_the_files_name(tmp_path, monkeypatch):
+    path = next(path for path in marked() if path.name == "classic.csv")
+    name = ("trpo", "CartPole-v1")
+    changed = replace(PRESETS[name], config=replace(PRESETS[name].config, kl_bound=0.011))
+    monkeypatch.setitem(PRESETS, name, changed)
+    rows = [line for line in path.read_text("utf8").splitlines() if line.startswith(("#", "alg", "trpo,CartPole-v1"))]
+    copy = tmp_path / "classic.csv"
+    copy.write_text("\n".join([*rows, *(row.replace(",preset,", ",other,") for row in rows[3:])]) + "\n", "utf8")
+    told = stale(copy)
+    assert len(told) == 2 and told[0].startswith("classic.csv: trpo CartPole-v1 preset was ")
+    assert told[1] == "classic.csv: trpo CartPole-v1 other is a name of nothing"
