@@ -40,6 +40,7 @@ class PPOConfig(GradientConfig):
     target_kl: float | None = None  # leave the update once k3 on a minibatch exceeds it, nats; None or <= 0: off
     stop_test: str = one_of("minibatch", "epoch")  # test target_kl before each step, or after an "epoch" on its last
     clip_value: bool = False  # clip the value loss too: by clip_eps, in units of the (normalized) return
+    recompute_advantage: bool = False  # before each epoch, by the critic as it then is (Andrychowicz et al. 2021)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,16 +73,19 @@ class PPOAgent(GradientAgent[Batch]):
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
         """Several epochs of minibatch steps on one rollout.
 
-        Advantages, targets and old log-probabilities are computed once, before the first step, so that every ratio
-        says how far the policy has moved from the one that acted. Each epoch shuffles the rows anew. The figures are
-        read from the whole rollout at the end, because a minibatch is judged before its own step.
+        The old log-probabilities are those of the rollout, so that every ratio says how far the policy has moved from
+        the one that acted. Advantages and targets are computed once, before the first step, unless the settings ask
+        for them before every epoch. Each epoch shuffles the rows anew. The figures are read from the whole rollout at
+        the end, because a minibatch is judged before its own step.
         """
         c = self.config
         self.set_learning_rate(progress)
-        batch = self.prepare(rollout)
+        batch = first = self.prepare(rollout)
         grad_norms: list[Tensor] = []
         stopped = False
-        for _ in range(c.epochs):
+        for epoch in range(c.epochs):
+            if c.recompute_advantage and epoch > 0:
+                batch = self.prepare(rollout)
             for rows in batch.minibatches(c.minibatch_size, self.generator):
                 if c.normalize_advantage and len(rows) == 1:
                     continue  # rows of restart weight 0 can leave one; alone it has no spread
@@ -92,7 +96,7 @@ class PPOAgent(GradientAgent[Batch]):
                 grad_norms.append(self.gradient_step(loss))
             if stopped:
                 break
-        diagnostics = self.diagnose(batch)
+        diagnostics = self.diagnose(first)
         if c.objective == "kl_penalty":
             diagnostics["loss/kl_penalty"] = self.kl_penalty * diagnostics["kl/exact"]
             diagnostics["kl/exact_relative"] = diagnostics["kl/exact"] / c.kl_bound

@@ -61,6 +61,7 @@ OPTIONS = [
     ("target_kl", {}, 1e-4, None),
     ("stop_test", {"target_kl": 2e-4, "learning_rate": 1e-2}, "minibatch", "epoch"),
     ("clip_value", {"learning_rate": 1e-2}, True, False),
+    ("recompute_advantage", {"learning_rate": 1e-2}, True, False),
     ("vf_coef", {"optimizer": "sgd"}, 0.1, 0.5),
     ("entropy_coef", {}, 0.0, 0.1),
     ("normalize_advantage", {}, True, False),
@@ -375,6 +376,30 @@ def test_kl_penalty_adapts_by_the_exact_kl_of_the_update():
     agent, env, obs = make(kl_penalty_init=3.0)
     live(agent, env, obs, 1)
     assert agent.kl_penalty == 3.0, "left alone under clip"
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_advantages_and_targets_are_those_of_the_critic_before_each_epoch_only_where_asked_for(again):
+    """One step an epoch, so that the critic before the epoch is the critic at its step."""
+    agent, env, obs = make(recompute_advantage=again, epochs=3, learning_rate=1e-2, minibatch_size=128)
+    rollout, _ = agent.collect(env, obs)
+    names, seen, now, loss = ("advantage", "value_target", "value_old", "behavior_log_prob"), [], [], agent.loss
+
+    def watched(rows):
+        assert len(rows) == rollout.reward.numel()
+        for kept, batch in ((seen, rows), (now, agent.prepare(rollout))):
+            kept.append(torch.stack([getattr(batch, name).sort().values for name in names]))
+        return loss(rows)
+
+    agent.loss = watched
+    figures = agent.update(rollout)
+    seen, now = seen[:3], now[:3]  # afterward `diagnose` looks once more
+    assert len(seen) == 3
+    for before, current in zip(seen, now, strict=True):
+        assert torch.equal(before, current if again else now[0])
+    assert not torch.equal(now[0], now[1]), "the critic did move"
+    assert torch.equal(seen[0][3], seen[2][3]), "the old log-probabilities are never others"
+    assert figures["value/mean"] == pytest.approx(now[0][2].mean().item(), abs=1e-6), "figures are of the rollout's V"
 
 
 def test_prepare_gives_gae_targets_of_the_estimator():
