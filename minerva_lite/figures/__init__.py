@@ -10,7 +10,7 @@ from .answers import (
     plot_sorting,
     plot_update_time,
 )
-from .comparison import plot_bands, plot_improvements, plot_intervals, plot_order, plot_profiles
+from .comparison import plot_bands, plot_improvements, plot_intervals, plot_order, plot_profiles, plot_sensitivity
 from .drawings import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states, draw_vine
 from .estep import plot_estep, plot_simplex, plot_sweeps, plot_temperature, plot_thermostat
 from .gradients import (
@@ -209,6 +209,7 @@ __all__ = [
     "plot_reparametrization",
     "plot_rollout_bias",
     "plot_seeds",
+    "plot_sensitivity",
     "plot_simplex",
     "plot_sorting",
     "plot_start_values",

@@ -88,6 +88,27 @@ def plot_improvements(ax: Axes, pairs: Sequence[tuple[str, Tensor, str, Tensor]]
     ax.set_ylim(len(pairs) - 0.5, -0.5)
 
 
+def plot_sensitivity(ax: Axes, knobs: Mapping[str, Mapping[float, Tensor]], title: str) -> None:
+    """What runs end at if a setting is another one: a dot for each run, a line through their interquartile means.
+
+    knobs: by setting, and by the factor that it was multiplied with, final returns [S]; the factor 1 is the preset.
+    """
+    markers = cycle("osD^")
+    for i, (name, by_factor) in enumerate(knobs.items()):
+        factors = sorted(by_factor)
+        middle = [float(interquartile_mean(by_factor[factor])) for factor in factors]
+        style = STYLES[i % len(STYLES)]
+        (line,) = ax.plot(factors, middle, linestyle=style, marker=next(markers), markersize=5, label=name)
+        for factor in factors:
+            if factor != 1.0 or i == 0:
+                at = torch.full_like(by_factor[factor], factor * 1.06 ** (i - (len(knobs) - 1) / 2))
+                color = GRAY if factor == 1.0 else line.get_color()
+                ax.plot(at, by_factor[factor], ".", color=color, alpha=0.5, markersize=5)
+    ax.axvline(1.0, color=GRAY, linewidth=1.0)
+    ax.set(xscale="log", xlabel="setting, as a multiple of the preset's", ylabel="final return", title=title)
+    ax.legend(loc="lower center", fontsize=8)
+
+
 def plot_order(ax: Axes, gap: float, seeds: int) -> None:
     """Where the difference of two agents' means falls, for normal scores: in red the part that orders them wrongly.
 
