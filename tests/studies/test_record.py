@@ -19,6 +19,7 @@ STUDIES = {
     "offline": "offline.csv",
     "preferences": "preferences.csv",
     "promise": "trpo_promise.csv",
+    "published": "published.csv",
     "reuse": "ppo_reuse.csv",
     "rollout_length": "rollout_length.csv",
     "sick": "sick.csv",
