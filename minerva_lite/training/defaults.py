@@ -3,15 +3,16 @@
 | family | taken where | settings of | changed | steps (MPO) |
 |---|---|---|---|---|
 | `discrete` | actions are choices | LunarLander | gamma 0.99, observations normalized | 512 000 (102 400) |
-| `control` | continuous, at most 11 observations, bounded | Pendulum | the same; PPO's rate 1e-3 | 512 000 (102 400) |
+| `control` | continuous, at most 11 observations, bounded | Pendulum | the same; for PPO below | 512 000 (102 400) |
 | `body` | continuous, more observations or unbounded ones | HalfCheetah | | a million (320 000) |
 | `humanoid` | a body with 12 actions or more | Humanoid | | a million (320 000) |
 | `tokens` | prompts are answered as wholes | its own | | 102 400 answers |
 
 In each of them a rollout follows the time limit of an episode, 1000 steps where none is registered. REINFORCE waits for
 whole episodes. TRPO, PPO and V-MPO take an eighth of one, as a power of two between 64 and 512, from so many
-environments that an update has 2048 steps. The presets named above have these lengths too, or nearly. A2C and MPO learn
-after every eight steps. MPO's observations stay as they are: its critic normalizes by a layer of its own.
+environments that an update has 2048 steps. The presets named above have these lengths too, or nearly, but Pendulum's,
+which take whole episodes. PPO's control takes a rate of 1e-3 and quarters of an update as minibatches. A2C and MPO
+learn after every eight steps. MPO's observations stay as they are: its critic normalizes by a layer of its own.
 
 A default is where to start. What an environment needs beyond it, nobody has tried.
 """
@@ -140,7 +141,9 @@ def _changed(kept: dict[str, Preset], steps: int, **changes: dict[str, Any]) -> 
 
 FAMILIES: dict[str, dict[str, Preset]] = {
     "discrete": _changed(LUNAR_LANDER, 512_000, every={"normalize_obs": True}),
-    "control": _changed(PENDULUM, 512_000, every={"normalize_obs": True}, ppo={"learning_rate": 1e-3}),
+    "control": _changed(
+        PENDULUM, 512_000, every={"normalize_obs": True}, ppo={"learning_rate": 1e-3, "minibatch_size": ROWS // 4}
+    ),
     "body": BODY,
     "humanoid": HUMANOID,
     "tokens": {"sequence": Preset(SequenceConfig(), 102_400)},

@@ -48,6 +48,8 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
         "1 epoch, as many steps": {"epochs": 1, "minibatch_size": lambda size: math.ceil(size / 10)},
         "1 epoch, rate x 3": {"epochs": 1, "learning_rate": lambda rate: 3 * rate},
         "raw advantages": {"normalize_advantage": False},
+        # As many rows an update, of a third of an episode of Pendulum: the environments start together.
+        "short rollouts": {"num_envs": lambda count: 3 * count, "rollout_steps": lambda steps: steps // 3},
         "lambda = 1 (returns)": {"estimator": "returns"},
         "lambda = 0 (TD)": {"estimator": "td"},
         "clipped value loss": {"clip_value": True},

@@ -24,7 +24,7 @@ from minerva_lite.training.presets import preset
 from minerva_lite.worlds.envs import make_env
 from tests.studies.record import Record
 
-UPDATES = {"Pendulum-v1": 7, "CartPole-v1": 4}  # of the preset, after which the agent is stopped: of 48, of 32
+UPDATES = {"Pendulum-v1": 7, "CartPole-v1": 4}  # of the preset, after which the agent is stopped: of 50, of 32
 WARM = {"Pendulum-v1": 0, "CartPole-v1": 500}  # steps before a batch begins: Pendulum's 200 rows are whole episodes
 STEPS = (0, 1, 2, 4, 8, 12, 16, 24, 32, 40, 60, 80, 120, 160)
 ROWS = (400, 2000, 8000, 80_000)

@@ -13,7 +13,7 @@ from minerva_lite.agents import AGENTS
 from minerva_lite.training.fingerprint import fingerprint, same_fingerprint
 from minerva_lite.training.presets import PRESETS
 from minerva_lite.training.studies import read_study
-from minerva_lite.training.variants import varied
+from minerva_lite.training.variants import ABLATIONS, varied
 from tests.studies import search, sensitivity
 
 RESULTS = Path(__file__).resolve().parents[2] / "book" / "results"
@@ -37,7 +37,7 @@ def settings_of(path: Path, algorithm: str, env_id: str, variant: str) -> Any:
     kept = PRESETS[algorithm, env_id].config
     if path.parent.name == "sensitivity":
         return varied(kept, sensitivity.variants(algorithm)[variant])
-    return varied(kept, {"preset": {}}[variant])
+    return varied(kept, ABLATIONS[algorithm][variant])
 
 
 def stale(path: Path) -> list[str]:
@@ -56,7 +56,14 @@ def stale(path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", [p for p in marked() if p.parent == RESULTS], ids=lambda path: path.stem)
+OF_PRESETS = [
+    pytest.param(path, marks=pytest.mark.slow if path.stem.endswith("_ablations") else ())  # forty curves
+    for path in marked()
+    if path.parent == RESULTS
+]
+
+
+@pytest.mark.parametrize("path", OF_PRESETS, ids=lambda path: path.stem)
 def test_a_recorded_curve_of_a_preset_is_of_the_preset_that_is_kept(path):
     assert stale(path) == []
 

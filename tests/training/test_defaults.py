@@ -80,6 +80,8 @@ def test_a_rollout_holds_a_good_part_of_an_episode(env_id, rollout, num_envs, co
 def test_an_agent_by_defaults_acts_and_its_budget_is_whole_rollouts(algorithm, env_id):
     settings, (agent, config) = settings_for(algorithm, env_id), AGENTS[algorithm]
     assert type(settings.config) is config and settings.total_steps % settings.config.batch_size == 0
+    if algorithm == "ppo":
+        assert settings.config.batch_size % settings.config.minibatch_size == 0, "no minibatch is a remainder"
     env = make_env(env_id, 2)
     action, _ = agent(settings.config, env.spec, device="cpu").act(env.reset())
     assert len(action) == 2
