@@ -80,7 +80,8 @@ class PPOAgent(GradientAgent[Batch]):
         """
         c = self.config
         self.set_learning_rate(progress)
-        batch = first = self.prepare(rollout)
+        first = self.prepare(rollout)
+        batch: Batch = first
         grad_norms: list[Tensor] = []
         stopped = False
         for epoch in range(c.epochs):

@@ -1,37 +1,44 @@
-"""Steps a second of this package's PPO on one row of the throughput table, or of its preset for the row's task."""
+"""Steps a second of this package's PPO or TRPO on one row of the throughput table, or of its preset for the task."""
 
 from __future__ import annotations
 
-from minerva_lite import PPOAgent, PPOConfig, make_env, preset, train
+from minerva_lite import PPOConfig, TRPOConfig, make_env, preset, train
+from minerva_lite.agents import AGENTS
 
 from .measure import Clock, report_speed, speed_task
 from .throughput_rows import TASKS, Task
 
 
-def config_of(task: Task) -> PPOConfig:
+def config_of(task: Task) -> PPOConfig | TRPOConfig:
     """The same numbers as everybody's."""
-    return PPOConfig(
-        num_envs=task.num_envs,
-        rollout_steps=task.rollout_steps,
-        minibatch_size=task.minibatch,
-        epochs=task.epochs,
-        gamma=task.gamma,
-        lam=task.lam,
-        learning_rate=task.learning_rate,
-        anneal_lr=False,
-        normalize_obs=task.normalize,
-        normalize_reward=task.normalize,
-    )
+    shared = {
+        "num_envs": task.num_envs,
+        "rollout_steps": task.rollout_steps,
+        "gamma": task.gamma,
+        "lam": task.lam,
+        "normalize_obs": task.normalize,
+        "normalize_reward": task.normalize,
+    }
+    if task.algorithm == "ppo":
+        own = {"minibatch_size": task.minibatch, "epochs": task.epochs, "learning_rate": task.learning_rate}
+        return PPOConfig(**shared, **own, anneal_lr=False)
+    own = {
+        "value_minibatch": task.minibatch,
+        "value_iterations": task.epochs,
+        "value_learning_rate": task.learning_rate,
+    }
+    step = {"kl_bound": 0.01, "damping": 0.1, "cg_iterations": 15, "max_trials": 10, "backtrack": 0.8}
+    return TRPOConfig(**shared, **own, **step, value_fit="adam")
 
 
 def run(task: Task, backend: str, settings: str) -> tuple[int, float, float]:
     """Environment steps, seconds, CPU seconds; building is counted, the evaluation that ends a training is not."""
-    config = config_of(task) if settings == "task" else preset("ppo", task.env_id).config
+    config = config_of(task) if settings == "task" else preset(task.algorithm, task.env_id).config
     total = max(1, task.total_steps // config.batch_size) * config.batch_size
     done: list[tuple[int, float, float]] = []
     clock = Clock()
     env = make_env(task.env_id, config.num_envs, backend=backend)
-    agent = PPOAgent(config, env.spec, device="cpu")
+    agent = AGENTS[task.algorithm][0](config, env.spec, device="cpu")
 
     def watch(row: dict[str, float]) -> None:
         if "eval/mean" not in row:

@@ -1,7 +1,8 @@
-"""Steps a second of Stable-Baselines3's PPO on one row of the throughput table."""
+"""Steps a second of Stable-Baselines3's PPO, or its contrib package's TRPO, on one row of the throughput table."""
 
 from __future__ import annotations
 
+from sb3_contrib import TRPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
@@ -16,21 +17,25 @@ def run(task: Task) -> tuple[int, float, float]:
     env = make_vec_env(task.env_id, n_envs=task.num_envs, seed=0)
     if task.normalize:
         env = VecNormalize(env, gamma=task.gamma)
-    model = PPO(
+    make, own = {
+        "ppo": (PPO, {"n_epochs": task.epochs}),
+        "trpo": (TRPO, {"n_critic_updates": task.epochs, "target_kl": 0.01, "cg_damping": 0.1, "cg_max_steps": 15}),
+    }[task.algorithm]
+    model = make(
         "MlpPolicy",
         env,
         n_steps=task.rollout_steps,
         batch_size=task.minibatch,
-        n_epochs=task.epochs,
         gamma=task.gamma,
         gae_lambda=task.lam,
         learning_rate=task.learning_rate,
         seed=0,
         device="cpu",
+        **own,
     )
     model.learn(task.total_steps)
     return model.num_timesteps, *clock.seconds()
 
 
 if __name__ == "__main__":
-    report_speed(run(TASKS[speed_task().task]), "stable-baselines3")
+    report_speed(run(TASKS[speed_task().task]), "stable-baselines3", "sb3-contrib")

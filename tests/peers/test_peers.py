@@ -211,7 +211,12 @@ def test_every_row_of_the_throughput_table_trains_here(name):
     task = TASKS[name]
     config = speed_minerva.config_of(task)
     assert config.batch_size == task.rollout and task.rollout % task.minibatch == 0
-    assert (config.hidden, config.normalize_advantage, config.clip_eps) == ((64, 64), True, 0.2)
+    assert (config.hidden, config.normalize_advantage) == ((64, 64), True)
+    if task.algorithm == "ppo":
+        assert (config.clip_eps, config.epochs, config.minibatch_size) == (0.2, task.epochs, task.minibatch)
+    else:
+        assert (config.kl_bound, config.damping, config.cg_iterations) == (0.01, 0.1, 15)
+        assert (config.value_iterations, config.value_minibatch) == (task.epochs, task.minibatch)
     small = dataclasses.replace(task, updates=1)
     steps, seconds, cpu_seconds = speed_minerva.run(small, "auto", "task")
     assert steps == task.rollout and seconds > 0 and cpu_seconds > 0

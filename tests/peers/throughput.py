@@ -1,4 +1,4 @@
-"""`python -m tests.peers.throughput`: PPO's training steps a second beside Stable-Baselines3 and Tianshou.
+"""`python -m tests.peers.throughput`: training steps a second, PPO's and TRPO's, beside Stable-Baselines3 and Tianshou.
 
 Everybody has the same networks, rollout, minibatches and epochs (`throughput_rows.py`), one thread, and a process of
 its own; the runners take turns, so that whatever the machine does meanwhile happens to all of them. The clock starts
@@ -49,6 +49,11 @@ def run(python: str | Path, task: str, runner: str) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def runners_of(algorithm: str) -> list[str]:
+    """Who runs a row: of TRPO the peer is the contrib package of Stable-Baselines3 alone."""
+    return [name for name in RUNNERS if name != "tianshou" or algorithm == "ppo"]
+
+
 def speeds(rows: list[dict[str, Any]], task: str, runner: str) -> list[float]:
     """Steps a second of each repeat."""
     return [row["steps"] / row["seconds"] for row in rows if (row["task"], row["runner"]) == (task, runner)]
@@ -59,9 +64,9 @@ def table(rows: list[dict[str, Any]]) -> list[list[str]]:
     lines = [["steps/s", "torch", "gym", "sb3", "tianshou", "torch / best", "gym / best"]]
     for task in dict.fromkeys(row["task"] for row in rows):
         of = {name: speeds(rows, task, name) for name in RUNNERS}
-        best = [max(pair) for pair in zip(*(of[peer] for peer in PEERS), strict=True)]
+        best = [max(pair) for pair in zip(*(of[peer] for peer in PEERS if of[peer]), strict=True)]
         ratios = [median(a / b for a, b in zip(of[name], best, strict=True)) for name in ("torch", "gymnasium")]
-        cells = [f"{median(of[name]):.0f}" for name in ("torch", "gymnasium", *PEERS)]
+        cells = [f"{median(of[name]):.0f}" if of[name] else "—" for name in ("torch", "gymnasium", *PEERS)]
         lines.append([task.replace("-", "\u00a0"), *cells, *(f"{ratio:.2f}" for ratio in ratios)])
     return lines
 
@@ -87,7 +92,7 @@ def main() -> None:
     theirs, rows, versions = peers_python(), [], {}
     for task in args.tasks:
         for repeat in range(args.repeats):
-            for runner in RUNNERS:
+            for runner in runners_of(TASKS[task].algorithm):
                 told = run(theirs if runner in PEERS else sys.executable, task, runner)
                 versions |= told.pop("versions")
                 rows.append({"task": task, "runner": runner, "repeat": repeat} | told)
