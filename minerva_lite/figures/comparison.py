@@ -110,7 +110,7 @@ def plot_sensitivity(ax: Axes, knobs: Mapping[str, Mapping[float, Tensor]], titl
 
 
 def plot_order(ax: Axes, gap: float, seeds: int) -> None:
-    """Where the difference of two agents' means falls, for normal scores: in red the part that orders them wrongly.
+    """Where the difference of two agents' means falls, for normal scores: shaded the part that orders them wrongly.
 
     gap: between the true means, in standard deviations of a run. seeds: runs of each agent. The gray bar holds 95 %
     of all comparisons, so where it reaches zero a comparison may well leave the order open.

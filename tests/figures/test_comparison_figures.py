@@ -96,7 +96,7 @@ def test_improvements_name_both_and_stand_on_the_side_of_the_better(ax, scores, 
 
 
 @pytest.mark.parametrize(("gap", "seeds"), [(0.5, 1), (0.5, 5), (1.0, 3)])
-def test_the_red_part_and_the_title_are_the_share_of_draws_that_order_two_agents_wrongly(ax, gap, seeds, generator):
+def test_the_shaded_part_and_the_title_are_the_share_of_draws_that_order_two_agents_wrongly(ax, gap, seeds, generator):
     figures.plot_order(ax, gap, seeds)
     one, other = (torch.randn(200_000, seeds, generator=generator, dtype=torch.float64).mean(1) for _ in range(2))
     wrong = float((one + gap < other).double().mean())

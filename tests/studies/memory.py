@@ -16,34 +16,17 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
+from minerva_lite import make_env, preset, train
+from minerva_lite.agents import AGENTS
+from minerva_lite.agents.base import Agent
 from tests.studies.record import Record
 
 PATH = Path(__file__).parents[2] / "book" / "results" / "memory.csv"
 STEPS = 8_192
-AGENTS = ("reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo")
+NAMES = ("reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo")
 TASKS = ("Pendulum-v1", "HalfCheetah-v5")
-# A process's highest resident memory is in units of 1024 bytes on Linux and of one on macOS; Windows has no `resource`.
-WORKER = """
-import json, resource, sys
-import torch
-from minerva_lite import make_env, preset, train
-from minerva_lite.agents import AGENTS
-
-def highest():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
-
-torch.set_num_threads(1)
-name, env_id, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
-settings = preset(name, env_id)
-env = make_env(env_id, settings.config.num_envs, seed=0)
-before = highest()
-agent = AGENTS[name][0](settings.config, env.spec, seed=0, device="cpu")
-steps = max(steps, settings.config.batch_size)
-train(agent, env, steps, progress=False, eval_every=10**9, eval_episodes=1)
-networks = [part for part in vars(agent).values() if isinstance(part, torch.nn.Module)]
-weights = {id(each): each.numel() for network in networks for each in network.parameters()}  # none is counted twice
-print(json.dumps({"before": before, "highest": highest(), "weights": sum(weights.values())}))
-"""
 
 
 class Row(NamedTuple):
@@ -56,9 +39,35 @@ class Row(NamedTuple):
     weights: int  # numbers in all networks of the agent, target networks too
 
 
+def highest() -> float:
+    """The highest resident memory of this process so far, MB. Windows has no `resource`."""
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def weights_of(agent: Agent) -> int:
+    """Numbers in all networks of an agent, each counted once."""
+    networks = [part for part in vars(agent).values() if isinstance(part, torch.nn.Module)]
+    return sum({id(each): each.numel() for network in networks for each in network.parameters()}.values())
+
+
+def train_here(name: str, env_id: str, steps: int) -> None:
+    """Train in this process, and print what it took as JSON."""
+    torch.set_num_threads(1)
+    settings = preset(name, env_id)
+    env = make_env(env_id, settings.config.num_envs, seed=0)
+    before = highest()
+    agent = AGENTS[name][0](settings.config, env.spec, seed=0, device="cpu")
+    train(agent, env, max(steps, settings.config.batch_size), progress=False, eval_every=10**9, eval_episodes=1)
+    print(json.dumps({"before": before, "highest": highest(), "weights": weights_of(agent)}))
+
+
 def run(name: str, env_id: str, steps: int = STEPS) -> list[Row]:
     """Train in a process of its own; its one row. Raises CalledProcessError: it failed."""
-    done = subprocess.run([sys.executable, "-c", WORKER, name, env_id, str(steps)], check=True, capture_output=True)
+    work = f"from tests.studies.memory import train_here; train_here({name!r}, {env_id!r}, {steps})"
+    done = subprocess.run([sys.executable, "-c", work], check=True, capture_output=True)
     told = json.loads(done.stdout.splitlines()[-1])
     return [Row(env_id, name, told["before"], told["highest"], told["weights"])]
 
@@ -68,4 +77,4 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, default=PATH)
     options = parser.parse_args()
     record = Record(options.out, Row, "tests.studies.memory", digits=5)
-    record.fill(((env_id, name), partial(run, name, env_id)) for env_id in TASKS for name in AGENTS)
+    record.fill(((env_id, name), partial(run, name, env_id)) for env_id in TASKS for name in NAMES)

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from minerva_lite import make_env
 from minerva_lite.agents import AGENTS
 from minerva_lite.training.fingerprint import fingerprint, same_fingerprint
 from minerva_lite.training.presets import PRESETS
 from minerva_lite.training.studies import read_study
 from minerva_lite.training.variants import ABLATIONS, varied
-from tests.studies import search, sensitivity
+from tests.studies import memory, search, sensitivity
+from tests.studies.record import read_rows
 
 RESULTS = Path(__file__).resolve().parents[2] / "book" / "results"
 
@@ -74,6 +76,24 @@ def test_a_recorded_curve_of_a_preset_is_of_the_preset_that_is_kept(path):
 )
 def test_a_recorded_search_or_sensitivity_is_of_the_settings_that_its_names_say(path):
     assert stale(path) == []
+
+
+WON = [("ppo", "pendulum", 1), ("ppo", "halfcheetah", 2), ("trpo", "halfcheetah", 2)]  # and the last rung of each
+
+
+@pytest.mark.parametrize(("algorithm", "group", "rung"), WON)
+def test_the_winner_of_a_recorded_search_is_the_preset(algorithm, group, rung):
+    ranks = search.scores(read_study(RESULTS / "search" / f"{algorithm}_{group}_{rung}.csv"))
+    winner = min(ranks, key=ranks.__getitem__)
+    found = search.whole(algorithm, group, search.settings(algorithm, group)[winner])
+    (env_id,) = search.GROUPS[group]
+    assert vars(PRESETS[algorithm, env_id].config) == found
+
+
+@pytest.mark.parametrize("row", read_rows(RESULTS / "memory.csv"), ids=lambda row: f"{row['agent']}-{row['env_id']}")
+def test_memory_was_measured_with_networks_of_todays_size(row):
+    agent = AGENTS[row["agent"]][0](PRESETS[row["agent"], row["env_id"]].config, make_env(row["env_id"]).spec)
+    assert memory.weights_of(agent) == int(row["weights"])
 
 
 def test_another_setting_and_an_unknown_name_are_told_with_the_files_name(tmp_path, monkeypatch):

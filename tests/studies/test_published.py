@@ -21,7 +21,9 @@ def test_of_each_seed_the_last_evaluation_before_every_fifty_thousand_steps_is_k
 
 
 def test_of_all_seeds_the_rows_of_the_agent_are_kept():
-    told = [{"env_step": 10.0, "rew": 1.5, "rew_std": 0.5, "Agent": name} for name in ("PPO", "TRPO")]
+    told = [
+        {"env_step": 10.0, "rew": rew, "rew_std": 0.5, "Agent": name} for name, rew in (("PPO", 9.0), ("TRPO", 1.5))
+    ]
     assert list(of_all(json.dumps(told), "trpo")) == [("all", 10, 1.5, 0.5)]
 
 
