@@ -4,7 +4,7 @@
 |---|---|---|---|---|
 | `discrete` | actions are choices | LunarLander | gamma 0.99, observations normalized | 512 000 (102 400) |
 | `control` | continuous, at most 11 observations, bounded | Pendulum | the same; for PPO below | 512 000 (102 400) |
-| `body` | continuous, more observations or unbounded ones | HalfCheetah | | a million (320 000) |
+| `body` | continuous, more observations or unbounded ones | Ant | | a million (320 000) |
 | `humanoid` | a body with 12 actions or more | Humanoid | | a million (320 000) |
 | `tokens` | prompts are answered as wholes | its own | | 102 400 answers |
 

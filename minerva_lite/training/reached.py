@@ -33,18 +33,23 @@ def reached(folder: str | Path = RESULTS) -> dict[Pair, str]:
 def table_of_presets(*, env: str | None = None, algorithm: str | None = None, folder: str | Path = RESULTS) -> str:
     """The presets as lines of text: algorithm, environment, steps, and what they reached where it is recorded.
 
-    env, algorithm: only theirs. Raises ValueError: there are no presets for it.
+    Below them, without steps, what the defaults of a family reached on an environment that has no preset.
+    env, algorithm: only theirs. Raises ValueError: nothing is kept or recorded for it.
     """
+    recorded = reached(folder)
+    pairs = [*PRESETS, *(pair for pair in recorded if pair not in PRESETS)]
     if env is not None:
-        require_one_of(tuple(dict.fromkeys(env_id for _, env_id in PRESETS)), env=env)
+        require_one_of(tuple(dict.fromkeys(env_id for _, env_id in pairs)), env=env)
     if algorithm is not None:
         require_one_of(tuple(AGENTS), algorithm=algorithm)
-    recorded = reached(folder)
     rows = [("algorithm", "environment", "steps", "reached")]
-    for pair, settings in PRESETS.items():
-        if algorithm in (None, pair[0]) and env in (None, pair[1]):
-            told = recorded.get(pair, "untrained" if settings.untrained else "")
-            rows.append((*pair, str(settings.total_steps), told))
+    for pair in pairs:
+        if algorithm not in (None, pair[0]) or env not in (None, pair[1]):
+            continue
+        if kept := PRESETS.get(pair):
+            rows.append((*pair, str(kept.total_steps), recorded.get(pair, "untrained" if kept.untrained else "")))
+        else:
+            rows.append((*pair, "", f"{recorded[pair]}, by its family's defaults"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     return "\n".join(line.rstrip() for line in lines)

@@ -92,8 +92,9 @@ def test_every_family_has_every_algorithm_and_bodies_are_those_of_the_presets():
     assert list(FAMILIES["tokens"]) == ["sequence"], "which no other agent can act in"
     assert all(list(family) == list(STEPPERS) for family in steps.values())
     assert FAMILIES["body"] is BODY and FAMILIES["humanoid"] is HUMANOID
+    assert all(PRESETS[algorithm, "Ant-v5"].config == BODY[algorithm].config for algorithm in BODY), "as it is told"
     ours = settings_for("ppo", "Swimmer-v5")
-    assert replace(ours, family="") == BODY["ppo"], "at the time limit of the cheetah nothing differs"
+    assert replace(ours, family="") == BODY["ppo"], "at the time limit of the ant nothing differs"
     for name in ("discrete", "control"):
         configs = {algorithm: settings.config for algorithm, settings in FAMILIES[name].items()}
         assert {algorithm for algorithm, config in configs.items() if not config.normalize_obs} == {"mpo"}

@@ -303,11 +303,22 @@ def test_the_table_of_presets_tells_what_is_recorded(minerva, capsys, tmp_path):
     assert row.split()[:3] == ["ppo", "CartPole-v1", str(PRESETS["ppo", "CartPole-v1"].total_steps)]
     assert len(row.split()) > 3
     minerva("presets")
-    assert len(capsys.readouterr().out.splitlines()) == 1 + len(PRESETS)
+    assert len(capsys.readouterr().out.splitlines()) == 1 + len(set(PRESETS) | set(reached.reached()))
     assert "--env: wanted one of CartPole-v1, " in refused(minerva, "presets --env Nowhere-v0")
     bare = reached.table_of_presets(folder=tmp_path).splitlines()
     untrained = [settings.untrained for settings in PRESETS.values()]
     assert [line.split()[3:] for line in bare[1:]] == [["untrained"] if each else [] for each in untrained]
+
+
+def test_what_the_defaults_of_a_family_reached_stands_below_the_presets(tmp_path):
+    with (tmp_path / "small.csv").open("w", newline="") as file:
+        file.write("# command: x\n# versions: y\n")
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        writer.writerow(["ppo", "Acrobot-v1", "preset", 200, 640, 1.0, 100, -90, 0.0, 0.0, 0.0, "1f-2.0"])
+    told = "ppo        Acrobot-v1          -90 after 640 steps (one seed), by its family's defaults"
+    assert reached.table_of_presets(env="Acrobot-v1", folder=tmp_path).splitlines()[1:] == [told]
+    assert len(reached.table_of_presets(folder=tmp_path).splitlines()) == 2 + len(PRESETS)
 
 
 def test_what_was_reached_is_that_of_the_presets_settings(tmp_path):
