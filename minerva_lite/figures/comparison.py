@@ -24,19 +24,26 @@ RESAMPLES = 1_000
 
 
 def plot_bands(
-    ax: Axes, curves: Mapping[str, Any], title: str, *, generator: Generator, best: float | None = None
+    ax: Axes,
+    curves: Mapping[str, Any],
+    title: str,
+    *,
+    generator: Generator,
+    best: float | None = None,
+    colors: Mapping[str, str] | None = None,
 ) -> None:
     """Learning curves by name: the interquartile mean over seeds, and its 95 % bootstrap interval as a band.
 
     curves: with `steps` [K] and `returns` [S, K] each, as `read_curves` gives them. best: the most that an episode can
-    bring; bands end there, and a line marks it.
+    bring; bands end there, and a line marks it. colors: by name, instead of the axes' own.
     """
     for (name, curve), style in zip(curves.items(), cycle(STYLES), strict=False):
         middle = torch.stack([interquartile_mean(column) for column in curve.returns.T])
         low, high = stratified_bootstrap(_middle_of_columns, [curve.returns], generator=generator, resamples=RESAMPLES)
         if best is not None:
             high = high.clamp(max=best)
-        (line,) = ax.plot(curve.steps, middle, linestyle=style, label=f"{name} ({len(curve.returns)} seeds)")
+        label, color = f"{name} ({len(curve.returns)} seeds)", colors[name] if colors else None
+        (line,) = ax.plot(curve.steps, middle, linestyle=style, color=color, label=label)
         ax.fill_between(curve.steps, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
     if best is not None:
         ax.axhline(best, color=GRAY, linewidth=1.0)

@@ -79,8 +79,11 @@ def settings_for(algorithm: str, env_id: str, *, backend: str = "auto") -> Prese
     Raises ValueError: an unknown algorithm; and whatever `make_env` raises where the environment has no preset.
     """
     require_one_of(tuple(AGENTS), algorithm=algorithm)
-    if kept := PRESETS.get((algorithm, env_id)):
-        return kept
+    return PRESETS.get((algorithm, env_id)) or defaults_for(algorithm, env_id, backend=backend)
+
+
+def defaults_for(algorithm: str, env_id: str, *, backend: str = "auto") -> Preset:
+    """The defaults of the environment's family, also where a preset is kept. Raises what `make_env` raises."""
     known = facts(env_id, backend=backend)
     family = FAMILIES[known.family]
     if algorithm not in family:

@@ -144,6 +144,31 @@ PENDULUM = {
     ),
 }
 
+# The best of six settings each, on ten seeds (`tests/studies/search.py`, the group `hill`): a wide first policy (a push
+# is at most 1), a longer view, or both. The rest is as in the defaults of the family, of which PPO needs no change.
+# They found the flag in all ten runs, A2C's in eight; of five runs on fresh seeds V-MPO's find it in all, TRPO's and
+# REINFORCE's in four, A2C's in two.
+MOUNTAIN_CAR = {
+    "reinforce": Preset(
+        replace(PENDULUM["reinforce"].config, rollout_steps=999, gamma=0.999, normalize_obs=True, log_std_init=1.0),
+        total_steps=111_888,
+    ),
+    "a2c": Preset(
+        replace(PENDULUM["a2c"].config, gamma=0.999, normalize_obs=True, log_std_init=2.0),
+        total_steps=100_032,
+    ),
+    "trpo": Preset(
+        replace(
+            PENDULUM["trpo"].config, num_envs=16, rollout_steps=128, gamma=0.99, normalize_obs=True, log_std_init=2.0
+        ),
+        total_steps=100_352,
+    ),
+    "vmpo": Preset(
+        replace(PENDULUM["vmpo"].config, num_envs=16, rollout_steps=128, gamma=0.999, normalize_obs=True),
+        total_steps=100_352,
+    ),
+}
+
 LUNAR_LANDER = {
     # It learns to hover (0), not to land (200). With the other episodes' mean instead of a critic, on raw rewards, at a
     # rate of 5e-3 and without an entropy bonus it ended at -385.
@@ -228,6 +253,7 @@ LUNAR_LANDER = {
 TASKS = {
     "CartPole-v1": CARTPOLE,
     "Pendulum-v1": PENDULUM,
+    "MountainCarContinuous-v0": MOUNTAIN_CAR,
     "LunarLander-v3": LUNAR_LANDER,
     "HalfCheetah-v5": HALF_CHEETAH,
     "Walker2d-v5": WALKER2D,
@@ -245,7 +271,7 @@ TASKS = {
 EVERYBODY = ("reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo")
 UNTRAINED = {
     "LunarLander-v3": ("mpo",),
-    "Walker2d-v5": EVERYBODY,
+    "Walker2d-v5": ("reinforce", "a2c", "mpo", "vmpo"),
     "Hopper-v5": ("reinforce", "a2c", "mpo"),
     "Ant-v5": EVERYBODY,
     "Humanoid-v5": EVERYBODY,

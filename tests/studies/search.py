@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from minerva_lite.agents import AGENTS
+from minerva_lite.training.defaults import defaults_for
 from minerva_lite.training.presets import BODY, LUNAR_LANDER, PENDULUM
 from minerva_lite.training.studies import read_study, study
 
@@ -32,6 +33,7 @@ GROUPS = {
     "suite": ("dm_control/cheetah/run", "dm_control/walker/walk"),
     "lander": ("LunarLander-v3", "LunarLanderContinuous-v3"),
     "pendulum": ("Pendulum-v1",),
+    "hill": ("MountainCarContinuous-v0",),
 }
 FIRST_SEED = 1000
 
@@ -189,7 +191,18 @@ RUNGS = {
 # PPO's runs on Pendulum some lost the task again: the mean return over seeds counts how many and how badly.
 SHORT = {"num_envs": 32, "rollout_steps": 64, "minibatch_size": 512}
 WHOLE = {"num_envs": 10, "rollout_steps": 200, "minibatch_size": 500}  # an update sees whole episodes
+# Whether a run ever finds the flag of the mountain car is decided by how widely it tries, and by how far it looks.
+WIDER = {
+    "preset": {},
+    "discount 0.999": {"gamma": 0.999},
+    "first spread e": {"log_std_init": 1.0},
+    "first spread e, discount 0.999": {"log_std_init": 1.0, "gamma": 0.999},
+    "first spread e^2": {"log_std_init": 2.0},
+    "first spread e^2, discount 0.999": {"log_std_init": 2.0, "gamma": 0.999},
+}
 NAMED: dict[tuple[str, str], tuple[Rung, dict[str, dict[str, Any]]]] = {
+    **{(algorithm, "hill"): (Rung(6, 100_000, 10), WIDER) for algorithm in ("trpo", "ppo", "vmpo", "a2c", "reinforce")},
+    ("mpo", "hill"): (Rung(6, 20_000, 3), WIDER),
     ("ppo", "pendulum"): (
         Rung(6, 98_304, 30),
         {
@@ -206,6 +219,8 @@ NAMED: dict[tuple[str, str], tuple[Rung, dict[str, dict[str, Any]]]] = {
 
 def start(algorithm: str, group: str) -> Any:
     """The configuration that a search begins with, and of which its settings change a part."""
+    if group == "hill":
+        return defaults_for(algorithm, *GROUPS[group]).config
     return {"lander": LUNAR_LANDER, "pendulum": PENDULUM}.get(group, BODY)[algorithm].config
 
 
@@ -287,7 +302,7 @@ def search(algorithm: str, group: str, *, folder: Path = FOLDER, jobs: int = 1) 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.studies.search", description=__doc__.split("\n")[0])
-    parser.add_argument("algorithm", choices=GRIDS)
+    parser.add_argument("algorithm", choices=sorted({*GRIDS, *(name for name, _ in NAMED)}))
     parser.add_argument("group", choices=GROUPS)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=FOLDER)

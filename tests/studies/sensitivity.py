@@ -27,6 +27,7 @@ KNOBS: dict[str, dict[str, tuple[str, ...]]] = {
     "vmpo": {
         "learning rates": ("policy_learning_rate", "value_learning_rate"),
         "bound of the mean": ("eps_mean",),
+        "bound of the spread": ("eps_std",),
         "bound of the weights": ("eps_eta",),
     },
 }
