@@ -56,6 +56,8 @@ def test_a_band_is_the_middle_of_the_seeds_and_ends_at_the_best_possible(ax, gen
     assert heights(band)[:, 1].max() == 9.5 == best.get_ydata()[0]
     assert ax.get_legend().get_texts()[0].get_text() == "agent (5 seeds)"
     assert "interquartile mean" in ax.get_ylabel() and "95 % band" in ax.get_ylabel(), "which statistic is drawn"
+    figures.plot_bands(ax, {"agent": curve}, "task", generator=generator, colors={"agent": "black", "other": "red"})
+    assert ax.get_lines()[-1].get_color() == "black" and ax.collections[-1].get_facecolor()[0, :3].tolist() == [0, 0, 0]
 
 
 def test_intervals_stand_around_the_interquartile_mean(ax, scores, generator):

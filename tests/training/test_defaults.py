@@ -10,7 +10,7 @@ import pytest
 
 from minerva_lite import make_env
 from minerva_lite.agents import AGENTS
-from minerva_lite.training.defaults import FAMILIES, announcement, facts, settings_for
+from minerva_lite.training.defaults import FAMILIES, announcement, defaults_for, facts, settings_for
 from minerva_lite.training.presets import BODY, HUMANOID, PRESETS
 from tests.living import STEPPERS
 
@@ -105,6 +105,12 @@ def test_a_preset_comes_first_and_makes_no_environment(monkeypatch):
     monkeypatch.setattr("minerva_lite.training.defaults.make_env", None)
     for pair, kept in PRESETS.items():
         assert settings_for(*pair) is kept and not kept.family
+
+
+def test_the_defaults_of_a_family_are_to_be_had_where_a_preset_is_kept_too():
+    kept, ours = (make("trpo", "MountainCarContinuous-v0") for make in (settings_for, defaults_for))
+    assert ours.family == "control" and (kept.config.log_std_init, ours.config.log_std_init) == (2.0, 0.0)
+    assert replace(kept.config, log_std_init=0.0) == ours.config, "which is all that the search changed"
 
 
 def test_an_algorithm_of_ones_own_has_its_own_defaults(monkeypatch):
