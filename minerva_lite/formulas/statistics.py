@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Generator, Tensor
 
-from ..checks import require_count
+from ..checks import require_count, require_shape
 
 
 def interquartile_mean(scores: Tensor) -> Tensor:
@@ -85,6 +85,47 @@ def stratified_bootstrap(
     tail = 0.5 * (1.0 - level)
     low, high = found.quantile(torch.tensor([tail, 1.0 - tail], dtype=found.dtype), 0)
     return low, high
+
+
+def welch_statistic(gap: Tensor, squared_errors: Tensor, runs: Tensor) -> tuple[Tensor, Tensor]:
+    r"""How many standard errors two means are apart, and the degrees of freedom to judge it by: two scalars.
+
+    gap: scalar, one mean less the other. squared_errors: [2], of each mean, its runs' variance (with n - 1) over their
+    number. runs: [2], how many each has, at least 2. The spreads may differ, and so may the numbers of runs. For normal
+    scores with equal true means t follows Student's law with these degrees of freedom, nearly.
+    Source: Welch 1947, "The generalization of Student's problem when several different population variances are
+    involved"; Satterthwaite 1946. Book: eq. tasks-welch.
+    Raises ValueError: other shapes, or fewer than two runs.
+    """
+    require_shape((2,), squared_errors=squared_errors, runs=runs)
+    if bool((runs < 2).any()):
+        raise ValueError(f"runs: wanted at least 2 of each; got {runs.tolist()}")
+    # LaTeX: e = \sum_i e_i
+    total = squared_errors.sum()
+    # LaTeX: t = \frac{g}{\sqrt{e}}
+    t = gap / total.sqrt()
+    # LaTeX: \nu = \frac{e^2}{\sum_i \frac{e_i^2}{n_i - 1}}
+    freedom = total**2 / (squared_errors**2 / (runs - 1)).sum()
+    return t, freedom
+
+
+def holm(p_values: Tensor) -> Tensor:
+    r"""p-values [m] corrected for being m at once: [m], each as large as it was or larger, at most 1.
+
+    Whoever calls all those below 5 % real is wrong about one or more of them in at most 5 % of all studies, however the
+    comparisons hang together.
+    Source: Holm 1979, "A simple sequentially rejective multiple test procedure". Book: eq. tasks-holm.
+    Raises ValueError: no p-value, or one outside [0, 1].
+    """
+    require_shape((None,), p_values=p_values)
+    _require_scores(p_values=p_values)
+    if not bool(((p_values >= 0) & (p_values <= 1)).all()):
+        raise ValueError(f"p_values: wanted numbers in [0, 1]; got {p_values.tolist()}")
+    below = p_values < p_values[:, None]  # [i, k]: whether p_k is smaller than p_i
+    # LaTeX: h_i = \min\left(1, p_i \left(m - \sum_k \mathbf{1}[p_k < p_i]\right)\right)
+    corrected = (p_values * (len(p_values) - below.sum(1))).clamp(max=1.0)
+    # LaTeX: p'_i = \max_j \left[ h_j \left(1 - \mathbf{1}[p_j > p_i]\right) \right]
+    return corrected.masked_fill(p_values > p_values[:, None], 0.0).amax(1)
 
 
 def _resampled(scores: Tensor, generator: Generator) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..agents import A2CConfig, MPOConfig, PPOConfig, REINFORCEConfig, TRPOConfig, VMPOConfig
-from .body_presets import BODY, HALF_CHEETAH, HOPPER, HUMANOID, WALKER2D
+from .body_presets import BODY, HALF_CHEETAH, HOPPER, HUMANOID, WALKER2D, WALKER_WALK
 from .preset_type import Preset
 
 CARTPOLE = {
@@ -250,18 +250,27 @@ LUNAR_LANDER = {
     ),
 }
 
+# The best of six settings each, by two seeds (TRPO) and three. Those above, which single trials had found, do not land,
+# and stay the defaults of their family.
+MOON = LUNAR_LANDER | {
+    "trpo": Preset(replace(LUNAR_LANDER["trpo"].config, gamma=0.99), total_steps=512_000),
+    "vmpo": Preset(
+        replace(LUNAR_LANDER["vmpo"].config, rollout_steps=256, gamma=0.995, lam=0.98), total_steps=512_000
+    ),
+}
+
 TASKS = {
     "CartPole-v1": CARTPOLE,
     "Pendulum-v1": PENDULUM,
     "MountainCarContinuous-v0": MOUNTAIN_CAR,
-    "LunarLander-v3": LUNAR_LANDER,
+    "LunarLander-v3": MOON,
     "HalfCheetah-v5": HALF_CHEETAH,
     "Walker2d-v5": WALKER2D,
     "Hopper-v5": HOPPER,
     "Ant-v5": BODY,
     "Humanoid-v5": HUMANOID,
     "dm_control/cheetah/run": BODY,
-    "dm_control/walker/walk": BODY,
+    "dm_control/walker/walk": WALKER_WALK,
     "dm_control/walker/run": BODY,
     "dm_control/humanoid/stand": HUMANOID,
     "dm_control/humanoid/walk": HUMANOID,
@@ -275,8 +284,8 @@ UNTRAINED = {
     "Hopper-v5": ("reinforce", "a2c", "mpo"),
     "Ant-v5": EVERYBODY,
     "Humanoid-v5": EVERYBODY,
-    "dm_control/cheetah/run": ("reinforce", "mpo"),
-    "dm_control/walker/walk": ("reinforce", "a2c", "trpo", "ppo", "mpo"),
+    "dm_control/cheetah/run": ("reinforce",),
+    "dm_control/walker/walk": ("reinforce", "a2c"),
     "dm_control/walker/run": EVERYBODY,
     "dm_control/humanoid/stand": EVERYBODY,
     "dm_control/humanoid/walk": EVERYBODY,

@@ -7,10 +7,12 @@ import scipy.stats
 import torch
 
 from minerva_lite.formulas.statistics import (
+    holm,
     interquartile_mean,
     performance_profile,
     probability_of_improvement,
     stratified_bootstrap,
+    welch_statistic,
 )
 
 SCORES = torch.tensor([[1.0, 10.0], [2.0, 20.0], [3.0, -900.0], [4.0, 40.0]], dtype=torch.float64)
@@ -110,3 +112,40 @@ def test_errors_name_what_was_wanted(generator):
         stratified_bootstrap(torch.mean, [none], generator=generator)
     with pytest.raises(ValueError, match=r"level: wanted a number in \(0, 1\); got 95"):
         stratified_bootstrap(torch.mean, [SCORES], generator=generator, level=95)
+
+
+def told_apart(x, y):
+    """Welch's p of two lists of scores, with Student's law from SciPy."""
+    errors = torch.stack([x.var() / len(x), y.var() / len(y)])
+    t, freedom = welch_statistic(x.mean() - y.mean(), errors, torch.tensor([len(x), len(y)], dtype=torch.float64))
+    return 2 * scipy.stats.t.sf(t.abs().item(), freedom.item())
+
+
+@pytest.mark.parametrize("runs", [(5, 10), (2, 3), (40, 4)])
+def test_welchs_statistic_is_scipys(runs, generator):
+    x, y = (torch.randn(n, dtype=torch.float64, generator=generator) * (1 + 3 * i) for i, n in enumerate(runs))
+    assert told_apart(x, y) == pytest.approx(scipy.stats.ttest_ind(x, y, equal_var=False).pvalue, rel=1e-12)
+
+
+def test_welchs_statistic_by_hand():
+    """Scores 0, 2 and 3, 3, 6: variances 2 and 3, squared errors 1 and 1, a gap of -3."""
+    t, freedom = welch_statistic(torch.tensor(-3.0), torch.tensor([1.0, 1.0]), torch.tensor([2.0, 3.0]))
+    assert t.item() == pytest.approx(-3 / 2**0.5) and freedom.item() == pytest.approx(4 / (1 / 1 + 1 / 2))
+    with pytest.raises(ValueError, match=r"runs: wanted at least 2 of each; got \[1.0, 3.0\]"):
+        welch_statistic(t, torch.ones(2), torch.tensor([1.0, 3.0]))
+
+
+def test_holms_correction_by_hand():
+    """In order .01, .03, .04 are multiplied by 3, 2, 1: .03, .06, .04; and none may be less than one before it."""
+    assert holm(torch.tensor([0.04, 0.01, 0.03], dtype=torch.float64)).tolist() == pytest.approx([0.06, 0.03, 0.06])
+    assert holm(torch.tensor([0.5, 0.5])).tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match=r"p_values: wanted numbers in \[0, 1\]; got"):
+        holm(torch.tensor([0.5, 1.5]))
+
+
+def test_holm_is_wrong_about_one_or_more_in_at_most_five_studies_of_a_hundred(generator):
+    """Seven comparisons of nothing: single ones err in 1 - 0.95^7 = 30 of 100 studies."""
+    p = torch.rand(20_000, 7, generator=generator, dtype=torch.float64)
+    single, corrected = (p.amin(1) < 0.05).double().mean(), torch.stack([holm(each) for each in p]).amin(1) < 0.05
+    assert single.item() == pytest.approx(1 - 0.95**7, abs=0.01)
+    assert corrected.double().mean().item() == pytest.approx(1 - (1 - 0.05 / 7) ** 7, abs=0.006)

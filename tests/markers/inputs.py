@@ -616,6 +616,20 @@ def _(g: Generator) -> Iterator[Any]:
     yield {"scores": scores, "others": others}
 
 
+@cases("formulas.statistics.welch_statistic")
+def _(g: Generator) -> Iterator[Any]:
+    for runs in ([5.0, 10.0], [3.0, 2.0]):
+        yield {"gap": normal(g), "squared_errors": normal(g, 2).exp(), "runs": torch.tensor(runs, dtype=torch.float64)}
+
+
+@cases("formulas.statistics.holm")
+def _(g: Generator) -> Iterator[Any]:
+    p = torch.rand(T, generator=g, dtype=torch.float64)
+    p[1] = p[0]  # a tie
+    yield {"p_values": 1 - 0.3 * p}  # all are cut at 1, but for the largest before the correction
+    yield {"p_values": 0.1 * p}
+
+
 @cases("formulas.statistics.stratified_bootstrap")
 def _(g: Generator) -> Iterator[Any]:
     for level in (0.9, 0.6):

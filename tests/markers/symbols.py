@@ -409,6 +409,10 @@ TABLES |= {
     "formulas.statistics.probability_of_improvement": Table(
         {"x_{sk}": "scores [s k]", "y_{rk}": "others [r k]", "P": "[]"}
     ),
+    "formulas.statistics.welch_statistic": Table(
+        {"g": "gap", "e_i": "squared_errors [i]", "n_i": "runs [i]", "e": "[]", "t": "[]", r"\nu": "[]"}
+    ),
+    "formulas.statistics.holm": Table({"p_i": "p_values [i]", "m": "#[i]", "h_i": "[i]", "p'_i": "[i]"}),
     "formulas.duals.positive": Table({r"\tilde{\eta}": "raw [i]", r"\eta": "[i]"}),
     "formulas.duals.project_raw": Table({r"\tilde{\eta}": "raw [i]", r"\tilde{\eta}'": "[i]"}),
     "formulas.duals.raw_of": Table({r"\eta": "value", "y": "[]", r"\tilde{\eta}": "[]"}),
