@@ -32,7 +32,7 @@ SWAPS = (
     (".max(0)", ".min(0)"), (".mean(0)", ".sum(0)"), ("weighted_nll(", "-weighted_nll("),
     ("= value_loss(", "= -value_loss("), ("masked_fill(~mask,", "masked_fill(mask,"),
     ("rank < k", "rank <= k"), ("= eligible.sum()", "= torch.ones_like(eligible).sum()"), (".log()", ""),
-    (" // ", " % "), (".mean((0, 1))", ".sum((0, 1))"),
+    (" // ", " % "), (".mean((0, 1))", ".sum((0, 1))"), (".sum()", ".prod()"), (".amax(", ".amin("),
 )  # fmt: skip
 
 
