@@ -27,7 +27,6 @@ STEPS = {
     "MountainCar-v0": 100_000,
     "MountainCarContinuous-v0": 100_000,
     "tests.examples.thermostat:Thermostat-v0": 100_000,
-    "LunarLanderContinuous-v3": 300_000,
     "BipedalWalker-v3": 300_000,
     "InvertedPendulum-v5": 200_000,
     "InvertedDoublePendulum-v5": 200_000,

@@ -83,6 +83,7 @@ WON = [("ppo", "pendulum", 1)]  # and the last rung of each
 WON += [(algorithm, "hill", 1) for algorithm in ("reinforce", "a2c", "trpo", "vmpo")]
 WON += [("ppo", "halfcheetah-million", 1), ("trpo", "halfcheetah", 2), ("mpo", "walker", 1)]
 WON += [(algorithm, "moon", 1) for algorithm in ("trpo", "vmpo")]
+WON += [(algorithm, "flight", 1) for algorithm in ("ppo", "vmpo")]
 WON += [(algorithm, group, 2) for algorithm in ("ppo", "trpo") for group in ("hopper", "walker2d")]
 
 
