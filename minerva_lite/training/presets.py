@@ -292,7 +292,7 @@ UNTRAINED = {
     "Ant-v5": EVERYBODY,
     "Humanoid-v5": EVERYBODY,
     "dm_control/cheetah/run": ("reinforce",),
-    "dm_control/walker/walk": ("reinforce", "a2c"),
+    "dm_control/walker/walk": ("reinforce",),
     "dm_control/walker/run": EVERYBODY,
     "dm_control/humanoid/stand": EVERYBODY,
     "dm_control/humanoid/walk": EVERYBODY,
