@@ -291,8 +291,6 @@ UNTRAINED = {
     "Hopper-v5": ("reinforce", "a2c", "mpo"),
     "Ant-v5": EVERYBODY,
     "Humanoid-v5": EVERYBODY,
-    "dm_control/cheetah/run": ("reinforce",),
-    "dm_control/walker/walk": ("reinforce",),
     "dm_control/walker/run": EVERYBODY,
     "dm_control/humanoid/stand": EVERYBODY,
     "dm_control/humanoid/walk": EVERYBODY,

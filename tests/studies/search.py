@@ -21,6 +21,7 @@ from minerva_lite.agents import AGENTS
 from minerva_lite.training.defaults import defaults_for
 from minerva_lite.training.presets import BODY, LUNAR_LANDER, PENDULUM
 from minerva_lite.training.studies import read_study, study
+from tests.studies.held import CAR, HOLD
 
 FOLDER = Path("book/results/search")
 # A body of its own each: in the first rung on all three together, the half-cheetah wanted a small first standard
@@ -42,6 +43,7 @@ GROUPS = {
     "walker": ("dm_control/walker/walk",),
     "pendulum": ("Pendulum-v1",),
     "hill": ("MountainCarContinuous-v0",),
+    "held": ("tests.studies.held:HeldMountainCar-v0",),
 }
 FIRST_SEED = 1000
 
@@ -184,6 +186,7 @@ class Rung(NamedTuple):
     settings: int
     steps: int
     seeds: int
+    evaluations: int = 1  # of ten episodes, on the way and at the end
 
 
 # No third rung as long as a report: it would cost as much as all reports together.
@@ -207,6 +210,35 @@ WIDER = {
     "first spread e, discount 0.999": {"log_std_init": 1.0, "gamma": 0.999},
     "first spread e^2": {"log_std_init": 2.0},
     "first spread e^2, discount 0.999": {"log_std_init": 2.0, "gamma": 0.999},
+}
+# The same car with held pushes. What counts steps of the car counts decisions there, so that rollouts, discount and
+# trace last as long, and there are as many updates, each from fewer decisions.
+PER_DECISION = {
+    "gamma": lambda gamma: gamma**HOLD,
+    "lam": lambda lam: lam**HOLD,
+    "rollout_steps": lambda steps: -(-steps // HOLD),
+    "minibatch_size": lambda rows: rows // HOLD,
+    "warmup_steps": lambda steps: steps // HOLD,
+}
+
+
+def held(algorithm: str, **changes: Any) -> dict[str, Any]:
+    """The defaults of the car with these changes, and of them what speaks of time in decisions."""
+    config = vars(defaults_for(algorithm, CAR).config) | changes
+    scaled = {name: change for name, change in PER_DECISION.items() if name in config}
+    if algorithm == "mpo":
+        del scaled["minibatch_size"]  # of a replay, not of a rollout
+    return changes | {name: change(config[name]) for name, change in scaled.items()}
+
+
+HELD = {
+    algorithm: {"preset": held(algorithm), "discount 0.999": held(algorithm, gamma=0.999)}
+    for algorithm in ("reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo")
+}
+# A2C lost by it, and an update of its own had become one from sixteen decisions: here one has 64, as with fresh pushes.
+HELD_AS_MANY = {
+    f"{name}, as many decisions": changes | {"rollout_steps": defaults_for("a2c", CAR).config.rollout_steps}
+    for name, changes in HELD["a2c"].items()
 }
 # Our PPO ended 1070 below Tianshou's on HalfCheetah, and its search had judged after 400,000 steps. Tianshou's settings
 # again, with what the first draw left out of them: the advantages are computed anew before every epoch, and its rate,
@@ -244,6 +276,8 @@ MOON: dict[str, dict[str, dict[str, Any]]] = {
 # with discrete ones, as it is and changed, and the settings of RL Zoo, which trains for twice as many steps.
 LANDS = vars(LUNAR_LANDER["ppo"].config)
 LANDS_VMPO = vars(LUNAR_LANDER["vmpo"].config) | LONGER
+LANDS_TRPO = vars(LUNAR_LANDER["trpo"].config) | {"gamma": 0.99}  # what stands in the table there
+ZOO_FLIGHT = RL_ZOO_TRPO | {"cg_iterations": 15, "normalize_reward": True}
 FLIGHT: dict[str, dict[str, dict[str, Any]]] = {
     "ppo": {
         "preset": {},
@@ -270,6 +304,13 @@ FLIGHT: dict[str, dict[str, dict[str, Any]]] = {
         "as with choices": LANDS_VMPO,
         "as with choices, normalized observations": LANDS_VMPO | {"normalize_obs": True},
     },
+    "trpo": {
+        "preset": {},
+        "as with choices": LANDS_TRPO,
+        "longer rollouts and view": LONGER,
+        "RL Zoo": ZOO_FLIGHT,
+        "RL Zoo, longer view": ZOO_FLIGHT | {"gamma": 0.995, "lam": 0.98},
+    },
 }
 # What of that change does it: each part of it alone, on the seeds of that search.
 FLIGHT_PARTS: dict[str, dict[str, Any]] = {
@@ -291,16 +332,20 @@ NAMED: dict[tuple[str, str], tuple[Rung, dict[str, dict[str, Any]]]] = {
     ("vmpo", "moon-report"): (Rung(1, 512_000, 5), {"preset": {}}),
     ("vmpo", "moon"): (Rung(6, 512_000, 3), MOON["vmpo"]),
     ("trpo", "moon"): (Rung(6, 512_000, 2), MOON["trpo"]),
-    # As `halfcheetah-report`: what `lander_continuous.csv` had of the two before that search.
-    **{(algorithm, "flight-report"): (Rung(1, 512_000, 5), {"preset": {}}) for algorithm in ("ppo", "vmpo")},
+    # As `halfcheetah-report`: what `lander_continuous.csv` had of the three before that search.
+    **{(algorithm, "flight-report"): (Rung(1, 512_000, 5), {"preset": {}}) for algorithm in ("trpo", "ppo", "vmpo")},
     ("ppo", "flight"): (Rung(6, 512_000, 2), FLIGHT["ppo"]),
     ("ppo", "flight-parts"): (Rung(4, 512_000, 2), FLIGHT_PARTS),
     ("vmpo", "flight"): (Rung(3, 512_000, 2), FLIGHT["vmpo"]),
+    ("trpo", "flight"): (Rung(5, 512_000, 2), FLIGHT["trpo"]),
     ("ppo", "halfcheetah-million"): (Rung(4, 1_000_000, 2), MILLION),
     # The runs on the seeds of a report, 200 to 204, of the preset before: they were `bodies_ppo.csv` then.
     ("ppo", "halfcheetah-report"): (Rung(1, 1_000_000, 5), TUNED["ppo", "HalfCheetah-v5"]),
     **{(algorithm, "hill"): (Rung(6, 100_000, 10), WIDER) for algorithm in ("trpo", "ppo", "vmpo", "a2c", "reinforce")},
     ("mpo", "hill"): (Rung(6, 20_000, 3), WIDER),
+    **{(algorithm, "held"): (Rung(2, 100_000 // HOLD, 10), HELD[algorithm]) for algorithm in HELD},
+    ("a2c", "held"): (Rung(4, 100_000 // HOLD, 10, 5), HELD["a2c"] | HELD_AS_MANY),
+    ("mpo", "held"): (Rung(2, 20_000 // HOLD, 3), HELD["mpo"]),
     ("ppo", "pendulum"): (
         Rung(6, 98_304, 30),
         {
@@ -319,6 +364,8 @@ def start(algorithm: str, group: str) -> Any:
     """The configuration that a search begins with, and of which its settings change a part."""
     if group.partition("-")[0] in ("hill", "flight"):
         return defaults_for(algorithm, *GROUPS[group]).config
+    if group == "held":
+        return defaults_for(algorithm, CAR).config
     families = {"lander": LUNAR_LANDER, "moon": LUNAR_LANDER, "pendulum": PENDULUM}
     return families.get(group.removesuffix("-report"), BODY)[algorithm].config
 
@@ -390,7 +437,7 @@ def search(algorithm: str, group: str, *, folder: Path = FOLDER, jobs: int = 1) 
             {name: whole(algorithm, group, known[name]) for name in chosen},
             path,
             total_steps=rung.steps,
-            eval_every=rung.steps,
+            eval_every=rung.steps // rung.evaluations,
             jobs=jobs,
             command=f"python -m tests.studies.search {algorithm} {group}",
         )
