@@ -96,6 +96,13 @@ def test_every_figure_has_a_number_a_caption_and_a_sentence_that_speaks_of_it(pa
 
 
 @chapters
+def test_no_command_of_a_formula_has_become_a_control_character(path):
+    r"""What a script writes as "\tfrac" in quotes that read escapes is a tab and "frac" on the page."""
+    for cell in cells_of(path):
+        assert not re.search(r"[\x00-\x09\x0b-\x1f]", cell["source"]), cell["source"]
+
+
+@chapters
 def test_the_algorithm_has_a_number_and_lines_that_lead_to_their_source(path):
     if path.stem == "a_prerequisites":
         return
