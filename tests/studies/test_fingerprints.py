@@ -60,7 +60,7 @@ def stale(path: Path) -> list[str]:
 
 
 # Forty curves, and updates of whole episodes of the Control Suite, which take seconds each.
-LONG = ("mpo_ablations", "ppo_ablations", "vmpo_ablations", "suite", "suite_mpo", "suite_small")
+LONG = ("mpo_ablations", "ppo_ablations", "vmpo_ablations", "suite", "suite_mpo", "suite_small", "suite_small_mpo")
 OF_PRESETS = [
     pytest.param(path, marks=pytest.mark.slow if path.stem in LONG else ())
     for path in marked()
