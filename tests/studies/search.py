@@ -48,7 +48,6 @@ GROUPS = {
     "flight-parts": ("LunarLanderContinuous-v3",),
     "walker": ("dm_control/walker/walk",),
     "cheetah-freer": ("dm_control/cheetah/run",),
-    "walker-freer": ("dm_control/walker/walk",),
     "pendulum": ("Pendulum-v1",),
     "hill": ("MountainCarContinuous-v0",),
     "held": ("tests.studies.held:HeldMountainCar-v0",),
@@ -346,7 +345,7 @@ FREE_CHEETAH = FREE | {
     "first spread 0.37": {"log_std_init": -1.0},
     "freer, first spread 0.14": FREER | {"log_std_init": -2.0},
 }
-# The Suite's cheetah and walker, in their 200,000 steps: what won on HalfCheetah, whole and in part, and what won on the
+# The Suite's cheetah, in its 200,000 steps: what won on HalfCheetah, whole and in part, and what won on the
 # bodies that fall. Two seeds had chosen seeds there, so here each setting has four.
 FREE_SUITE = {
     name: FREE_CHEETAH[name] for name in ("preset", "longer view", "first spread 0.37", "freer, first spread 0.37")
@@ -380,7 +379,6 @@ NAMED: dict[tuple[str, str], tuple[Rung, dict[str, dict[str, Any]]]] = {
     ("vmpo", "hopper-freer"): (Rung(4, 300_000, 2), FREE),
     ("vmpo", "walker2d-freer"): (Rung(4, 300_000, 4), FREE),  # two seeds did not tell two of them apart
     ("vmpo", "cheetah-freer"): (Rung(4, 200_000, 4), FREE_SUITE),
-    ("vmpo", "walker-freer"): (Rung(4, 200_000, 4), FREE_SUITE),
     ("ppo", "halfcheetah-million"): (Rung(4, 1_000_000, 2), MILLION),
     # The runs on the seeds of a report, 200 to 204, of the preset before: they were `bodies_ppo.csv` then.
     ("ppo", "halfcheetah-report"): (Rung(1, 1_000_000, 5), TUNED["ppo", "HalfCheetah-v5"]),
