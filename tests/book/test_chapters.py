@@ -72,10 +72,12 @@ def test_the_size_of_a_chapter(path):
 def test_at_least_sixty_percent_of_the_code_cells_are_compared(path):
     code = cells_of(path, "code")
     assert sum(not tags(cell) & IGNORED for cell in code) >= 0.6 * len(code)
-    # Only pictures may be left out: a number or a word that a cell prints is always compared.
+    # Only pictures may be left out: a number or a word that a cell prints is always compared. But the digits of a long
+    # training in single precision hang on how a processor rounds. Such a cell asserts what the text says of it.
     for cell in code:
         if tags(cell) & IGNORED:
-            assert all(o["output_type"] == "display_data" or "widget-view" in str(o) for o in cell["outputs"])
+            drawn = all(o["output_type"] == "display_data" or "widget-view" in str(o) for o in cell["outputs"])
+            assert drawn or ("single-precision" in tags(cell) and re.search(r"^ *assert ", cell["source"], re.M))
 
 
 @chapters
