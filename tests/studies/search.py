@@ -345,8 +345,8 @@ FREE_CHEETAH = FREE | {
     "first spread 0.37": {"log_std_init": -1.0},
     "freer, first spread 0.14": FREER | {"log_std_init": -2.0},
 }
-# The Suite's cheetah, in its 200,000 steps: what won on HalfCheetah, whole and in part, and what won on the
-# bodies that fall. Two seeds had chosen seeds there, so here each setting has four.
+# The Suite's cheetah, in its 200,000 steps: what won on HalfCheetah, whole and in part, and what won on the bodies that
+# fall. Two seeds had chosen seeds there, so here each setting has four.
 FREE_SUITE = {
     name: FREE_CHEETAH[name] for name in ("preset", "longer view", "first spread 0.37", "freer, first spread 0.37")
 }
