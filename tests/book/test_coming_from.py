@@ -30,7 +30,7 @@ ON_POLICY = [name for name in STEPPERS if name != "mpo"]
 
 def tables_of(page: str, title: str) -> list[dict[str, object]]:
     """The first columns of a section's tables: each setting with the default that the page tells."""
-    section = re.search(rf"^## {title}\n(.*?)(?=^## )", page, re.M | re.S)[1]
+    (section,) = re.findall(rf"^## {title}\n(.*?)(?=^## )", page, re.M | re.S)  # a second one might say something else
     tables = []
     for rows in re.findall(r"^\| this book \|.*\n\|[-|]+\n((?:\|.*\n)+)", section, re.M):
         told = [re.fullmatch(r"`(\w+) = ([^`]+)`", row.split("|")[1].strip()) for row in rows.splitlines()]
