@@ -7,6 +7,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ..checks import require_count, require_non_negative, require_one_of, require_positive, require_unit_interval
 from .networks import LOG_STD_MAX, LOG_STD_MIN
 
@@ -67,6 +69,8 @@ def optional(check: Callable[..., None]) -> Any:
 
 def _require_widths(**named: tuple[int, ...]) -> None:
     for name, widths in named.items():
+        if not isinstance(widths, tuple):
+            raise ValueError(f"{name}: wanted a tuple of whole numbers; got {widths!r}")
         require_count(**{f"{name}[{i}]": width for i, width in enumerate(widths)})
 
 
@@ -80,10 +84,17 @@ def _require_log_std(**named: float) -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """A configuration whose fields are checked when it is made. Raises ValueError: a value outside its range."""
+    """A configuration whose fields are checked when it is made. Raises ValueError: a value outside its range.
+
+    A number of NumPy's becomes Python's, and a list a tuple: a checkpoint holds plain values, and a fingerprint hashes.
+    """
 
     def __post_init__(self) -> None:
         for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, (np.generic, list)):
+                plain = tuple(value) if isinstance(value, list) else value.item()
+                object.__setattr__(self, each.name, plain)
             if "check" in each.metadata:
                 each.metadata["check"](**{each.name: getattr(self, each.name)})
 

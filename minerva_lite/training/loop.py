@@ -172,7 +172,7 @@ class _Run:
         self.history, self.steps, self.seconds, self.stopped = History(), 0, 0.0, False
         self.episodes = RunningEpisodes(whole=getattr(self.agent.config, "whole_episodes", False))
         self.shown: dict[str, str] = {}  # on the progress bar, the latest of each
-        self.refused: dict[str, int] = {}  # what the guard has refused so far, by name
+        self.refused = dict(self.agent.guard.skipped)  # what the guard has refused so far, by name
         self.warned = False
         self.best = self.path and self.path.with_name(f"{self.path.stem}.best{self.path.suffix}")
         self.saved: int | None = None  # steps of the checkpoint that stands in the file

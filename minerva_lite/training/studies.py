@@ -165,6 +165,7 @@ def _tasks(
     for i, seed in enumerate(seeds):
         if not isinstance(seed, Integral) or seed < 0:
             raise ValueError(f"seeds[{i}]: wanted a whole number of at least 0; got {seed!r}")
+    seeds = [int(seed) for seed in seeds]  # Gymnasium takes no number of NumPy's
     names = None if variants is None else list(variants)
     tasks = []
     for algorithm in algorithms:

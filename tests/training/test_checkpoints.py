@@ -9,6 +9,7 @@ import dataclasses
 import os
 import pickle
 
+import numpy as np
 import pytest
 import torch
 
@@ -138,3 +139,31 @@ def test_settings_travel_whole(tmp_path):
     config = load(tmp_path / "agent.pt", device="cpu").config
     assert dataclasses.asdict(config) == dataclasses.asdict(agent.config)
     assert {k: getattr(config, k) for k in options} == options
+
+
+def test_an_agent_saved_on_another_kind_of_device_is_read_and_draws_from_its_own_seed(tmp_path):
+    """A generator's state has 5056 bytes on a CPU and 16 on a GPU, and neither takes the other's."""
+    agent, *_ = trained()
+    save(agent, tmp_path / "agent.pt")
+    saved = torch.load(tmp_path / "agent.pt", weights_only=True)
+    assert len(saved["state"]["generator"]) != 16
+    saved["state"]["generator"] = torch.zeros(16, dtype=torch.uint8)
+    torch.save(saved, tmp_path / "elsewhere.pt")
+    here, there = (load(tmp_path / name, device="cpu") for name in ("agent.pt", "elsewhere.pt"))
+    for name, value in here.modules.state_dict().items():
+        assert torch.equal(value, there.modules.state_dict()[name]), name
+    assert not torch.equal(here.generator.get_state(), there.generator.get_state())
+
+
+def test_numbers_of_numpy_and_lists_become_plain_and_are_read_again(tmp_path):
+    agent, *_ = trained(learning_rate=np.float64(1e-3), epochs=np.int64(2), hidden=[5, 6])
+    assert agent.config == PPOConfig(**vars(agent.config) | {"learning_rate": 1e-3, "epochs": 2, "hidden": (5, 6)})
+    assert [type(each) for each in (agent.config.learning_rate, agent.config.epochs, agent.config.hidden)] == [
+        float,
+        int,
+        tuple,
+    ]
+    save(agent, tmp_path / "agent.pt")
+    assert load(tmp_path / "agent.pt", device="cpu").config == agent.config and hash(agent.config)
+    with pytest.raises(ValueError, match="^hidden: wanted a tuple of whole numbers; got 64$"):
+        PPOConfig(hidden=64)

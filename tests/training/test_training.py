@@ -324,6 +324,13 @@ def test_a_history_column_skips_rows_without_the_figure():
     assert history.column("nothing").shape == (0,)
 
 
+def test_a_second_training_does_not_warn_of_refusals_of_the_first(recwarn):
+    agent, env = make()
+    agent.guard.skipped = {"reward": 1}
+    history = train(agent, env, 64, eval_every=10_000, progress=False)
+    assert history.updates[-1]["train/skipped_batches"] == 1 and not [w for w in recwarn if "refused" in str(w.message)]
+
+
 def test_a_diverging_run_stops_by_name():
     agent, env = make("Pendulum-v1")
     with torch.no_grad():
