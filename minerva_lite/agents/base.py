@@ -370,14 +370,9 @@ class Agent:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a saved state. Raises ValueError: it was saved under other settings.
-
-        A generator of another kind of device (a CPU's here, a GPU's there) cannot be taken over. The agent then draws
-        on from its own.
-        """
+        """Take over a saved state. Raises ValueError: it was saved under other settings."""
         if completed(self.config, state["config"]) != asdict(self.config) or EnvSpec(**state["spec"]) != self.spec:
             raise ValueError("state: wanted one saved with this config and environment; got another")
         self.modules.load_state_dict(state["modules"])
-        if len(state["generator"]) == len(self.generator.get_state()):
-            self.generator.set_state(state["generator"])
+        self.generator.set_state(state["generator"])
         self.guard.load_state_dict(state)

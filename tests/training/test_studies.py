@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from minerva_lite import __main__
@@ -98,6 +99,13 @@ def test_a_run_is_decided_by_its_seed_and_its_variant():
         return studies.run(studies.Task("ppo", "CartPole-v1", "", seed, PPOAgent, config, 640))[-1]["mean"]
 
     assert final(0) == final(0) != final(0, learning_rate=0.1) and final(0) != final(1)
+
+
+def test_seeds_of_numpy_become_those_that_gymnasium_takes(quick, tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(studies, "outcomes", lambda run, tasks, pool: made.extend(tasks.values()) or [])
+    study(tmp_path / "a.csv", seeds=np.arange(2))
+    assert [type(task.seed) for task in made] == [int] * 4
 
 
 def test_a_function_among_the_settings_is_given_the_presets_own(quick, tmp_path, monkeypatch):
