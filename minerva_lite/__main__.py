@@ -134,6 +134,8 @@ def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset | N
 
 def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
     """Train, save and evaluate as asked."""
+    if asked.resume and not asked.out:
+        raise ValueError("--resume: wanted --out, the checkpoint to go on from; got none")
     where = pick_device(asked.device)
     require_place(out=asked.out, history=asked.history, save_config=asked.save_config)
     if start.family or start.untrained:

@@ -48,6 +48,16 @@ def can_ask(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
+def widest(device: torch.device) -> torch.dtype:
+    """The floating-point type for long sums on a device: float64, but for Apple's MPS, which has none."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """The tensor in float64: where it lies if there is such a type, else on the CPU."""
+    return (tensor if widest(tensor.device) == torch.float64 else tensor.cpu()).double()
+
+
 def require_unit_interval(**values: float) -> None:
     """Raise ValueError unless every number lies in [0, 1]; NaN does not."""
     for name, value in values.items():

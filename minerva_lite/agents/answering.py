@@ -144,7 +144,7 @@ class AnsweringAgent(Agent):
         Raises ValueError: obs is refused as by `predict`, or no critic has learned.
         """
         prompt, single = self.as_prompts(obs)
-        value: np.ndarray = self.state_value(prompt).double().cpu().numpy()
+        value: np.ndarray = self.state_value(prompt).cpu().double().numpy()
         return float(value[0]) if single else value
 
     def state_value(self, obs: Tensor) -> Tensor:

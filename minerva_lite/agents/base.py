@@ -220,7 +220,7 @@ class Agent:
         Raises ValueError: obs is refused as by `predict`, or no critic has learned.
         """
         rows, single = as_rows(self.spec, self.dtype, self.device, obs)
-        value: np.ndarray = self.state_value(self.normalized(rows)).double().cpu().numpy()
+        value: np.ndarray = self.state_value(self.normalized(rows)).cpu().double().numpy()
         return float(value[0]) if single else value
 
     def state_value(self, obs: Tensor) -> Tensor:

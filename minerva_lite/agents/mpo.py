@@ -144,13 +144,21 @@ class MPOAgent(Agent):
     def collect(self, env: VectorEnv, obs: Tensor) -> tuple[Rollout, Tensor]:
         return collect(self, env, obs, self.config.rollout_steps)
 
+    def check(self, rollout: Rollout) -> None:
+        if rollout.restart_weight is not None:
+            raise ValueError(
+                "restart_weight: wanted none, a replay holds real transitions only; got rows that may be none, as "
+                'environments with autoreset="next_step" have them: take the default, "same_step"'
+            )
+        super().check(rollout)
+
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
         """Store the rollout, then learn from batches of what is stored; the diagnostics of the last batch.
 
         Raises NonFiniteStep: a step was refused. The rollout then leaves the replay again, where it would go on to
         spoil updates; the next one takes its place.
         """
-        c, held = self.config, (self.replay.position, self.replay.size)
+        c = self.config
         self.replay.insert(rollout)
         figures: dict[str, Tensor] = {}
         if self.replay.num_steps >= c.warmup_steps and self.replay.size >= c.sequence_length:
@@ -160,7 +168,7 @@ class MPOAgent(Agent):
                 for _ in range(c.learner_steps):
                     figures = self.learn(self.replay.sample(c.minibatch_size, c.sequence_length, self.generator))
             except NonFiniteStep:
-                self.replay.position, self.replay.size = held
+                self.replay.withdraw(len(rollout.reward))
                 raise
             figures |= self.sums_and_shares(figures)
         return figures | {"train/replay_steps": torch.tensor(float(self.replay.num_steps))}

@@ -144,7 +144,7 @@ class Policy(nn.Module):
         raise NotImplementedError
 
     def mode(self, params: Params) -> Tensor:
-        """The most likely action per state."""
+        """The most likely action per state; of a squashed Gaussian the mean before the tanh, whose tanh is no mode."""
         raise NotImplementedError
 
     def to_env(self, action: Tensor) -> Tensor:

@@ -58,7 +58,7 @@ class OnPolicyConfig(CollectSettings):
 class GradientConfig(OnPolicyConfig, OptimizerSettings):
     """Settings of the agents that descend the gradient of one loss for policy and critic together."""
 
-    vf_coef: float = non_negative(0.5)  # weight of the value loss
+    vf_coef: float = non_negative(0.5)  # weight of the value loss; read where there is a critic
     entropy_coef: float = non_negative(0.0)  # weight of the entropy bonus
     learning_rate: float = positive(3e-4)  # at the start
 

@@ -26,6 +26,8 @@ from ..formulas.objectives import (
 from .on_policy import GradientAgent, GradientConfig
 from .settings import count, one_of, positive
 
+KL_PENALTY_MIN, KL_PENALTY_MAX = 1e-8, 1e8  # advantage units per nat
+
 
 @dataclass(frozen=True)
 class PPOConfig(GradientConfig):
@@ -101,7 +103,10 @@ class PPOAgent(GradientAgent[Batch]):
         if c.objective == "kl_penalty":
             diagnostics["loss/kl_penalty"] = self.kl_penalty * diagnostics["kl/exact"]
             diagnostics["kl/exact_relative"] = diagnostics["kl/exact"] / c.kl_bound
-            self.kl_penalty = adapt_kl_penalty(self.kl_penalty, float(diagnostics["kl/exact"]), c.kl_bound)
+            adapted = adapt_kl_penalty(self.kl_penalty, float(diagnostics["kl/exact"]), c.kl_bound)
+            # A policy that has stopped moving halves it at every update: in 1,075 of them to 0, from which nothing
+            # doubles. Within these limits it is back after some 27.
+            self.kl_penalty = min(max(adapted, KL_PENALTY_MIN), KL_PENALTY_MAX)
         return diagnostics | {
             "train/grad_norm": torch.stack(grad_norms).mean() if grad_norms else torch.zeros(()),
             "train/gradient_steps": torch.tensor(float(len(grad_norms))),

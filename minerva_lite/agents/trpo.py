@@ -55,7 +55,7 @@ class TRPOConfig(OnPolicyConfig):
     vine_steps: int = count(64)  # steps of each branch
     vine_proposal: str = one_of("policy", "uniform")  # where first actions come from
     value_fit: str = one_of("lbfgs", "adam")  # "lbfgs" or "adam"
-    value_iterations: int = count(25)  # iterations of L-BFGS, or passes of Adam, at each update
+    value_iterations: int = count(25)  # at most so many iterations of L-BFGS, or passes of Adam, at each update
     value_l2: float = non_negative(1e-3)  # penalty on the critic's squared weights
     value_learning_rate: float = positive(1e-3)  # of "adam"
     value_minibatch: int = count(256)  # rows of one step of "adam"
@@ -289,6 +289,8 @@ class TRPOAgent(OnPolicyAgent):
             if self.config.sampling == "vine":
                 raise ValueError("rollout: wanted a Vine, what this agent collects; got a Rollout")
             return super().check(rollout)
+        if self.config.sampling != "vine":
+            raise ValueError("rollout: wanted a Rollout, what this agent collects; got a Vine")
         super().check(rollout.trunk)
         shape = tuple(rollout.q_value.shape)
         require_shape((None, None), q_value=rollout.q_value)

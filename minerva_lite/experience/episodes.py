@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..checks import widest
 from .answers import Answers
 from .rollout import Rollout
 from .vine import Vine
@@ -40,8 +41,7 @@ class RunningEpisodes:
         ended, played, reward = rollout.ended, rollout.real, rollout.reward
         if self.whole:
             ended, played = ended & rollout.first_episode, played & rollout.first_episode
-        # Summed in float64, since a long episode's sum loses digits in float32; MPS has no float64.
-        dtype = torch.float32 if reward.device.type == "mps" else torch.float64
+        dtype = widest(reward.device)  # a long episode's sum loses digits in float32
         if self.whole or self.running.shape[1] != reward.shape[1]:
             self.running = torch.zeros(2, reward.shape[1], dtype=dtype, device=reward.device)
         running = self.running.to(reward.device, dtype)

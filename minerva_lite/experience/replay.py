@@ -53,6 +53,11 @@ class SequenceReplay:
         self.position = (self.position + steps) % self.capacity
         self.size = min(self.size + steps, self.capacity)
 
+    def withdraw(self, steps: int) -> None:
+        """Take back the last `steps` steps that were inserted. What they replaced in a full ring does not come back."""
+        self.position = (self.position - steps) % self.capacity
+        self.size -= steps
+
     @property
     def num_steps(self) -> int:
         """Environment steps held, over all environments."""

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..checks import can_ask, require_bool, require_one_of, require_positive, require_same_shape, require_shape
+from ..checks import can_ask, require_bool, require_one_of, require_positive, require_same_shape, require_shape, wide
 
 FLOOR = 1e-8  # added to the softplus; with RAW_MIN it keeps every multiplier at 2.5e-8 or above
 RAW_MIN = -18.0  # softplus(-18) = 1.5e-8; below it the slope is too small for an optimizer to come back
@@ -143,7 +143,7 @@ def top_k_mask(advantage: Tensor, eligible: Tensor, top_k_frac: float) -> Tensor
     count = eligible.sum()
     # The 1e-9 is there because 0.29 * 100 is 28.999999999999996 in floating point, and 29 samples are meant.
     # LaTeX: k = \left\lfloor \kappa n + 10^{-9} \right\rfloor
-    k = (top_k_frac * count.double() + 1e-9).floor()
+    k = (top_k_frac * wide(count) + 1e-9).floor()
     if can_ask(k) and k < 1:
         raise ValueError(
             f"top_k_frac: wanted one that keeps at least one sample; {top_k_frac} of {count} eligible samples is none"

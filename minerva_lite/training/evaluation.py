@@ -111,13 +111,13 @@ def evaluate_answers(agent: Any, env_id: str, prompts: int, seed: int) -> dict[s
     prompt = task.draw(prompts, generator)
     answer, _, mask = agent.respond(prompt)
     drawn, log_prob, kept = agent.respond(prompt, generator)
-    told = summary(task.reward(prompt, answer, mask).double(), mask.sum(0).double())
+    told = summary(task.reward(prompt, answer, mask).cpu().double(), mask.sum(0).cpu().double())
     behind = agent.reference.log_prob(prompt, drawn, temperature=agent.config.temperature)
     return told | {
-        "eval/right": float(task.right(prompt, answer, mask).double().mean()),
-        "eval/right_sampled": float(task.right(prompt, drawn, kept).double().mean()),
-        "eval/sampled": float(task.reward(prompt, drawn, kept).double().mean()),
-        "eval/kl_to_reference": float(((log_prob - behind) * kept).sum(0).double().mean()),
+        "eval/right": float(task.right(prompt, answer, mask).cpu().double().mean()),
+        "eval/right_sampled": float(task.right(prompt, drawn, kept).cpu().double().mean()),
+        "eval/sampled": float(task.reward(prompt, drawn, kept).cpu().double().mean()),
+        "eval/kl_to_reference": float(((log_prob - behind) * kept).sum(0).cpu().double().mean()),
     }
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from torch import Generator, Tensor
 
 from ..agents import A2CAgent, MPOAgent, PPOAgent, REINFORCEAgent, SequenceAgent, TRPOAgent, VMPOAgent
 from ..agents.base import Agent, NonFiniteGuard
-from ..checks import require_unit_interval
+from ..checks import require_unit_interval, wide
 from ..experience.rollout import Move, Rollout, collect
 from ..worlds.spec import Step
 from ..worlds.torch_native import TorchEnv
@@ -31,7 +30,8 @@ class Known:
     waits: Callable[[Any], bool]  # by the config: does an update need a number before it can go on?
     same: Callable[[Any], bool] = lambda config: False  # by the config: does every update do the same operations?
     walks: Callable[[Any], bool] = lambda config: True  # by the config: is a rollout a fixed number of steps?
-    counters: tuple[str, ...] = ()  # attributes in which an update keeps plain numbers, dotted
+    counters: tuple[str, ...] = ()  # attributes in which an update keeps plain numbers
+    replays: tuple[str, ...] = ()  # attributes that are a replay, into which an update puts its rollout
     networks: tuple[str, ...] = ()  # modules that `compile` traces one by one; () traces `loss`
 
 
@@ -64,7 +64,8 @@ KNOWN: dict[type[Agent], Known] = {
     # No two updates are the same: the place of a rollout in the replay is a number that changes.
     MPOAgent: Known(
         waits=lambda c: False,
-        counters=("learned", "replay.position", "replay.size"),
+        counters=("learned",),
+        replays=("replay",),
         networks=("policy", "critic", "target_policy", "target_critic"),
     ),
     # Pretraining, before the first answers, is part of no update.
@@ -119,7 +120,7 @@ class Accelerated(Plain):
     def __init__(self, agent: Agent, known: Known, *, masked: bool, record: bool):
         super().__init__(agent)
         self.known, self.masked, self.record = known, masked, record
-        self.unsettled: tuple[Answer, dict[str, int]] | None = None
+        self.unsettled: tuple[Answer, dict[str, int], int] | None = None
         self.act_and_step = torch.compile(act_and_step)
         self.move: Move | None = self.compiled_move if agent.compile else None
         self.forget()
@@ -174,19 +175,20 @@ class Accelerated(Plain):
         if self.record:
             with self.rates_on_device():
                 return self.recorded_update(vars(rollout))
-        counts = {name: attrgetter(name)(self.agent) for name in self.known.counters}
+        counts = {name: getattr(self.agent, name) for name in self.known.counters}
         figures = self.masked_update(vars(rollout))
-        self.unsettled = (Answer(self.finite), counts) if counts else None
+        self.unsettled = (Answer(self.finite), counts, len(rollout.reward)) if counts else None
         return figures
 
     def settle(self) -> None:
         """Take back what Python counted in an update that was refused: by now the device has long said so."""
         if self.unsettled:
-            was_finite, counts = self.unsettled
+            was_finite, counts, steps = self.unsettled
             if not was_finite:
                 for name, number in counts.items():
-                    *owner, last = name.split(".")
-                    setattr(attrgetter(".".join(owner))(self.agent) if owner else self.agent, last, number)
+                    setattr(self.agent, name, number)
+                for name in self.known.replays:
+                    getattr(self.agent, name).withdraw(steps)
             self.unsettled = None
 
     def masked_update(self, fields: dict[str, Any]) -> dict[str, Tensor]:
@@ -355,8 +357,8 @@ class Answer:
 
 def floats(figures: dict[str, Tensor]) -> dict[str, float]:
     """0-d figures as numbers: whatever lies on a device comes over in one transfer, the one moment it is waited for."""
-    away = {name: figure.detach().double() for name, figure in figures.items() if figure.device.type != "cpu"}
-    brought = dict(zip(away, torch.stack(list(away.values())).tolist(), strict=True)) if away else {}
+    away = {name: figure.detach() for name, figure in figures.items() if figure.device.type != "cpu"}
+    brought = dict(zip(away, wide(torch.stack(list(away.values()))).tolist(), strict=True)) if away else {}
     return {name: brought[name] if name in brought else float(figure) for name, figure in figures.items()}
 
 

@@ -52,13 +52,13 @@ def train(
     `.best` before the suffix, the agent of the best evaluation, which is one whose mean is finite. resume: go on from
     that file if it exists; with the same agent, environment and arguments the run ends as if it had never stopped, to
     the bit, where the environment's state can be saved, and with fresh episodes, and a warning, where not.
-    Raises ValueError: total_steps below one rollout, an environment that does not fit the agent, a checkpoint that
-    exists without `resume`, or one of another run. OSError: a checkpoint cannot be written. OutOfMemoryError: the
-    device's memory is full. FloatingPointError: three updates in a row were refused, or a number that is not finite
-    would have gone into a checkpoint, on Ctrl-C and at the end too. In both cases the last checkpoint stands, and its
-    numbers are finite. An update is refused if its rollout holds a number that is not finite; it ends early, before
-    anything moves by that, at a step whose loss or gradient is not. The first such update is told by a warning, every
-    hundredth too, and all of them by the figure `train/skipped_batches`.
+    Raises ValueError: total_steps below one rollout, an environment that does not fit the agent, a checkpoint or a
+    `.best` that exists without `resume`, or one of another run. OSError: a checkpoint cannot be written.
+    OutOfMemoryError: the device's memory is full. FloatingPointError: three updates in a row were refused, or a number
+    that is not finite would have gone into a checkpoint, on Ctrl-C and at the end too. In both cases the last
+    checkpoint stands, and its numbers are finite. An update is refused if its rollout holds a number that is not
+    finite; it ends early, before anything moves by that, at a step whose loss or gradient is not. The first such update
+    is told by a warning, every hundredth too, and all of them by the figure `train/skipped_batches`.
     """
     require_count(total_steps=total_steps, eval_episodes=eval_episodes)
     for name, every in (("eval_every", eval_every), ("checkpoint_every", checkpoint_every)):
@@ -76,7 +76,7 @@ def train(
             rollout, obs = runner.collect(env, obs)
             figures = runner.update(rollout, progress=min(1.0, run.steps / total_steps))
             episodes = run.episodes.absorb(rollout)
-            told = finished_only(floats(figures | {"train/reward_mean": rollout.reward.mean()} | episodes))
+            told = finished_only(floats(figures | {"train/reward_mean": _mean_reward(rollout)} | episodes))
             run.seconds += time.perf_counter() - start
             before, run.steps = run.steps, run.steps + rollout.num_steps
             row = {"steps": run.steps, "seconds": run.seconds} | told
@@ -157,6 +157,12 @@ def _memory_hint(agent: Any) -> Iterator[None]:
         ) from error
 
 
+def _mean_reward(rollout: Any) -> torch.Tensor:
+    """The mean reward of a rollout's real rows, 0-d: a reset is no step."""
+    weight = rollout.tensors().get("restart_weight")
+    return rollout.reward.mean() if weight is None else (rollout.reward * weight).sum() / weight.sum()
+
+
 def _passed(before: int, after: int, every: int) -> bool:
     """Whether a multiple of `every` lies in (before, after]."""
     # LaTeX: \mathrm{due} = \mathbf{1}\left[ \left\lfloor \frac{n'}{\Delta n} \right\rfloor > \left\lfloor \frac{n}{\Delta n} \right\rfloor \right]
@@ -226,6 +232,10 @@ class _Run:
     def begin(self, resume: bool) -> torch.Tensor:
         """Start, or take over what the file says; what to act on first, [B, O]."""
         if not (self.path and self.path.exists()):
+            if self.best and self.best.exists() and not resume:
+                raise ValueError(
+                    f"checkpoint: {self.best.name} exists, the best agent of another run; wanted another name"
+                )
             return self.env.reset()
         if not resume:
             raise ValueError(

@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 
 from ..agents import AGENTS
 from ..checks import require_count, require_one_of
-from ..worlds.envs import make_env
+from ..worlds.envs import BACKENDS, make_env
 from .checkpoints import replacing
 from .defaults import settings_for
 from .evaluation import evaluate
@@ -113,6 +113,9 @@ def study(
     is missing.
     """
     require_count(jobs=jobs, eval_episodes=eval_episodes)
+    counts = {"total_steps": total_steps, "eval_every": eval_every}
+    require_count(**{name: count for name, count in counts.items() if count is not None})
+    require_one_of(BACKENDS, backend=backend)
     if eval_episodes == 100:
         raise ValueError("eval_episodes: wanted another number than that of a final evaluation, 100; got 100")
     often = {"eval_every": eval_every, "eval_episodes": eval_episodes, "backend": backend}
@@ -189,6 +192,8 @@ def _config(kept: Any, variant: str, changes: Mapping[str, Any], more: Mapping[s
     if not variant.isprintable():  # a line break would end the comment that names a failed run
         raise ValueError(f"variants: wanted names of printable characters; got {variant!r}")
     known = tuple(field.name for field in fields(kept))
+    for name in more:
+        require_one_of(known, settings=name)
     for name in changes:
         require_one_of(known, **{f"variants[{variant!r}]": name})
         if name in more:

@@ -20,6 +20,7 @@ from .tokens import TASKS, TokenEnv
 from .torch_native import TORCH_ENVS, TabularEnv, TorchCartPole, TorchEnv, TorchPendulum
 
 __all__ = [
+    "BACKENDS",
     "TORCH_ENVS",
     "EnvPoolEnv",
     "EnvSpec",
@@ -32,6 +33,8 @@ __all__ = [
     "TorchPendulum",
     "make_env",
 ]
+
+BACKENDS = ("auto", "torch", "gymnasium", "parallel", "envpool")
 
 
 def make_env(
@@ -58,7 +61,7 @@ def make_env(
     ImportError: the optional packages of the back end or of dm_control are missing.
     `gymnasium.error.DependencyNotInstalled`: MuJoCo or Box2D is missing.
     """
-    require_one_of(("auto", "torch", "gymnasium", "parallel", "envpool"), backend=backend)
+    require_one_of(BACKENDS, backend=backend)
     _require_form(env_id)
     require_one_of(tuple(AUTORESET), autoreset=autoreset)
     require_count(num_envs=num_envs)
@@ -76,7 +79,8 @@ def make_env(
     if native:
         return TORCH_ENVS[env_id](num_envs, seed=seed, device=device, dtype=dtype, stagger=stagger)
     if stagger:
-        raise ValueError(f"stagger: wanted False, {env_id} is not torch-native, whose clocks can be set; got True")
+        here = f"back end {backend}" if env_id in TORCH_ENVS else env_id
+        raise ValueError(f"stagger: wanted False for {here}, only torch-native clocks can be set; got True")
     if backend == "envpool":
         return EnvPoolEnv(env_id, num_envs, seed=seed, device=device, dtype=dtype)
     try:

@@ -29,7 +29,8 @@ class EnvSpec:
 
     Exactly one says what an action is: action_dim (D numbers in [-1, 1]), num_actions (one of K), or choices (one of
     K_i for each of D parts, all at once). own: not known of an environment that somebody described by hand, nor in a
-    checkpoint of an older version. Two specs that differ in nothing else are equal.
+    checkpoint of an older version. Two specs that differ in nothing else are equal. Raises ValueError: several of the
+    three, or none.
     """
 
     env_id: str
@@ -40,6 +41,10 @@ class EnvSpec:
     own: OwnSpaces | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        kinds = {"action_dim": self.action_dim, "num_actions": self.num_actions, "choices": self.choices}
+        if sum(bool(kind) for kind in kinds.values()) != 1:
+            told = ", ".join(f"{name}={kind!r}" for name, kind in kinds.items())
+            raise ValueError(f"spec: wanted exactly one of action_dim, num_actions and choices; got {told}")
         if isinstance(self.own, dict):  # as a checkpoint has it
             object.__setattr__(self, "own", OwnSpaces(**self.own))
 
@@ -61,7 +66,8 @@ class EnvSpec:
     def own_action(self, action: Tensor) -> np.ndarray:
         """Actions as the environment itself takes them: [B, *own.action_shape], its units and dtype.
 
-        action: [B, D] in [-1, 1], clipped, each dimension mapped affinely onto its own bounds; or int64, from 0.
+        action: [B, D] in [-1, 1], clipped, each dimension mapped affinely onto its own bounds, and rounded where the
+        environment wants whole numbers; or int64, from 0.
         Raises ValueError: another shape, or `own` is not known.
         """
         if self.own is None:
@@ -75,6 +81,7 @@ class EnvSpec:
             values = action.cpu().numpy().reshape(len(action), len(low)) + low
         else:
             values = low + 0.5 * (action.clamp(-1.0, 1.0).cpu().double().numpy() + 1.0) * (high - low)
+            values = np.rint(values) if np.issubdtype(self.own.action_dtype, np.integer) else values
         own: np.ndarray = values.reshape(len(action), *self.own.action_shape).astype(self.own.action_dtype)
         return own
 

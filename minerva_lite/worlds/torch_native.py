@@ -68,6 +68,8 @@ class TorchEnv:
         """Advance by `action` ([B, D] in [-1, 1], clipped, or int64: [B], or [B, D] of several choices)."""
         # Without this check an action [B] would broadcast against [B, 1]: wrong numbers, and no error.
         require_shape((self.num_envs, *self.spec.action_shape), action=action)
+        if self.spec.discrete and action.is_floating_point():  # half an action would be half a push
+            raise ValueError(f"action: wanted whole numbers, int64; got {action.dtype}")
         if self.spec.discrete and can_ask(action):
             self._require_known(action)
         if len(self.state) != self.num_envs:

@@ -425,6 +425,7 @@ def agents(tmp_path_factory):
         ("train ppo --env CartPole-v1 --out none/run.pt", "--out: wanted a file in a folder that exists and may be written to; got none/run.pt"),
         ("train ppo --env CartPole-v1 --history none/run.csv", "--history: wanted a file in a folder that exists and may be written to; got none/run.csv"),
         ("train ppo --env CartPole-v1 --out run.pt", "--out: run.pt exists; wanted --resume to go on from it, or another name"),
+        ("train ppo --env CartPole-v1 --resume", "--resume: wanted --out, the checkpoint to go on from; got none"),
         ("train a2c --env CartPole-v1 --out run.pt --resume --steps 64", "--out: wanted a training of a2c over 64 steps; run.pt holds one of ppo over 64 steps: go on with that, or under another name"),
         ("train ppo --env CartPole-v1 --out agent.pt --resume", "--out: wanted a training of ppo over 65536 steps; agent.pt holds ppo alone: nothing to go on from; take another name"),
         ("train ppo --env CartPole-v1 --out other.pt --resume", "--out: wanted a checkpoint of minerva_lite; other.pt cannot be read .*"),

@@ -378,6 +378,16 @@ def test_kl_penalty_adapts_by_the_exact_kl_of_the_update():
     assert agent.kl_penalty == 3.0, "left alone under clip"
 
 
+@pytest.mark.parametrize(("kl_bound", "at"), [(1e3, 1e-8), (1e-9, 1e8)])
+def test_a_policy_that_stands_still_leaves_a_kl_penalty_that_can_come_back(kl_bound, at):
+    """Halved at each of 1,075 updates it would be 0 for good, and the next update refused."""
+    agent, env, obs = make(objective="kl_penalty", kl_bound=kl_bound, learning_rate=1e-3)
+    for start in (1.5 * at, at, at / 1.5):
+        agent.kl_penalty = start
+        _, obs = live(agent, env, obs, 1)
+        assert agent.kl_penalty == at
+
+
 @pytest.mark.parametrize("again", [True, False])
 def test_advantages_and_targets_are_those_of_the_critic_before_each_epoch_only_where_asked_for(again):
     """One step an epoch, so that the critic before the epoch is the critic at its step."""

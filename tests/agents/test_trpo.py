@@ -410,6 +410,14 @@ def test_a_vine_needs_a_world_whose_state_can_be_set():
     env.close()
 
 
+def test_an_agent_that_walks_learns_from_no_vine():
+    agent, env, obs = make("Pendulum-v1", **VINE)
+    vine, _ = agent.collect(env, obs)
+    walker, _, _ = make("Pendulum-v1")
+    with pytest.raises(ValueError, match=r"^rollout: wanted a Rollout, what this agent collects; got a Vine"):
+        walker.update(vine)
+
+
 # A state that is complete
 
 

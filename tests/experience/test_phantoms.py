@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from minerva_lite import PPOAgent, PPOConfig, train
+from minerva_lite import MPOAgent, MPOConfig, PPOAgent, PPOConfig, train
 from minerva_lite.experience.rollout import collect, collect_episodes
 from minerva_lite.worlds.envs import make_env
 
@@ -93,5 +93,17 @@ def test_an_agent_trains_on_them_and_the_phantom_rows_are_seen_as_such():
     env = gym_env("CartPole-v1", 4)
     agent = PPOAgent(config, env.spec, device="cpu")
     history = train(agent, env, 640, eval_every=640, eval_episodes=1, progress=False)
+    rows = [row["train/restart_fraction"] for row in history.updates]
+    assert max(rows) > 0, "there are resets, which pay nothing and are no steps"
+    assert history.column("train/reward_mean") == pytest.approx(1.0)
     assert history.updates[-1]["train/skipped_batches"] == 0
     assert 600 < agent.obs_normalizer.count.item() < 640, "statistics of the rows that were lived"
+
+
+def test_an_agent_with_a_replay_refuses_them_and_names_the_way_out():
+    config = MPOConfig(num_envs=4, rollout_steps=16, warmup_steps=0, hidden=(8,))
+    env = gym_env("CartPole-v1", 4)
+    agent = MPOAgent(config, env.spec, device="cpu")
+    with pytest.raises(ValueError, match=r'^restart_weight: .* autoreset="next_step" .* take the default, "same_step"'):
+        train(agent, env, 640, progress=False)
+    assert agent.replay.size == 0

@@ -62,6 +62,19 @@ def test_the_ring_by_hand():
     assert held(replay) == [6, 7, 8, 9, 10] and replay.size == 5
 
 
+def test_what_was_withdrawn_is_held_no_more_and_what_it_replaced_neither():
+    replay = SequenceReplay(5)
+    replay.insert(lived(0, 2))
+    replay.withdraw(2)
+    assert (replay.size, replay.position, held(replay)) == (0, 0, [])
+    replay.insert(lived(0, 3))
+    replay.insert(lived(3, 4))  # over 0 and 1
+    replay.withdraw(4)
+    assert (replay.size, replay.position, held(replay)) == (1, 3, [2])
+    replay.insert(lived(7, 4))
+    assert held(replay) == [2, 7, 8, 9, 10]
+
+
 @pytest.mark.parametrize("capacity", [7, 12, 40])
 @pytest.mark.parametrize("chunk", [1, 4, 7])
 def test_the_ring_holds_the_last_steps(capacity, chunk):

@@ -172,6 +172,20 @@ def test_a_refused_rollout_is_taken_back_whole(algorithm, env_id, changes, at, h
         assert all(torch.equal(columns[0][name], columns[1][name]) for name in columns[0])
 
 
+@pytest.mark.parametrize("masked", [True, False])
+def test_a_rollout_refused_by_a_full_replay_is_in_no_save(masked):
+    """Its rows have replaced the oldest ones; counted as those, they would stand in the next checkpoint."""
+    agent, env = made("mpo", "Pendulum-v1", {"replay_steps": 100})
+    runner = as_on_a_gpu(agent) if masked else Plain(agent)
+    lived(runner, env, 5)
+    assert agent.replay.size == agent.replay.capacity == 25
+    rollout, _ = runner.collect(env, env.reset())
+    reward = torch.full_like(rollout.reward, 3e38)  # finite; its square, in the critic's loss, is not
+    assert floats(runner.update(dataclasses.replace(rollout, reward=reward)))["train/skipped_batches"] == 1
+    columns = runner.state_dict()["replay"]["columns"]
+    assert agent.replay.size == len(columns["reward"]) == 17 and columns["reward"].max() < 1e38
+
+
 @pytest.mark.parametrize(("algorithm", "env_id", "changes"), CASES + NUMBERED)
 def test_an_iteration_asks_for_no_number(algorithm, env_id, changes, monkeypatch):
     agent, env = made(algorithm, env_id, changes)

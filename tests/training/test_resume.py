@@ -162,6 +162,16 @@ def test_an_environment_with_an_unknown_attribute_saves_no_state_at_all():
     assert env.state_dict() is None
 
 
+def test_the_best_agent_of_another_run_is_not_written_over(tmp_path):
+    run("a2c", tmp_path / "run.pt", env_id="CartPole-v1")
+    (tmp_path / "run.pt").unlink()
+    kept = (tmp_path / "run.best.pt").read_bytes()
+    agent, env = new("a2c", "CartPole-v1")
+    with pytest.raises(ValueError, match=r"^checkpoint: run.best.pt exists, the best agent of another run; wanted"):
+        train(agent, env, STEPS, checkpoint=tmp_path / "run.pt", progress=False)
+    assert (tmp_path / "run.best.pt").read_bytes() == kept and not (tmp_path / "run.pt").exists()
+
+
 def test_the_best_agent_is_kept_beside_the_last(tmp_path):
     agent, history = run("a2c", tmp_path / "run.pt", env_id="CartPole-v1")
     best = load(tmp_path / "run.best.pt", device="cpu")

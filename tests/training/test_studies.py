@@ -234,6 +234,10 @@ def test_bad_studies_are_refused_before_anything_is_written(tmp_path):
     for wanted, bad in (
         (f"algorithm: wanted one of {', '.join(AGENTS)}; got 'dqn'", {"algorithms": ["ppo", "dqn"]}),
         ("jobs: wanted a whole number of at least 1; got 0", {"jobs": 0}),
+        ("backend: wanted one of auto, torch, .*; got 'cloud'", {"backend": "cloud"}),
+        ("eval_every: wanted a whole number of at least 1; got 0", {"eval_every": 0}),
+        ("total_steps: wanted a whole number of at least 1; got 1000.5", {"total_steps": 1000.5}),
+        ("settings: wanted one of .*num_envs, .*; got 'epoch'", {"settings": {"x": {"epoch": 2}}}),
         ("env_id: wanted a registered Gymnasium id; got 'Walker-v0'", {"env_ids": ["Walker-v0"]}),
         (r"variants\[1\]: wanted one of preset, ", {"variants": ["preset", "magic"]}),
         (r"variants\['x'\]: wanted one of .*num_envs, .*; got 'epoch'", {"variants": {"x": {"epoch": 2}}}),

@@ -284,8 +284,10 @@ def test_staggered_clocks_spread_the_ends_of_episodes(env_id):
 
 
 def test_clocks_of_gymnasiums_environments_cannot_be_staggered():
-    with pytest.raises(ValueError, match="stagger: wanted False, Acrobot-v1 is not torch-native"):
+    with pytest.raises(ValueError, match="stagger: wanted False for Acrobot-v1, only torch-native clocks can be set"):
         make_env("Acrobot-v1", stagger=True)
+    with pytest.raises(ValueError, match="stagger: wanted False for back end gymnasium, only torch-native clocks"):
+        make_env("CartPole-v1", stagger=True, backend="gymnasium")
 
 
 @torch_envs

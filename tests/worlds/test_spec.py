@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 
+import numpy as np
 import pytest
 import torch
 
-from minerva_lite.worlds import BranchingEnv, TabularEnv, TabularMDP, VectorEnv, make_env
+from minerva_lite.worlds import BranchingEnv, EnvSpec, OwnSpaces, TabularEnv, TabularMDP, VectorEnv, make_env
 
 envpool = pytest.mark.skipif(sys.platform == "win32", reason="EnvPool has no wheel for Windows")
 BACK_ENDS = [
@@ -57,3 +58,23 @@ def test_what_lacks_a_method_keeps_no_protocol():
             return torch.zeros(2, 1)
 
     assert not isinstance(Half(), VectorEnv)
+
+
+@pytest.mark.parametrize("kinds", [{}, {"action_dim": 2, "num_actions": 3}, {"num_actions": 3, "choices": (2,)}])
+def test_a_spec_has_one_kind_of_actions(kinds):
+    with pytest.raises(ValueError, match=r"^spec: wanted exactly one of action_dim, num_actions and choices; got "):
+        EnvSpec("Any-v0", 3, **kinds)
+
+
+def test_whole_numbers_of_a_box_are_the_nearest_ones():
+    """Cut off instead, 9.9 of 10 would be 9, and the upper bound an action of measure zero."""
+    spec = EnvSpec("Any-v0", 3, action_dim=2, own=OwnSpaces((3,), (2,), "int64", (-3, 0), (3, 10)))
+    own = spec.own_action(torch.tensor([[-1.0, 1.0], [1.0, -1.0], [-0.6, 0.98], [0.6, 0.0]]))
+    assert own.dtype == np.int64 and own.tolist() == [[-3, 10], [3, 0], [-2, 10], [2, 5]]
+
+
+def test_half_a_push_is_refused():
+    env = make_env("CartPole-v1", 2, seed=0)
+    env.reset()
+    with pytest.raises(ValueError, match=r"^action: wanted whole numbers, int64; got torch.float32"):
+        env.step(torch.full((2,), 0.5))
