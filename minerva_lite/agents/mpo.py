@@ -144,14 +144,6 @@ class MPOAgent(Agent):
     def collect(self, env: VectorEnv, obs: Tensor) -> tuple[Rollout, Tensor]:
         return collect(self, env, obs, self.config.rollout_steps)
 
-    def check(self, rollout: Rollout) -> None:
-        if rollout.restart_weight is not None:
-            raise ValueError(
-                "restart_weight: wanted none, a replay holds real transitions only; got rows that may be none, as "
-                'environments with autoreset="next_step" have them: take the default, "same_step"'
-            )
-        super().check(rollout)
-
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
         """Store the rollout, then learn from batches of what is stored; the diagnostics of the last batch.
 

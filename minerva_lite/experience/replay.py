@@ -35,7 +35,10 @@ class SequenceReplay:
         """
         steps = len(rollout.reward)
         if rollout.restart_weight is not None:
-            raise ValueError("restart_weight: wanted none, a replay holds real transitions only; drop the others first")
+            raise ValueError(
+                "restart_weight: wanted none, a replay holds real transitions only; got rows that may be none: drop "
+                'them first, or take environments with autoreset="same_step"'
+            )
         if steps > self.capacity:
             raise ValueError(f"rollout: wanted at most the replay's capacity, {self.capacity} steps; got {steps}")
         if not self.columns:

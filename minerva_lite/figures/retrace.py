@@ -101,8 +101,8 @@ def leaf_weights(
 def draw_off_policy_backup(ax: Axes, title: str, weights: Tensor, action: Tensor, spine: Tensor) -> None:
     """A backup diagram: states as open circles, actions as dots whose area is the weight of their Q in the target.
 
-    weights: [K, A], a negative one is orange. action: [K], the path. spine: [K], the width of the line into each s_k:
-    with which weight the reward before it enters.
+    weights: [K, A], a negative one is red. action: [K], the path. spine: [K], the width of the line into each s_k: with
+    which weight the reward before it enters.
     """
     steps, actions = weights.shape
     across = torch.linspace(-1.0, 1.0, actions)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..checks import require_count, require_one_of
+from ..checks import require_count, require_one_of, wide
 from ..worlds.envs import make_env
 from ..worlds.tokens import TASKS
 from .checkpoints import replacing
@@ -111,13 +111,13 @@ def evaluate_answers(agent: Any, env_id: str, prompts: int, seed: int) -> dict[s
     prompt = task.draw(prompts, generator)
     answer, _, mask = agent.respond(prompt)
     drawn, log_prob, kept = agent.respond(prompt, generator)
-    told = summary(task.reward(prompt, answer, mask).cpu().double(), mask.sum(0).cpu().double())
+    told = summary(wide(task.reward(prompt, answer, mask)), wide(mask.sum(0)))
     behind = agent.reference.log_prob(prompt, drawn, temperature=agent.config.temperature)
     return told | {
-        "eval/right": float(task.right(prompt, answer, mask).cpu().double().mean()),
-        "eval/right_sampled": float(task.right(prompt, drawn, kept).cpu().double().mean()),
-        "eval/sampled": float(task.reward(prompt, drawn, kept).cpu().double().mean()),
-        "eval/kl_to_reference": float(((log_prob - behind) * kept).sum(0).cpu().double().mean()),
+        "eval/right": float(wide(task.right(prompt, answer, mask)).mean()),
+        "eval/right_sampled": float(wide(task.right(prompt, drawn, kept)).mean()),
+        "eval/sampled": float(wide(task.reward(prompt, drawn, kept)).mean()),
+        "eval/kl_to_reference": float(wide(((log_prob - behind) * kept).sum(0)).mean()),
     }
 
 

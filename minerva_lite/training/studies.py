@@ -107,10 +107,10 @@ def study(
     A run's rows are written when it ends. The same call on the same file keeps the runs that the file holds, even if
     presets have changed since, and does the missing ones. A run that raises, or kills its process, leaves a line that
     `read_failures` returns; then `study` ends with a warning, and the next call tries the run again.
-    Raises ValueError, before anything is written: nothing to run, an unknown algorithm or variant, a preset that does
-    not take the changes, a setting that both a variant and `settings` change, too few steps, fewer than one job, a
-    file that holds anything but runs of this study by the same versions, or no cluster at `address`. ImportError: Ray
-    is missing.
+    Raises ValueError, before anything is written: nothing to run, an unknown algorithm, variant, setting or back end, a
+    preset that does not take the changes, a setting that both a variant and `settings` change, steps that are no whole
+    number or too few, fewer than one job, a file that holds anything but runs of this study by the same versions, or
+    no cluster at `address`. ImportError: Ray is missing.
     """
     require_count(jobs=jobs, eval_episodes=eval_episodes)
     counts = {"total_steps": total_steps, "eval_every": eval_every}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -100,6 +101,21 @@ def test_training_needs_no_float64_where_the_agent_is(algorithm, env_id, changes
     assert history.evaluations and history.updates
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "env_id", "changes"),
+    [
+        ("ppo", "Acrobot-v1", SMALL | {"minibatch_size": 8, "normalize_reward": True}),
+        ("sequence", "tokens/reverse", {"num_envs": 8, "minibatch_prompts": 8, "advantage": "critic"}),
+    ],
+)
+def test_a_value_needs_no_float64_where_the_agent_is(algorithm, env_id, changes, monkeypatch):
+    kind, config = AGENTS[algorithm]
+    with pretended(monkeypatch):
+        env = make_env(env_id, changes["num_envs"], seed=0)
+        value = kind(config(**changes), env.spec, seed=0, device="cpu").value(env.reset().numpy())
+    assert value.dtype == np.float64 and value.shape == (env.num_envs,)
+
+
 def test_the_pretended_device_refuses_float64(monkeypatch):
     with pretended(monkeypatch):
         there = torch.zeros(3, device="cpu")
@@ -121,9 +137,9 @@ def test_wide_numbers_come_from_where_they_can():
 def test_figures_come_over_as_they_are(kind, way, monkeypatch):
     """Whole numbers and fractions together, of a device that is read in one transfer."""
     figures = {"count": torch.tensor(3), "mean": torch.tensor(0.1), "fine": torch.tensor(0.1, dtype=torch.float64)}
-    went, double = [], Tensor.double
+    single, went, double = float(figures["mean"]), [], Tensor.double
     monkeypatch.setattr(Tensor, "device", torch.device(kind))
     monkeypatch.setattr(Tensor, "cpu", lambda tensor: went.append("cpu") or tensor)
     monkeypatch.setattr(Tensor, "double", lambda tensor: went.append("double") or double(tensor))
-    assert gpu.floats(figures) == {"count": 3.0, "mean": 0.1 + 1.4901161138336505e-09, "fine": 0.1}
+    assert gpu.floats(figures) == {"count": 3.0, "mean": single, "fine": 0.1} and single != 0.1
     assert went == way
