@@ -47,7 +47,9 @@ lab: setup
 # of its own. A file's tests stay together, because some share a run of minutes; so do a notebook's cells, which need one
 # kernel, and all visits to a page (tests/conftest.py). Python keeps what it compiled, also where the machine's settings
 # say no: hundreds of processes start, and each would compile the package and the tests anew.
-TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+# The list of fonts is the tree's own: one in the user's folder may be of a Matplotlib that is gone, and every picture
+# of a notebook would complain of it.
+TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 MPLCONFIGDIR="$(CURDIR)/.build/matplotlib" $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout 300 $(CHAPTERS)
 # Each tier has its minutes (make test MINUTES=30 on a slower machine). The aim of this one is ten; it takes twelve.
 test: setup
