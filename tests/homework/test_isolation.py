@@ -76,6 +76,21 @@ def twisted_gae(*inputs):
     assert {question for question, _ in said.errors} == {"q2"}
 
 
+class Late(psutil.Popen):
+    """A grader that does not come to the processor, whenever it asks whether its child still lives."""
+
+    def poll(self):
+        time.sleep(1.0)
+        return self._Popen__subproc.poll()
+
+
+@apart
+def test_what_a_submission_says_last_is_heard_on_a_busy_machine(monkeypatch):
+    monkeypatch.setattr(isolation.psutil, "Popen", Late)
+    points, said = earned(cells_of())
+    assert points == {"q2", "q3", "q4"} and not said.stopped and not said.errors, said.errors
+
+
 @apart
 def test_a_dozen_errors_of_own_cells_are_told_and_those_of_the_answers_always():
     loud = ["raise ValueError('x' * 300)"] * 30

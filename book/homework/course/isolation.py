@@ -347,6 +347,7 @@ def listened(talk: Talk, child: psutil.Popen, read: int, limits: Limits) -> str:
                     return why
             if talk.outgoing and write not in ready.get_map():
                 ready.register(write, selectors.EVENT_WRITE)
+            ended = child.poll() is not None  # asked first: what it said before its end is heard below
             events = [key.fd for key, _ in ready.select(timeout=0.25)]
             if write in events:
                 try:
@@ -361,7 +362,7 @@ def listened(talk: Talk, child: psutil.Popen, read: int, limits: Limits) -> str:
                     return ""
                 heard = now
                 talk.take(data)
-            elif child.poll() is not None:
+            elif ended:
                 return ""
             if talk.received > ANSWER_BYTES:
                 return "sent back more than it may"
