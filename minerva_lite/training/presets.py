@@ -289,9 +289,6 @@ TASKS = {
 # Which of them `book/results` has no run of: a test holds the two together.
 EVERYBODY = ("reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo")
 UNTRAINED = {
-    "Walker2d-v5": ("mpo",),
-    "Hopper-v5": ("mpo",),
-    "Ant-v5": EVERYBODY,
     "Humanoid-v5": EVERYBODY,
     "dm_control/walker/run": EVERYBODY,
     "dm_control/humanoid/stand": EVERYBODY,

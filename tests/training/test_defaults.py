@@ -122,8 +122,8 @@ def test_an_algorithm_of_ones_own_has_its_own_defaults(monkeypatch):
 
 
 def test_the_first_line_of_a_training_says_where_a_preset_is_untrained():
-    told = announcement("ppo", "Ant-v5", settings_for("ppo", "Ant-v5"))
-    assert told.startswith("the preset for ppo on Ant-v5 is untrained: ")
+    told = announcement("ppo", "Humanoid-v5", settings_for("ppo", "Humanoid-v5"))
+    assert told.startswith("the preset for ppo on Humanoid-v5 is untrained: ")
 
 
 def test_the_announcement_names_family_and_main_settings():

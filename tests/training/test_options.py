@@ -104,8 +104,8 @@ def test_without_a_preset_one_line_says_what_is_taken(minerva, capsys):
     assert "'discrete'" in told and "gamma 0.5" in told and "over 9999 steps" in told
     minerva("train ppo --env CartPole-v1")
     assert capsys.readouterr().err == ""
-    minerva("train ppo --env Ant-v5")
-    assert capsys.readouterr().err.startswith("the preset for ppo on Ant-v5 is untrained: ")
+    minerva("train ppo --env Humanoid-v5")
+    assert capsys.readouterr().err.startswith("the preset for ppo on Humanoid-v5 is untrained: ")
 
 
 def test_a_file_that_gives_every_setting_leaves_nothing_to_announce(minerva, tmp_path, capsys):
