@@ -286,18 +286,12 @@ TASKS = {
     "dm_control/humanoid/walk": HUMANOID,
     "dm_control/humanoid/run": HUMANOID,
 }
-# Which of them `book/results` has no run of: a test holds the two together.
-EVERYBODY = ("reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo")
-UNTRAINED = {
-    "Humanoid-v5": EVERYBODY,
-    "dm_control/walker/run": EVERYBODY,
-    "dm_control/humanoid/stand": EVERYBODY,
-    "dm_control/humanoid/walk": EVERYBODY,
-    "dm_control/humanoid/run": EVERYBODY,
-}
+# Of which `book/results` has no run, of no agent: a test holds the two together.
+UNTRAINED = ["Humanoid-v5", "dm_control/walker/run"]
+UNTRAINED += [f"dm_control/humanoid/{task}" for task in ("stand", "walk", "run")]
 # `preset` looks here; settings of your own are one more entry: PRESETS["ppo", "MyEnv-v0"] = Preset(…).
 PRESETS: dict[tuple[str, str], Preset] = {
-    (algorithm, env_id): replace(settings, untrained=algorithm in UNTRAINED.get(env_id, ()))
+    (algorithm, env_id): replace(settings, untrained=env_id in UNTRAINED)
     for env_id, kept in TASKS.items()
     for algorithm, settings in kept.items()
 }
