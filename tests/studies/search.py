@@ -360,7 +360,7 @@ WIDE_WALKER: dict[str, dict[str, Any]] = {
 NAMED: dict[tuple[str, str], tuple[Rung, dict[str, dict[str, Any]]]] = {
     ("mpo", "walker"): (Rung(3, 60_000, 2), WIDE_WALKER),
     # As `halfcheetah-report`: what was `lander.csv` before that search.
-    ("vmpo", "moon-report"): (Rung(1, 512_000, 5), {"preset": {}}),
+    **{(algorithm, "moon-report"): (Rung(1, 512_000, 5), {"preset": {}}) for algorithm in ("trpo", "vmpo")},
     ("vmpo", "moon"): (Rung(6, 512_000, 3), MOON["vmpo"]),
     ("trpo", "moon"): (Rung(6, 512_000, 2), MOON["trpo"]),
     # As `halfcheetah-report`: what `lander_continuous.csv` had of the three before that search.
