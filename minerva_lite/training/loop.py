@@ -284,8 +284,8 @@ class _Run:
         state = saved["state"]
         if state.get("seeding") != SEEDING:
             raise ValueError(
-                f"checkpoint: wanted one with seeding {SEEDING!r}; {file} is of the former seeding, in which streams of "
-                "random numbers were shared: it can be evaluated and filmed; train under another name"
+                f"checkpoint: wanted one with seeding {SEEDING!r}; {file} is of the former seeding, in which streams "
+                "of random numbers were shared: it can be evaluated and filmed; train under another name"
             )
         with fitting(self.path, agent.name):
             spec = EnvSpec(**state["spec"])

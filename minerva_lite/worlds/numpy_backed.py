@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -122,8 +123,10 @@ class GymEnv(NumpyEnv):
             self.env.close()  # otherwise its processes would stay
             raise
 
-    def reset(self) -> Tensor:
-        obs, _ = self.env.reset(seed=self._seeds)  # type: ignore[arg-type]  # a list, too
+    def reset(self, seeds: Sequence[int] | None = None) -> Tensor:
+        """Start new episodes everywhere: [B, O]. seeds: one for each environment; else the run's, the first time."""
+        wanted = self._seeds if seeds is None else [*seeds]
+        obs, _ = self.env.reset(seed=wanted)  # type: ignore[arg-type]  # a list, too
         self._seeds = None
         self._over = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
         return self._obs(obs)
