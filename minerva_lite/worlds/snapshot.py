@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections.abc import Collection
 from typing import Any
 
 import gymnasium as gym
@@ -45,9 +46,10 @@ TASKS = (
     "reacher.Reacher stacker.Stack swimmer.Swimmer walker.PlanarWalker"
 )
 SUITE = {f"dm_control.suite.{each}" for each in TASKS.split()}
+PHYSICS = {f"{each.rpartition('.')[0]}.Physics" for each in SUITE}
 # Of MuJoCo's model, what tasks of the Control Suite draw: where goals lie and how large, springs, gains, a terrain.
-DRAWN = ("body_pos", "body_quat", "dof_damping", "geom_pos", "geom_size", "hfield_data", "jnt_stiffness", "site_pos")
-DRAWN += ("site_size", "wrap_prm")
+DRAWN = ["body_pos", "body_quat", "dof_damping", "geom_pos", "geom_size", "hfield_data", "jnt_stiffness", "site_pos"]
+DRAWN += ["site_size", "wrap_prm"]
 # Of its data, where bodies were at the last substep: the rewards of Ant and Humanoid read it before the next one.
 BEHIND = ("xpos", "xipos")
 
@@ -58,7 +60,7 @@ class Unknown(Exception):
 
 def snapshot(env: gym.Env[Any, Any]) -> list[dict[str, Any]]:
     """The state of one environment, a dictionary for each wrapper and for itself. Raises Unknown."""
-    return [{"class": _name(each), "random": _random(each), "state": _state(each)} for each in _layers(env)]
+    return [{"class": _name(each), "state": _state(each), "random": _random(each)} for each in _layers(env)]
 
 
 def restore(env: gym.Env[Any, Any], saved: list[dict[str, Any]]) -> None:
@@ -66,14 +68,18 @@ def restore(env: gym.Env[Any, Any], saved: list[dict[str, Any]]) -> None:
 
     Raises ValueError: it is of another class, or in other wrappers.
     """
-    layers = list(_layers(env))
-    if [_name(each) for each in layers] != [each["class"] for each in saved]:
-        there, here = ([*names] for names in ((each["class"] for each in saved), map(_name, layers)))
-        raise ValueError(f"env: wanted the state of {' in '.join(here[::-1])}; got that of {' in '.join(there[::-1])}")
+    layers = _layers(env)
+    here, there = [_name(each) for each in layers], [each["class"] for each in saved]
+    if here != there:
+        raise ValueError(f"env: wanted the state of {', '.join(here)}; got that of {', '.join(there)}")
     for layer, held in zip(layers, saved, strict=True):
-        if held["random"] is not None:
-            _generator(layer).state = held["random"]
-        _set_state(layer, held["state"])
+        if isinstance(held["random"], dict):
+            source = layer.np_random
+            if isinstance(source, np.random.RandomState):
+                source.set_state(held["random"])
+            else:
+                source.bit_generator.state = held["random"]
+        _set_state(layer, copy.deepcopy(held["state"]))
 
 
 def _layers(env: gym.Env[Any, Any]) -> list[Any]:
@@ -86,88 +92,77 @@ def _name(thing: Any) -> str:
     return f"{type(thing).__module__}.{type(thing).__qualname__}"
 
 
-def _is(thing: Any, *names: str) -> bool:
+def _is(thing: Any, names: Collection[str]) -> bool:
     """Whether a thing is of exactly the class that is found under one of these names."""
-    module = sys.modules.get(type(thing).__module__)
-    return _name(thing) in names and vars(module).get(type(thing).__qualname__) is type(thing)
+    kind = type(thing)
+    return _name(thing) in names and bool(getattr(sys.modules[kind.__module__], kind.__qualname__, None) is kind)
 
 
 def _offers(thing: Any) -> bool:
-    """Whether the class itself says what its state is; a subclass may have more of it, so it says it again."""
+    """Whether the class itself says what its state is; a subclass may have more of it, so it has to say it again."""
     return {"state_dict", "load_state_dict"} <= vars(type(thing)).keys()
 
 
-def _generator(layer: Any) -> Any:
-    """NumPy's bit generator of an environment, whose `state` can be read and set."""
-    drawn_from = layer.np_random  # of dm_control a RandomState
-    return drawn_from.bit_generator if isinstance(drawn_from, np.random.Generator) else drawn_from._bit_generator
-
-
 def _random(layer: Any) -> Any:
-    return None if isinstance(layer, gym.Wrapper) else _generator(layer).state
+    """The state of an environment's own generator: NumPy's, or of dm_control a RandomState."""
+    source = None if isinstance(layer, gym.Wrapper) else layer.np_random
+    if isinstance(source, np.random.RandomState):
+        return source.get_state(legacy=False)
+    return source.bit_generator.state if isinstance(source, np.random.Generator) else None
 
 
-def _state(layer: Any) -> dict[str, Any]:
+def _state(layer: Any) -> Any:
     if _offers(layer):
-        return layer.state_dict()
-    parts, physics = _parts(layer)
-    names = [(part, name) for part, names in parts for name in names if name in vars(part)]
-    state = {name: copy.deepcopy(vars(part)[name]) for part, name in names}
-    return state | (_physics_state(*physics) if physics else {})
+        return copy.deepcopy(layer.state_dict())
+    owner, names, physics = _known(layer)
+    state = {name: copy.deepcopy(vars(owner)[name]) for name in names if name in vars(owner)}
+    if physics:
+        import mujoco
+
+        model, data = physics
+        state["integration"] = np.empty(mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_INTEGRATION))
+        mujoco.mj_getState(model, data, state["integration"], mujoco.mjtState.mjSTATE_INTEGRATION)
+        state |= {name: getattr(model, name).copy() for name in DRAWN}
+        state |= {name: getattr(data, name).copy() for name in BEHIND}
+    return state
 
 
-def _set_state(layer: Any, state: dict[str, Any]) -> None:
+def _set_state(layer: Any, state: Any) -> None:
     if _offers(layer):
         layer.load_state_dict(state)
         return
-    parts, physics = _parts(layer)
-    for part, names in parts:
-        for name in names:
-            if name in state:
-                setattr(part, name, copy.deepcopy(state[name]))
+    owner, names, physics = _known(layer)
+    for name in set(names) & set(state):
+        setattr(owner, name, state[name])
     if physics:
-        _set_physics(*physics, state)
+        import mujoco
+
+        model, data = physics
+        for name in DRAWN:
+            getattr(model, name)[...] = state[name]
+        mujoco.mj_setState(model, data, state["integration"], mujoco.mjtState.mjSTATE_INTEGRATION)
+        # dm_control's step begins with the second half of MuJoCo's. So the first half, which computes contacts and
+        # constraints from the state, has to run here; its results lie in memory that cannot be copied.
+        mujoco.mj_step1(model, data)
+        for name in BEHIND:
+            getattr(data, name)[...] = state[name]
 
 
-def _parts(layer: Any) -> tuple[list[tuple[Any, tuple[str, ...]]], tuple[Any, Any] | None]:
-    """Where the state of a known class is: objects and their attributes; MuJoCo's model and data. Raises Unknown."""
-    if _is(layer, *ATTRIBUTES) and not _drew_its_map(layer):
-        return [(layer, ATTRIBUTES[_name(layer)])], None
-    if _is(layer, *MUJOCO):
-        return [], (layer.model, layer.data)
-    if _is(layer, "shimmy.dm_control_compatibility.DmControlCompatibilityV0"):
+def _known(layer: Any) -> tuple[Any, tuple[str, ...], tuple[Any, Any] | None]:
+    """Where the state is: an object and its attributes, and MuJoCo's model and data or None. Raises Unknown."""
+    if _is(layer, ATTRIBUTES) and not _drew_its_map(layer):
+        return layer, ATTRIBUTES[_name(layer)], None
+    if _is(layer, MUJOCO):
+        return layer, (), (layer.model, layer.data)
+    if _is(layer, {"shimmy.dm_control_compatibility.DmControlCompatibilityV0"}):
         inner = layer._env
-        if _is(inner, "dm_control.rl.control.Environment") and _is(inner.task, *SUITE):
-            if _is(inner.physics, f"{type(inner.task).__module__}.Physics"):
-                return [(inner, ("_step_count", "_reset_next_step"))], (inner.physics.model.ptr, inner.physics.data.ptr)
+        known = _is(inner, {"dm_control.rl.control.Environment"})
+        if known and _is(inner.task, SUITE) and _is(inner.physics, PHYSICS):
+            return inner, ("_step_count", "_reset_next_step"), (inner.physics.model.ptr, inner.physics.data.ptr)
     raise Unknown(_name(layer))
 
 
 def _drew_its_map(layer: Any) -> bool:
-    """Whether it is a frozen lake that got another map when it was made, which the next one will not have."""
-    told = getattr(layer.spec, "kwargs", {})
+    """Whether it is a frozen lake on a map that was drawn when it was made: the next one will have another map."""
+    told = layer.spec.kwargs if type(layer).__name__ == "FrozenLakeEnv" and layer.spec else {}
     return told.get("desc") is None and told.get("map_name", "") is None
-
-
-def _physics_state(model: Any, data: Any) -> dict[str, Any]:
-    """All that MuJoCo's next step depends on."""
-    import mujoco
-
-    which = mujoco.mjtState.mjSTATE_INTEGRATION
-    vector = np.empty(mujoco.mj_stateSize(model, which))
-    mujoco.mj_getState(model, data, vector, which)
-    arrays = {name: getattr(model, name).copy() for name in DRAWN} | {name: getattr(data, name).copy() for name in BEHIND}
-    return {"integration": vector} | arrays
-
-
-def _set_physics(model: Any, data: Any, state: dict[str, Any]) -> None:
-    import mujoco
-
-    for name in DRAWN:
-        getattr(model, name)[...] = state[name]
-    mujoco.mj_setState(model, data, state["integration"], mujoco.mjtState.mjSTATE_INTEGRATION)
-    # dm_control's step begins with the second half of MuJoCo's. So the first half, which computes contacts and
-    # constraints from the state, has to run here; its results lie in memory that cannot be copied.
-    mujoco.mj_step1(model, data)
-    for name in BEHIND:
-        getattr(data, name)[...] = state[name]
