@@ -51,12 +51,14 @@ def save(agent: Any, path: str | Path, training: dict[str, Any] | None = None) -
 
 def _write(state: dict[str, Any], part: Path) -> None:
     """Write, and read back where it lies, without a second copy in memory. Raises ValueError: it cannot be read."""
-    with part.open("wb") as file:
-        try:
+    try:
+        with part.open("wb") as file:
             torch.save(state, file)
-        except RuntimeError as error:  # what torch makes of a disk that fills up while it writes
-            raise OSError(str(error.__context__ or error)) from error
-    loaded(part, mmap=True)
+        loaded(part, mmap=True)
+    except RuntimeError as error:  # what torch makes of a disk that fills up while it writes
+        raise OSError(str(error.__context__ or error)) from error
+    except (AttributeError, TypeError, ValueError, pickle.PicklingError) as error:
+        raise ValueError(f"path: wanted a checkpoint that can be read, so nothing has changed; {error}") from None
 
 
 def plain(value: Any, name: str) -> Any:
@@ -67,7 +69,7 @@ def plain(value: Any, name: str) -> Any:
     if type(value) in PLAIN:
         return value
     if isinstance(value, torch.Tensor):
-        return value.detach()
+        return value.detach().as_subclass(torch.Tensor)
     if isinstance(value, dict):
         return {plain(key, name): plain(each, f"{name}.{key}") for key, each in value.items()}
     if isinstance(value, (list, tuple)):

@@ -95,12 +95,12 @@ def _name(thing: Any) -> str:
 def _is(thing: Any, names: Collection[str]) -> bool:
     """Whether a thing is of exactly the class that is found under one of these names."""
     kind = type(thing)
-    return _name(thing) in names and bool(getattr(sys.modules[kind.__module__], kind.__qualname__, None) is kind)
+    return _name(thing) in names and getattr(sys.modules.get(kind.__module__), kind.__qualname__, 0) is kind
 
 
 def _offers(thing: Any) -> bool:
     """Whether the class itself says what its state is; a subclass may have more of it, so it has to say it again."""
-    return {"state_dict", "load_state_dict"} <= vars(type(thing)).keys()
+    return all(name in vars(type(thing)) for name in ("state_dict", "load_state_dict"))
 
 
 def _random(layer: Any) -> Any:
@@ -113,7 +113,9 @@ def _random(layer: Any) -> Any:
 
 def _state(layer: Any) -> Any:
     if _offers(layer):
-        return copy.deepcopy(layer.state_dict())
+        if (offered := layer.state_dict()) is None:
+            raise Unknown(_name(layer))
+        return copy.deepcopy(offered)
     owner, names, physics = _known(layer)
     state = {name: copy.deepcopy(vars(owner)[name]) for name in names if name in vars(owner)}
     if physics:
