@@ -54,7 +54,7 @@ def _write(state: dict[str, Any], part: Path) -> None:
     try:
         with part.open("wb") as file:
             torch.save(state, file)
-        loaded(part, mmap=True)
+        loaded(part, in_place=True)
     except RuntimeError as error:  # what torch makes of a disk that fills up while it writes
         raise OSError(str(error.__context__ or error)) from error
     except (AttributeError, TypeError, ValueError, pickle.PicklingError) as error:
@@ -256,16 +256,16 @@ def read(path: str | Path) -> dict[str, Any]:
     return saved
 
 
-def loaded(path: Path, *, mmap: bool = False) -> Any:
+def loaded(path: Path, *, in_place: bool = False) -> Any:
     """What `torch.save` wrote, if it is tensors and plain values, and every byte has its checksum.
 
-    mmap: leave tensors in the file. Raises FileNotFoundError, or ValueError: it cannot be read; the message says why.
+    in_place: leave tensors in the file. Raises FileNotFoundError, or ValueError: it cannot be read, and why.
     """
     try:
         with zipfile.ZipFile(path) as file:  # torch writes the checksums, and does not compare them
             whole = file.testzip() is None
         if whole:
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=in_place)
         why = "a byte of it has changed since it was written"
     except FileNotFoundError:
         raise

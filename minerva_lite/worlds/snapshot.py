@@ -50,7 +50,7 @@ PHYSICS = {f"{each.rpartition('.')[0]}.Physics" for each in SUITE}
 # Of MuJoCo's model, what tasks of the Control Suite draw: where goals lie and how large, springs, gains, a terrain.
 DRAWN = ["body_pos", "body_quat", "dof_damping", "geom_pos", "geom_size", "hfield_data", "jnt_stiffness", "site_pos"]
 DRAWN += ["site_size", "wrap_prm"]
-# Of its data, where bodies were at the last substep: the rewards of Ant and Humanoid read it before the next one.
+# Of its data, where bodies were a small step ago: the rewards of Ant and Humanoid read it before the next step.
 BEHIND = ("xpos", "xipos")
 
 
