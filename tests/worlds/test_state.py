@@ -120,24 +120,9 @@ Color = enum.IntEnum("Color", "RED")
 CYCLE = []
 CYCLE.append(CYCLE)
 FOREIGN = [
-    object(),
-    collections.namedtuple("Pair", "x y")(1, 2),
-    collections.defaultdict(int),
-    Color.RED,
-    {Color.RED: 1},
-    {1, 2},
-    random.Random(0),
-    CYCLE,
-]
-FOREIGN += [
-    np.array(["a"]),
-    np.array([None]),
-    np.ma.array([1]),
-    np.datetime64("2020-01-01"),
-    np.longdouble(1),
-    np.array([1], ">f8"),
-    (i for i in ()),
-]
+    object(), collections.namedtuple("Pair", "x y")(1, 2), collections.defaultdict(int), Color.RED, {Color.RED: 1}, {1, 2}, CYCLE, (i for i in ()),
+    random.Random(0), np.array(["a"]), np.array([None]), np.ma.array([1]), np.datetime64("2020-01-01"), np.longdouble(1), np.array([1], ">f8"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("value", FOREIGN, ids=lambda value: type(value).__name__)
