@@ -106,6 +106,10 @@ def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset | N
     told = read_settings(file) if file else {}
     algorithm = next((word for word in words if word in AGENTS), told.get("algorithm"))
     env = said(words, "env") or told.get("env")
+    if env and ":" in env and not said(words, "env"):
+        raise ValueError(
+            f"env: wanted it typed, because {env!r} imports a module, which runs its code, and only the file names it"
+        )
     start, config = None, Nothing()
     if algorithm in AGENTS:
         changes = read_config(told, algorithm, file) if file else {}
@@ -179,10 +183,17 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
 
 
 def evaluate_command(
-    path: Annotated[Path, tyro.conf.Positional], episodes: int = 100, max_steps: int = 100_000
+    path: Annotated[Path, tyro.conf.Positional],
+    episodes: int = 100,
+    env: str | None = None,
+    max_steps: int = 100_000,
 ) -> None:
-    """Evaluate a saved agent on the official environment. max_steps: the longest episode allowed."""
-    print(json.dumps(evaluate(load(path), episodes=episodes, max_steps=max_steps)))
+    """Evaluate a saved agent on the official environment.
+
+    env: another environment with the same spaces; or its own, <module>:<id>, which is imported only if it is typed.
+    max_steps: the longest episode allowed.
+    """
+    print(json.dumps(evaluate(load(path), env_id=env, episodes=episodes, max_steps=max_steps)))
 
 
 def video_command(
@@ -196,7 +207,7 @@ def video_command(
 ) -> None:
     """Film a saved agent, as an .mp4 or a .gif, and print the figures of the episodes.
 
-    env: another environment with the same spaces. seed: of the first episode; that of `evaluate` unless named. fps:
+    env: as in evaluate. seed: of the first episode; that of `evaluate` unless named. fps:
     pictures a second, if not the environment's own. max_steps: the longest episode allowed.
     """
     told = film(load(path), out, env_id=env, episodes=episodes, seed=seed, fps=fps, max_steps=max_steps)

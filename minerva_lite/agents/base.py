@@ -123,6 +123,7 @@ class Agent:
     """
 
     name: str
+    env_from_file = False  # whether `spec.env_id` was read from a file, and nobody has named that environment since
     answers = False  # whether it acts by whole answers to prompts, as the tasks of `worlds.tokens` want it
     config: CollectSettings
     policy: Policy

@@ -62,11 +62,11 @@ def evaluate(
     moved; the agent's random numbers are not touched. watch: called with the actions of every step as the
     environments take them, one an environment. A task of tokens has prompts drawn from `seed` instead, an answer to
     each as an episode, and more figures (`evaluate_answers`); it reads neither `watch` nor `max_steps`.
-    Raises ValueError: fewer than one episode, an environment that does not fit the agent, or an episode that goes on
-    after `max_steps` steps.
+    Raises ValueError: fewer than one episode, an environment that does not fit the agent, one that only the agent's
+    file names and that would import a module, or an episode that goes on after `max_steps` steps.
     """
     require_count(episodes=episodes, max_steps=max_steps)
-    named = env_id or agent.spec.env_id
+    named = named_env(agent, env_id)
     if getattr(agent, "answers", False):
         return evaluate_answers(agent, named, episodes, seed)
     # These environments live on the CPU, wherever the agent does.
@@ -93,6 +93,19 @@ def evaluate(
         f"max_steps: wanted episodes of {named} to end within {max_steps} steps; {int(alive.sum())} of {episodes} did "
         "not: register it with max_episode_steps, or allow more"
     )
+
+
+def named_env(agent: Any, env_id: str | None) -> str:
+    """The environment to act in: the one that is named here, else the agent's.
+
+    Raises ValueError: the agent's would import a module, and it is a file that names it.
+    """
+    if env_id is None and getattr(agent, "env_from_file", False) and ":" in str(agent.spec.env_id):
+        raise ValueError(
+            f"env_id: wanted it named here, because {agent.spec.env_id!r} imports a module, which runs its code, and "
+            "only the agent's file names it; got none"
+        )
+    return env_id or agent.spec.env_id
 
 
 def evaluate_answers(agent: Any, env_id: str, prompts: int, seed: int) -> dict[str, float]:

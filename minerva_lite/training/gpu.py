@@ -357,7 +357,8 @@ class Answer:
 
 def floats(figures: dict[str, Tensor]) -> dict[str, float]:
     """0-d figures as numbers: whatever lies on a device comes over in one transfer, the one moment it is waited for."""
-    away = {name: figure.detach() for name, figure in figures.items() if figure.device.type != "cpu"}
+    tensors = {name: figure.detach() for name, figure in figures.items() if isinstance(figure, Tensor)}
+    away = {name: figure for name, figure in tensors.items() if figure.device.type != "cpu"}
     brought = dict(zip(away, wide(torch.stack(list(away.values()))).tolist(), strict=True)) if away else {}
     return {name: brought[name] if name in brought else float(figure) for name, figure in figures.items()}
 

@@ -24,7 +24,7 @@ from ..checks import require_count
 from ..experience.episodes import RunningEpisodes, finished_only
 from ..worlds.seeding import SEEDING
 from ..worlds.spec import EnvSpec, VectorEnv
-from .checkpoints import fitting, read, require_place, save
+from .checkpoints import fitting, plain, plain_rows, read, remove_parts, require_place, save, state_of, unpacked
 from .evaluation import History, evaluate
 from .gpu import STEP, Plain, accelerate, floats
 
@@ -66,6 +66,7 @@ def train(
         if every is not None:
             require_count(**{name: every})
     _require_fit(agent, env, total_steps)
+    agent.env_from_file = False
     eval_every = eval_every or max(1, total_steps // 20)
     require_place(checkpoint=checkpoint)
     runner = accelerate(agent)
@@ -187,8 +188,8 @@ class _Run:
     def save(self, obs: torch.Tensor) -> None:
         if self.path:
             told = {name: getattr(self, name) for name in ("total_steps", "steps", "seconds", "stopped")}
-            told |= {"updates": self.history.updates, "evaluations": self.history.evaluations}
-            told |= {"episodes": self.episodes.state_dict(), "obs": obs, "env": self.env.state_dict()}
+            told |= {name: plain_rows(getattr(self.history, name)) for name in ("updates", "evaluations")}
+            told |= {"episodes": self.episodes.state_dict(), "obs": obs, "env": state_of(self.env)}
             self.write(self.path, told)
             self.saved = self.steps
 
@@ -232,6 +233,10 @@ class _Run:
 
     def begin(self, resume: bool) -> torch.Tensor:
         """Start, or take over what the file says; what to act on first, [B, O]."""
+        for path in filter(None, (self.path, self.best)):
+            remove_parts(path)
+        if self.path:
+            plain(self.runner.state_dict(), "state")  # better refused now than when the first checkpoint is due
         if not (self.path and self.path.exists()):
             if self.best and self.best.exists() and not resume:
                 raise ValueError(
@@ -248,34 +253,36 @@ class _Run:
         with fitting(self.path, self.agent.name):
             self.runner.load_state_dict(saved["state"])
         self.refused = dict(self.agent.guard.skipped)
-        for leftover in self.path.parent.glob(f"{self.path.name}*.part"):  # of a process killed while it wrote
-            leftover.unlink()
-        self.steps, self.seconds, self.stopped = told["steps"], told["seconds"], told["stopped"]
+        with fitting(self.path, self.agent.name):
+            self.steps, self.seconds, self.stopped = int(told["steps"]), float(told["seconds"]), bool(told["stopped"])
+            self.history.updates, self.history.evaluations = ([*map(dict, told[x])] for x in ("updates", "evaluations"))
+            state, obs = unpacked(told["env"]), told["obs"].to(self.agent.device)
         self.saved = self.steps
-        self.history.updates, self.history.evaluations = told["updates"], told["evaluations"]
-        if told["env"] is None:
+        if state is None:
             warnings.warn(
                 f"{self.env.spec.env_id} goes on with fresh episodes: its state cannot be saved", stacklevel=3
             )
             self.env.reseed(self.steps)  # not the first episodes again
             return self.env.reset()
         try:
-            self.env.load_state_dict(told["env"])
-        except (NotImplementedError, KeyError) as error:
+            self.env.load_state_dict(state)
+        except (NotImplementedError, LookupError, TypeError, AttributeError) as error:
             raise ValueError(
                 f"checkpoint: wanted the state of a {type(self.env).__name__}; {self.path.name} holds that of another "
                 "back end: name the one it was saved with"
             ) from error
         # A file that does not hold them was written by a version that did not count them.
         unknown = {"running": torch.full((2, self.env.num_envs), torch.nan)}
-        self.episodes.load_state_dict(told.get("episodes", unknown))
-        return told["obs"].to(self.agent.device)
+        with fitting(self.path, self.agent.name):
+            self.episodes.load_state_dict(told.get("episodes", unknown))
+        return obs
 
     def require_same(self, saved: dict[str, Any]) -> None:
         """Raise ValueError unless a checkpoint holds this training: algorithm, steps, environment and settings."""
         agent, told, file = self.agent, saved.get("training"), self.path.name
-        if saved["agent"] != agent.name or told is None or told["total_steps"] != self.total_steps:
-            held = f"one of {saved['agent']} over {told['total_steps']} steps" if told else f"{saved['agent']} alone"
+        if saved["agent"] != agent.name or told is None or told.get("total_steps") != self.total_steps:
+            steps = told and told.get("total_steps")
+            held = f"one of {saved['agent']} over {steps} steps" if told else f"{saved['agent']} alone"
             way = "go on with that, or under another name" if told else "nothing to go on from; take another name"
             raise ValueError(
                 f"checkpoint: wanted a training of {agent.name} over {self.total_steps} steps; {file} holds {held}: "
@@ -289,8 +296,11 @@ class _Run:
             )
         with fitting(self.path, agent.name):
             spec = EnvSpec(**state["spec"])
-        ours = asdict(agent.spec) | asdict(agent.config)
-        theirs = asdict(spec) | completed(agent.config, state["config"])
+            ours = asdict(agent.spec) | asdict(agent.config) | {"dtype": agent.dtype, "device": agent.device.type}
+            theirs = asdict(spec) | completed(agent.config, state["config"])
+            theirs |= {"dtype": state["modules"]["obs_normalizer.mean"].dtype, "device": ours["device"]}
+            if len(state["generator"]) != len(agent.generator.get_state()):  # each kind of device has its own length
+                theirs["device"] = {5056: "cpu", 16: "cuda"}.get(len(state["generator"]), "another")
         ours.pop("own"), theirs.pop("own")  # older files have none
         other = [name for name in ours if name not in theirs or theirs[name] != ours[name]]
         if other:

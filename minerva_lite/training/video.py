@@ -20,7 +20,7 @@ from ..checks import require_one_of, require_positive
 from ..worlds.envs import make_env
 from ..worlds.numpy_backed import registered_id
 from .checkpoints import replacing, require_place
-from .evaluation import evaluate, summary
+from .evaluation import evaluate, named_env, summary
 
 # What ffmpeg makes of the pictures. H.264 stores colors at half the resolution, so both sides must be even. A GIF has
 # one palette, here of its first pictures, and no viewer shows more than 50 pictures a second.
@@ -54,7 +54,7 @@ def film(
     require_place(path=path)
     if fps is not None:
         require_positive(fps=fps)
-    env_id = env_id or agent.spec.env_id
+    env_id = named_env(agent, env_id)
     if getattr(agent, "answers", False):
         raise ValueError(f"env_id: wanted an environment that draws pictures; got {env_id}, whose answers are text")
     with _named(env_id, AttributeError), closing(make_env(env_id, backend="gymnasium")) as official:

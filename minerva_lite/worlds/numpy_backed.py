@@ -16,7 +16,7 @@ from torch import Tensor
 from ..checks import require_count, require_one_of, require_shape
 from .own_spaces import describe, flat
 from .seeding import seeds_of_worlds
-from .snapshot import Opaque, restore, snapshot
+from .snapshot import Unknown, restore, snapshot
 from .spec import Step
 
 AUTORESET = {"same_step": gym.vector.AutoresetMode.SAME_STEP, "next_step": gym.vector.AutoresetMode.NEXT_STEP}
@@ -143,12 +143,12 @@ class GymEnv(NumpyEnv):
         self.env.close()
 
     def state_dict(self) -> dict[str, Any] | None:
-        """All that the next steps depend on; None if `parallel`, or if `snapshot` cannot save a part of it."""
+        """All that the next steps depend on; None if `parallel`, or if `snapshot` does not know one of them."""
         if not isinstance(self.env, gym.vector.SyncVectorEnv):  # they are in other processes
             return None
         try:
             envs = [snapshot(env) for env in self.env.envs]
-        except Opaque:
+        except Unknown:
             return None
         return {"envs": envs} | ({"over": self._over} if self.autoreset == "next_step" else {})
 
