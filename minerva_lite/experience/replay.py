@@ -18,7 +18,8 @@ class SequenceReplay:
 
     It takes rollouts and returns a `Rollout`: sequences of `length` steps side by side, each from one environment and
     in the order in which they happened. A sequence may contain the end of an episode; its flags say so, and next_obs
-    is the true successor there. behavior_log_prob is kept, behavior_params are not.
+    is the true successor there. A row is flagged truncated too if the next one held does not follow it, after a reset
+    or where rows are missing. behavior_log_prob is kept, behavior_params are not.
     """
 
     def __init__(self, capacity: int):
@@ -61,6 +62,15 @@ class SequenceReplay:
         self.position = (self.position - steps) % self.capacity
         self.size -= steps
 
+    def drop_huge(self) -> None:
+        """Take out every step that holds a number whose square nearly overflows: no update can learn from it."""
+        held = self.state_dict()["columns"]
+        floats = [column.flatten(1) for column in held.values() if column.is_floating_point()]
+        # "Nearly" is by a factor of 1000: a loss adds up squares, and a target the rewards of a sequence.
+        kept = torch.stack([(x.abs() < torch.finfo(x.dtype).max ** 0.5 / 1e3).all(1) for x in floats]).all(0)
+        columns = {name: column[kept] for name, column in held.items()}
+        self.load_state_dict({"size": int(kept.sum()), "columns": columns}, kept.device)
+
     @property
     def num_steps(self) -> int:
         """Environment steps held, over all environments."""
@@ -85,6 +95,9 @@ class SequenceReplay:
         steps = torch.arange(length, device=reward.device).unsqueeze(1)
         row = (oldest + draw // envs + steps) % self.capacity
         drawn = {name: column[row, draw % envs] for name, column in self.columns.items()}
+        # The next row held need not be the next one lived: a rollout was refused, or the environments were reset.
+        follows = (drawn["next_obs"][:-1] == drawn["obs"][1:]).all(-1)
+        drawn["truncated"][:-1] |= ~(follows | drawn["terminated"][:-1])
         return Rollout(**drawn, behavior_params=())
 
     def state_dict(self) -> dict[str, Any]:

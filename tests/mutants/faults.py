@@ -368,7 +368,7 @@ MUTANTS = (
         11,
         "advantages are scaled by the sample standard deviation, NaN for one row",
         OBJECTIVES,
-        (("centered / (centered.square().mean().sqrt() + eps)", "centered / (advantage.std() + eps)"),),
+        (("spread = centered.square().mean().sqrt()", "spread = advantage.std()"),),
         (POPULATION_STD,),
     ),
     Mutant(
@@ -725,7 +725,7 @@ MUTANTS = (
     Mutant(0, "the two sets of weights are averaged: each pulls with half its strength", MPO, (("both = weights + pull", "both = 0.5 * (weights + pull)"),), (PENALTY_ADDED,)),
     Mutant(0, "a critic is asked for actions that the environment never gets", NETWORKS, (("action.clamp(-1.0, 1.0)], -1)", "action], -1)"),), (BEYOND,)),
     Mutant(0, "the values do not reach a shared encoder", NETWORKS, (("return self.head(self.shared[0](obs)).squeeze(-1)", "return self.head(self.shared[0](obs).detach()).squeeze(-1)"),), (SHARED,)),
-    Mutant(0, "the std knows nothing of the state", NETWORKS, (("(self.log_std + shift).clamp(", "(self.log_std + 0.0 * shift).clamp("),), (PRICE,)),
+    Mutant(0, "the std knows nothing of the state", NETWORKS, (("clamp(self.log_std + shift, ", "clamp(self.log_std + 0.0 * shift, "),), (PRICE,)),
     Mutant(0, "a sequence crosses the place where new steps overwrite old ones", REPLAY, (("starts, envs = self.size - length + 1,", "starts, envs = self.size,"),), (LIVED,)),
     Mutant(0, "sequences are counted from the start of the ring, not from the oldest step", REPLAY, (("oldest = self.position - self.size\n", "oldest = 0\n"),), (LIVED, REPLAY_DRAWS,)),
     Mutant(0, "the newest sequence is never drawn", REPLAY, (("starts, envs = self.size - length + 1,", "starts, envs = max(1, self.size - length),"),), (LIVED,)),
