@@ -151,7 +151,7 @@ class MPOAgent(Agent):
         where they would go on to spoil updates.
         """
         c = self.config
-        self.replay.insert(rollout)
+        self.replay.insert(rollout, self.replay.starts_of(rollout))
         figures: dict[str, Tensor] = {}
         if self.replay.num_steps >= c.warmup_steps and self.replay.size >= c.sequence_length:
             for name, rate in (("critic", c.critic_learning_rate), ("policy", c.policy_learning_rate)):

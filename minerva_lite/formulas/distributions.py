@@ -112,9 +112,9 @@ def categorical_entropy(logits: Tensor) -> Tensor:
     # LaTeX: \log p_j = \ell_j - \operatorname{logsumexp}_k \ell_k
     log_prob = logits.log_softmax(-1)
     probability = log_prob.exp()
-    # Filled, because an action of probability 0 counts 0, and its logarithm may be -inf.
+    log_prob = log_prob.masked_fill(probability == 0, 0.0)  # it may be -inf, and such an action counts 0
     # LaTeX: H = -\sum_j \exp(\log p_j) \log p_j
-    return -(probability * log_prob.masked_fill(probability == 0, 0.0)).sum(-1)
+    return -(probability * log_prob).sum(-1)
 
 
 def categorical_kl(logits_old: Tensor, logits: Tensor) -> Tensor:
@@ -128,8 +128,9 @@ def categorical_kl(logits_old: Tensor, logits: Tensor) -> Tensor:
     # LaTeX: \log p_j = \ell_j - \operatorname{logsumexp}_k \ell_k
     log_prob = logits.log_softmax(-1)
     old = log_prob_old.exp()
+    log_ratio = (log_prob_old - log_prob).masked_fill(old == 0, 0.0)
     # LaTeX: \mathrm{KL} = \sum_j \exp(\log p^{\mathrm{old}}_j) \left[ \log p^{\mathrm{old}}_j - \log p_j \right]
-    return (old * (log_prob_old - log_prob).masked_fill(old == 0, 0.0)).sum(-1)
+    return (old * log_ratio).sum(-1)
 
 
 def categorical_sample(logits: Tensor, generator: Generator | None = None, noise: Tensor | None = None) -> Tensor:
