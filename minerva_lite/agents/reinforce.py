@@ -85,10 +85,10 @@ class REINFORCEAgent(GradientAgent[WeightedBatch]):
 
     def around(self, rollout: Rollout, step: Tensor) -> dict[str, Tensor]:
         figures = super().around(rollout, step)
-        if self.config.baseline == "value":  # its critic stands for what a cut episode would still have been paid
+        if not self.config.whole_episodes:
             return figures
         cut = ~rollout.ended.any(0)
-        if bool(cut.any()):
+        if self.config.baseline != "value" and bool(cut.any()):
             warnings.warn(
                 f"rollout_steps: wanted enough for every episode to end, without a critic one that is cut counts as "
                 f"over; got {self.config.rollout_steps} (train/cut_episodes is the share of those that are cut)",

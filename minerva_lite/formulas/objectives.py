@@ -172,7 +172,6 @@ def normalize_advantage(advantage: Tensor, eps: float = 1e-8) -> Tensor:
         raise ValueError(f"advantage: wanted at least 2 entries to normalize; got {advantage.numel()}")
     # LaTeX: c_t = A_t - \operatorname{mean}_t A_t
     centered = advantage - advantage.mean()
-    spread = centered.square().mean().sqrt()
     # LaTeX: \hat{A}_t = \frac{c_t}{\sqrt{\operatorname{mean}_t c_t^2} + \varepsilon}
-    normalized = centered / (spread + eps)
-    return normalized.masked_fill(rounding_alone(spread, advantage.abs().max()), 0.0)
+    normalized = centered / (centered.square().mean().sqrt() + eps)
+    return normalized.masked_fill(rounding_alone(centered.abs().max(), advantage.abs().max()), 0.0)

@@ -368,7 +368,7 @@ MUTANTS = (
         11,
         "advantages are scaled by the sample standard deviation, NaN for one row",
         OBJECTIVES,
-        (("spread = centered.square().mean().sqrt()", "spread = advantage.std()"),),
+        (("centered / (centered.square().mean().sqrt() + eps)", "centered / (advantage.std() + eps)"),),
         (POPULATION_STD,),
     ),
     Mutant(
