@@ -244,6 +244,9 @@ class Agent:
         """The data of one update, acting in `env` from obs [B, O]; and what to act on next, [B, O]."""
         raise NotImplementedError
 
+    def fresh_episodes(self) -> None:
+        """Forget the episodes in progress: to be called where the environments were reset between two rollouts."""
+
     def update(self, rollout: Any, progress: float = 0.0) -> dict[str, Tensor]:
         """Improve on one rollout; `progress` in [0, 1] is the share of training done, by which a rate or a bound falls.
 

@@ -242,6 +242,7 @@ class _Run:
                 raise ValueError(
                     f"checkpoint: {self.best.name} exists, the best agent of another run; wanted another name"
                 )
+            self.agent.fresh_episodes()
             return self.env.reset()
         if not resume:
             raise ValueError(
@@ -262,6 +263,7 @@ class _Run:
             warnings.warn(
                 f"{self.env.spec.env_id} goes on with fresh episodes: its state cannot be saved", stacklevel=3
             )
+            self.agent.fresh_episodes()
             self.env.reseed(self.steps)  # not the first episodes again
             return self.env.reset()
         try:
