@@ -217,7 +217,7 @@ def with_rubrics(rubric: Callable[[str, str], str]) -> Callable[[Any, str], str]
 def filters(rubric: Callable[[str, str], str] | None = None) -> dict[str, Any]:
     """For `nbconvert`'s exporter. nbconvert's search for links into a notebook's files takes seconds for some texts."""
     markdown = with_rubrics(rubric) if rubric else harmless
-    return {"markdown2html": markdown, "highlight_code": harmless, "strip_files_prefix": str}
+    return {"markdown2html": markdown, "highlight_code": harmless, "strip_files_prefix": lambda made: made}
 
 
 @dataclass(frozen=True)
