@@ -87,16 +87,15 @@ def require_count(**values: int) -> None:
             raise ValueError(f"{name}: wanted a whole number of at least 1; got {value!r}")
 
 
-def require_seed(**seeds: object) -> int:
-    """The last seed as an int, for Gymnasium takes no number of NumPy's.
+def require_seed(**seed: object) -> int:
+    """The seed as an int, for Gymnasium takes no number of NumPy's.
 
-    Raises ValueError unless every one is a whole number from 0 to 2**63 - 1.
+    Raises ValueError unless it is a whole number from 0 to 2**63 - 1.
     """
-    for name, value in seeds.items():
-        if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= value < 2**63:
-            raise ValueError(f"{name}: wanted a whole number from 0 to 2**63 - 1; got {value!r}")
-        seed = int(value)
-    return seed
+    ((name, value),) = seed.items()
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) < 2**63:
+        raise ValueError(f"{name}: wanted a whole number from 0 to 2**63 - 1; got {value!r}")
+    return int(value)
 
 
 def require_one_of(options: tuple[str, ...], **values: str) -> None:
