@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..checks import require_count, require_one_of, wide
+from ..checks import require_count, require_one_of, require_seed, wide
 from ..worlds.envs import make_env
 from ..worlds.tokens import TASKS
 from .checkpoints import replacing
@@ -66,6 +66,7 @@ def evaluate(
     after `max_steps` steps.
     """
     require_count(episodes=episodes, max_steps=max_steps)
+    seed = require_seed(seed=seed)
     named = env_id or agent.spec.env_id
     if getattr(agent, "answers", False):
         return evaluate_answers(agent, named, episodes, seed)

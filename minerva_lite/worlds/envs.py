@@ -13,7 +13,7 @@ import re
 import gymnasium as gym
 import torch
 
-from ..checks import require_count, require_one_of
+from ..checks import require_count, require_one_of, require_seed
 from .numpy_backed import AUTORESET, EnvPoolEnv, GymEnv
 from .spec import EnvSpec, Step
 from .tokens import TASKS, TokenEnv
@@ -65,6 +65,7 @@ def make_env(
     _require_form(env_id)
     require_one_of(tuple(AUTORESET), autoreset=autoreset)
     require_count(num_envs=num_envs)
+    seed = require_seed(seed=seed)
     if isinstance(env_id, str) and env_id.startswith("tokens/"):
         _require_task(env_id, backend, stagger, autoreset)
         return TokenEnv(TASKS[env_id], num_envs, seed=seed, device=device, dtype=dtype)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -12,7 +15,8 @@ import torch
 from torch import Tensor
 
 from ..checks import require_count, require_one_of, require_shape
-from .own_spaces import describe, flat
+from .own_spaces import describe
+from .single import EnvironmentFailed, make_single
 from .snapshot import Opaque, restore, snapshot
 from .spec import Step
 
@@ -100,14 +104,10 @@ class GymEnv(NumpyEnv):
     ):
         require_count(num_envs=num_envs)
         require_one_of(tuple(AUTORESET), autoreset=autoreset)
-        self.env: gym.vector.VectorEnv[Any, Any, Any] = gym.make_vec(
-            registered_id(env_id),
-            num_envs,
-            vectorization_mode="async" if parallel else "sync",
-            vector_kwargs={"autoreset_mode": AUTORESET[autoreset]},
-            wrappers=(flat,),  # type: ignore[arg-type]  # wanted are wrappers; one that has nothing to do is none
-        )
-        self.autoreset = autoreset
+        vector = gym.vector.AsyncVectorEnv if parallel else gym.vector.SyncVectorEnv
+        made = [partial(make_single, registered_id(env_id), number) for number in range(num_envs)]
+        self.env: gym.vector.VectorEnv[Any, Any, Any] = vector(made, autoreset_mode=AUTORESET[autoreset])
+        self.autoreset, self.steps = autoreset, 0  # that each environment has made
         spaces = self.env.single_observation_space, self.env.single_action_space
         try:
             super().__init__(env_id, num_envs, spaces, seed, device, dtype)
@@ -116,7 +116,8 @@ class GymEnv(NumpyEnv):
             raise
 
     def reset(self) -> Tensor:
-        obs, _ = self.env.reset(seed=self._seed)
+        with self._failing():
+            obs, _ = self.env.reset(seed=self._seed)
         self._seed = None
         self._over = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
         return self._obs(obs)
@@ -163,13 +164,30 @@ class GymEnv(NumpyEnv):
             self.env._autoreset_envs = self._over.cpu().numpy().copy()  # what Gymnasium knows of it
 
     def advance(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        obs, reward, terminated, truncated, info = self.env.step(action)
+        with self._failing():
+            obs, reward, terminated, truncated, info = self.env.step(action)
+        self.steps += 1
         next_obs = obs
-        if "final_obs" in info:
+        if "final_obs" in info:  # Gymnasium's own, for that of an environment is empty
             next_obs = obs.copy()
-            for i in np.flatnonzero(info["_final_obs"]):
+            for i in np.flatnonzero(terminated | truncated):
                 next_obs[i] = info["final_obs"][i]
         return next_obs, reward, terminated, truncated, obs
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Add to the error of an environment how far it had come, and what is lost of it between processes."""
+        try:
+            yield
+        except EnvironmentFailed as error:
+            there = error.args[0] if isinstance(error.args[0], EnvironmentFailed) else error  # Gymnasium makes another
+            failed = EnvironmentFailed(f"{there}; it had made {self.steps} steps")
+            failed.trace = there.trace
+            raise failed from error.__cause__ or RuntimeError(there.trace)
+        except (EOFError, ConnectionError) as error:
+            raise EnvironmentFailed(
+                f"{self.spec.env_id}: the process of an environment ended; it had made {self.steps} steps"
+            ) from error
 
 
 def registered_id(env_id: str) -> str:
