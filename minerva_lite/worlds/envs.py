@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import difflib
 import re
+from contextlib import closing
+from dataclasses import replace
 
 import gymnasium as gym
 import torch
@@ -78,7 +80,11 @@ def make_env(
             "gymnasium and parallel have"
         )
     if native:
-        return TORCH_ENVS[env_id](num_envs, seed=seed, device=device, dtype=dtype, stagger=stagger)
+        twin = TORCH_ENVS[env_id](num_envs, seed=seed, device=device, dtype=dtype, stagger=stagger)
+        if twin.spec.own is None and env_id in gym.registry:  # actions in the units of Gymnasium's, for `predict`
+            with closing(GymEnv(env_id, 1)) as official:
+                twin.spec = replace(twin.spec, own=official.spec.own)
+        return twin
     if stagger:
         here = f"back end {backend}" if env_id in TORCH_ENVS else env_id
         raise ValueError(f"stagger: wanted False for {here}, only torch-native clocks can be set; got True")
