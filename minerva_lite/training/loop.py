@@ -22,6 +22,7 @@ from ..agents.base import give_up
 from ..agents.settings import completed
 from ..checks import require_count
 from ..experience.episodes import RunningEpisodes, finished_only
+from ..worlds.seeding import SEEDING
 from ..worlds.single import EnvironmentFailed
 from ..worlds.spec import EnvSpec, VectorEnv
 from .checkpoints import fitting, read, require_place, save
@@ -278,6 +279,7 @@ class _Run:
             warnings.warn(
                 f"{self.env.spec.env_id} goes on with fresh episodes: its state cannot be saved", stacklevel=3
             )
+            self.env.reseed(self.steps)  # not the first episodes again
             return self.env.reset()
         try:
             self.env.load_state_dict(told["env"])
@@ -302,6 +304,11 @@ class _Run:
                 f"{way}"
             )
         state = saved["state"]
+        if state.get("seeding") != SEEDING:
+            raise ValueError(
+                f"checkpoint: wanted one with seeding {SEEDING!r}; {file} is of the former seeding, in which streams "
+                "of random numbers were shared: it can be evaluated and filmed; train under another name"
+            )
         with fitting(self.path, agent.name):
             spec = EnvSpec(**state["spec"])
         ours = asdict(agent.spec) | asdict(agent.config)
