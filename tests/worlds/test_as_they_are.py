@@ -42,12 +42,13 @@ class Odd(gym.Env):
     def __init__(self, pieces="array", info=None, reward=1.0, error=None, at=5):
         self.observation_space, self.told = PIECES[pieces]
         self.buffer, self.info, self.reward, self.error, self.at = np.array([-1.0, 0.0]), info, reward, error, at
-        self.count = 0
+        self.count = self.first = 0
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
+        self.first += (seed or 0) % 2  # the infos of neighbors differ
         self.buffer += 1.0, -self.buffer[1]
-        return self.told(self.buffer), self.info(self.count) if self.info else {}
+        return self.told(self.buffer), self.info(self.first) if self.info else {}
 
     def step(self, action):
         self.buffer[1] += 1
@@ -57,7 +58,7 @@ class Odd(gym.Env):
                 return self.error, 1.0, False, False, {}
             raise self.error
         over, even = self.buffer[1] == 3, self.buffer[0] % 2 == 0
-        info = self.info(self.count) if self.info else {}
+        info = self.info(self.first + self.count) if self.info else {}
         return self.told(self.buffer), self.reward, bool(over and even), bool(over and not even), info
 
 
@@ -165,8 +166,12 @@ def test_no_action_leaves_its_box_by_the_last_bit(generator):
             box = spaces.Box(np.array([low], dtype), np.array([high], dtype), dtype=dtype)
             native = describe("Any-v0", BOX, box).own_action(shares[:, None])
             assert native.dtype == dtype and all(box.contains(action) for action in native), (low, high, dtype)
-            ends, width = native[[-6, -5], 0].astype(float), float(high) - float(low)
-            assert np.allclose(ends, (float(low), float(high)), rtol=1e-15, atol=1e-6 * width), (low, high, dtype)
+            ends, width = native[[-6, -5], 0].astype(float), float(box.high[0]) - float(box.low[0])
+            assert np.allclose(ends, np.array([*box.low, *box.high], float), rtol=1e-15, atol=1e-6 * width), (
+                low,
+                high,
+                dtype,
+            )
 
 
 LARGEST = [np.finfo(np.float32).max, np.finfo(np.float64).max, 1e30, np.inf]
@@ -220,7 +225,7 @@ MODULE = """
 import gymnasium as gym
 from tests.worlds.test_as_they_are import Odd
 gym.register("Odd-v0", entry_point=lambda: Odd(error=OSError("path: no map"), at=11))
-gym.register("Unmade-v0", entry_point=lambda: int("path: no map"))
+gym.register("Unmade-v0", entry_point=lambda: open("path: no map"))
 """
 
 
@@ -242,7 +247,8 @@ def test_the_command_line_shows_the_code_that_raised(env, registries, tmp_path, 
         "--num-envs 2 --config.rollout-steps 4 --config.minibatch-size 4 --steps 80 --eval-every 8 --eval-episodes 1"
     )
     *trace, line = typed(f"train ppo --env oddities:{env} {sizes} --out a.pt", monkeypatch).split("\n")
-    assert trace[0].startswith("Traceback") and "oddities" in "".join(trace) and trace[-1].endswith("path: no map")
+    assert trace[0].startswith("Traceback") and "no map" in trace[-1]
+    assert ("raise self.error" in "".join(trace)) == (env == "Odd-v0")
     assert line.startswith(f"oddities:{env}: environment 0 raised ") and "--" not in line
     assert ("a.pt holds the last good checkpoint, of 16 steps" in line) == (env == "Odd-v0")
 
