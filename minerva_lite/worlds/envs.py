@@ -58,8 +58,9 @@ def make_env(
     below the time limit, so that it does not end all first episodes together. autoreset: `same_step`, or
     `next_step`, Gymnasium's other way: the step after an end is the reset, a phantom row, to which `collect` gives
     restart weight 0.
-    Raises ValueError: an unknown id, back end or autoreset, fewer than one environment, `stagger` for one that is not
-    torch-native, `next_step` for one that is not Gymnasium's, or spaces no agent here can handle, pixels among them.
+    Raises ValueError: an unknown id, back end or autoreset, fewer than one environment, a seed that is none, `stagger`
+    for one that is not torch-native, `next_step` for one that is not Gymnasium's, or spaces no agent here can handle,
+    pixels among them. EnvironmentFailed: the environment's own code raised, here or in a step.
     ImportError: the optional packages of the back end or of dm_control are missing.
     `gymnasium.error.DependencyNotInstalled`: MuJoCo or Box2D is missing.
     """

@@ -69,15 +69,16 @@ class Single(gym.Wrapper[Any, Any, Any, Any]):
 
     def _copy(self, obs: Any) -> np.ndarray:
         """The observation in an array of its own: an environment may change its at the next step or reset."""
-        space = self.observation_space
-        own = np.array(obs).astype(space.dtype, casting="same_kind", copy=False)
+        own, space = np.array(obs), self.observation_space
         if own.shape != space.shape:
             raise ValueError(f"observation: wanted shape {space.shape}; got {own.shape}")
-        return own
+        return own if own.dtype == space.dtype else own.astype(space.dtype, casting="same_kind")
 
 
 def _number(reward: Any) -> float:
     """The reward, in whatever form it is one number. None becomes NaN, which training refuses."""
+    if isinstance(reward, float):
+        return reward
     one = np.asarray(reward)
     if one.size != 1 or one.dtype.kind not in "biufO":
         raise ValueError(f"reward: wanted one number; got {reward!r}")

@@ -96,7 +96,6 @@ def test_the_true_successor_is_not_what_the_array_holds_later(pieces, backend, a
 
 INFOS = {
     "final_obs": lambda n: {"final_obs": np.full(2, 77.0), "_final_obs": True},
-    "final_info": lambda n: {"final_info": 3},
     "lengths": lambda n: {"path": np.zeros(n + 1)},
     "kinds": lambda n: {"x": "word" if n % 2 else 1, "y": {"z": n} if n % 2 else n},
 }
