@@ -212,14 +212,13 @@ class _Run:
         try:
             save(self.runner, path, training)
         except FloatingPointError as error:
-            raise FloatingPointError(f"{error} after {self.steps} steps; {self.left()}") from error
+            raise FloatingPointError(f"{error} after {self.steps} steps; {self.what_is_left()}") from error
 
-    def left(self) -> str:
+    def what_is_left(self) -> str:
         """What an error leaves of the run."""
         kept = f"{self.path} holds the last good checkpoint, of {self.saved} steps"
-        left = ["no good checkpoint was written" if self.saved is None else kept]
-        left += [f"{self.best} the agent of the best evaluation"] if self.best and self.best.exists() else []
-        return "; ".join(left)
+        best = [f"{self.best} the agent of the best evaluation"] if self.best and self.best.exists() else []
+        return "; ".join(["no good checkpoint was written" if self.saved is None else kept, *best])
 
     @contextmanager
     def naming_what_is_left(self) -> Iterator[None]:
@@ -227,7 +226,7 @@ class _Run:
         try:
             yield
         except EnvironmentFailed as error:
-            error.add_note(f"the training stood at {self.steps} steps; {self.left()}")
+            error.add_note(f"the training stood at {self.steps} steps; {self.what_is_left()}")
             raise
 
     def notice_refusals(self, row: dict[str, float], rollout: Any) -> None:

@@ -9,13 +9,18 @@ import torch
 from numpy.random import MT19937, SeedSequence
 from torch import Generator
 
+from ..checks import require_seed
+
 SEEDING = "streams"  # what checkpoints and studies are marked with; the former one, of shared streams, has no mark
 WEIGHTS, ACTING, UPDATES, WORLDS = range(4)  # what has streams of its own
 
 
 def stream(seed: int, *place: int) -> SeedSequence:
-    """The stream of one part of a run: `place` is one of the four above, and numbers that lead further."""
-    return SeedSequence(seed, spawn_key=place)
+    """The stream of one part of a run: `place` is one of the four above, and numbers that lead further.
+
+    Raises ValueError: a seed that is no whole number from 0 to 2**63 - 1.
+    """
+    return SeedSequence(require_seed(seed=seed), spawn_key=place)
 
 
 def generator(source: SeedSequence, device: torch.device | str = "cpu") -> Generator:
