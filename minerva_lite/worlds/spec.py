@@ -74,7 +74,7 @@ class EnvSpec:
             raise ValueError(
                 f"spec.own: wanted the bounds of {self.env_id}, which neither a checkpoint of an older version nor a "
                 f"spec made by hand has; got None: set agent.spec = make_env({self.env_id!r}, "
-                "backend='gymnasium').spec, or make the spec with own=OwnSpaces(…)"
+                "backend='gymnasium').spec"
             )
         require_shape((None, *self.action_shape), action=action)
         low, high = np.array(self.own.low), np.array(self.own.high)

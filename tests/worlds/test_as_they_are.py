@@ -231,9 +231,9 @@ def test_an_agent_of_a_twin_without_bounds_predicts(registries):
     agent = PPOAgent(SMALL, make_env("CartPole-v1", 2).spec, device="cpu")
     assert agent.predict(np.zeros(4)) in (0, 1)
     agent.spec = Twin.spec  # as an older checkpoint has it
-    with pytest.raises(ValueError, match=r"^spec.own: .* set agent.spec = make_env\(.*, or make") as told:
+    with pytest.raises(ValueError, match=r"^spec.own: .* set agent.spec = make_env\(") as told:
         agent.predict(np.zeros(4))
-    agent.spec = eval(str(told.value).split("agent.spec = ")[1].split(", or ")[0])
+    agent.spec = eval(str(told.value).split("agent.spec = ")[1])
     assert agent.predict(np.zeros(4)) in (0, 1)
 
 
