@@ -28,6 +28,7 @@ from .training.studies import read_failures, study
 from .training.trackers import TensorBoard, WeightsAndBiases, same_run
 from .training.video import film
 from .worlds.envs import make_env
+from .worlds.single import EnvironmentFailed
 
 Algorithm = Literal[tuple(AGENTS)]
 Config = TypeVar("Config")
@@ -105,21 +106,21 @@ def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset | N
     file = said(words, "config")
     told = read_settings(file) if file else {}
     algorithm = next((word for word in words if word in AGENTS), told.get("algorithm"))
-    env = said(words, "env") or told.get("env")
-    if env and ":" in env and not said(words, "env"):
+    env = told.get("env") if (typed := said(words, "env")) is None else typed
+    if env and ":" in env and typed is None:
         raise ValueError(
             f"env: wanted it typed, because {env!r} imports a module, which runs its code, and only the file names it"
         )
     start, config = None, Nothing()
     if algorithm in AGENTS:
         changes = read_config(told, algorithm, file) if file else {}
-        if env:
+        if env is not None:
             start = settings_for(algorithm, env, backend=said(words, "backend") or "auto")
         base = unchecked(start.config if start else AGENTS[algorithm][1]())
         config = replace(base, **changes)
     default = Train(
         algorithm=algorithm or tyro.MISSING,
-        env=env or tyro.MISSING,
+        env=tyro.MISSING if env is None else env,
         config=config,
         seed=told.get("seed", 0),
         steps=told.get("steps", start and start.total_steps),
@@ -286,7 +287,8 @@ def _options(command: str, words: list[str]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Run what the command line says. What cannot be done as asked is one line on stderr and exit code 1.
+    """Run what the command line says. What cannot be done as asked is one line on stderr and exit code 1; where an
+    environment's own code raised, its traceback stands above that line.
 
     `python -X dev -m minerva_lite …` shows where it was found.
     """
@@ -308,6 +310,11 @@ def main() -> None:
             study_command(*read_study(words, f"{name} study"))
         else:
             tyro.extras.subcommand_cli_from_dict(commands, prog=name)
+    except EnvironmentFailed as error:  # somebody else's code, whose author needs file and line
+        if sys.flags.dev_mode:
+            raise
+        lines = [" ".join(line.split()) for line in (str(error), *getattr(error, "__notes__", ()))]
+        sys.exit(error.trace + "; ".join(lines))
     except (ValueError, ImportError, OSError, FloatingPointError, torch.OutOfMemoryError, gym.error.Error) as error:
         if sys.flags.dev_mode:
             raise

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from ..checks import require_bool, require_dtype, require_shape, require_unit_interval
+from ..checks import require_bool, require_dtype, require_seed, require_shape, require_unit_interval
 from ..experience.normalizer import Normalizer
 from ..worlds.seeding import ACTING, SEEDING, UPDATES, WEIGHTS, generator, stream
 from ..worlds.spec import EnvSpec, VectorEnv
@@ -143,6 +143,7 @@ class Agent:
         self.device = pick_device(device)
         self.obs_normalizer = Normalizer((spec.obs_dim,))
         # Weights are drawn on the CPU, so that every device starts from the same ones.
+        seed = require_seed(seed=seed)
         modules = self.make_modules(generator(stream(seed, WEIGHTS))) | {"obs_normalizer": self.obs_normalizer}
         for name, module in modules.items():
             setattr(self, name, module)

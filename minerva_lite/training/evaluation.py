@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..checks import require_count, require_one_of, wide
+from ..checks import require_count, require_one_of, require_seed, wide
 from ..worlds.envs import make_env
 from ..worlds.tokens import TASKS
 from .checkpoints import replacing
@@ -66,6 +66,7 @@ def evaluate(
     file names and that would import a module, or an episode that goes on after `max_steps` steps.
     """
     require_count(episodes=episodes, max_steps=max_steps)
+    seed = require_seed(seed=seed)
     named = named_env(agent, env_id)
     if getattr(agent, "answers", False):
         return evaluate_answers(agent, named, episodes, seed)
@@ -105,7 +106,7 @@ def named_env(agent: Any, env_id: str | None) -> str:
             f"env_id: wanted it named here, because {agent.spec.env_id!r} imports a module, which runs its code, and "
             "only the agent's file names it; got none"
         )
-    return env_id or agent.spec.env_id
+    return agent.spec.env_id if env_id is None else env_id
 
 
 def evaluate_answers(agent: Any, env_id: str, prompts: int, seed: int) -> dict[str, float]:

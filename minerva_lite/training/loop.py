@@ -23,6 +23,7 @@ from ..agents.settings import completed
 from ..checks import require_count
 from ..experience.episodes import RunningEpisodes, finished_only
 from ..worlds.seeding import SEEDING
+from ..worlds.single import EnvironmentFailed
 from ..worlds.spec import EnvSpec, VectorEnv
 from .checkpoints import fitting, plain, plain_rows, read, remove_parts, require_place, save, state_of, unpacked
 from .evaluation import History, evaluate
@@ -55,7 +56,8 @@ def train(
     the bit, where the environment's state can be saved, and with fresh episodes, and a warning, where not.
     Raises ValueError: total_steps below one rollout, an environment that does not fit the agent, a checkpoint or a
     `.best` that exists without `resume`, or one of another run. OSError: a checkpoint cannot be written.
-    OutOfMemoryError: the device's memory is full. FloatingPointError: three updates in a row were refused, or a number
+    OutOfMemoryError: the device's memory is full. EnvironmentFailed: an environment raised; a note names the checkpoint
+    that stands. FloatingPointError: three updates in a row were refused, or a number
     that is not finite would have gone into a checkpoint, on Ctrl-C and at the end too. In both cases the last
     checkpoint stands, and its numbers are finite. An update is refused if its rollout holds a number that is not
     finite; it ends early, before anything moves by that, at a step whose loss or gradient is not. The first such update
@@ -71,8 +73,15 @@ def train(
     require_place(checkpoint=checkpoint)
     runner = accelerate(agent)
     run = _Run(checkpoint, runner, env, total_steps)
-    obs, history = run.begin(resume), run.history
-    with runner, _bar(run, progress) as bar, _memory_hint(agent), _finish_the_update() as interrupted:
+    with run.naming_what_is_left():
+        obs, history = run.begin(resume), run.history
+    with (
+        run.naming_what_is_left(),
+        runner,
+        _bar(run, progress) as bar,
+        _memory_hint(agent),
+        _finish_the_update() as interrupted,
+    ):
         while run.steps < total_steps and not run.stopped:
             start = time.perf_counter()
             rollout, obs = runner.collect(env, obs)
@@ -204,10 +213,22 @@ class _Run:
         try:
             save(self.runner, path, training)
         except FloatingPointError as error:
-            kept = f"{self.path} holds the last good checkpoint, of {self.saved} steps"
-            left = ["no good checkpoint was written" if self.saved is None else kept]
-            left += [f"{self.best} the agent of the best evaluation"] if self.best and self.best.exists() else []
-            raise FloatingPointError("; ".join([f"{error} after {self.steps} steps", *left])) from error
+            raise FloatingPointError(f"{error} after {self.steps} steps; {self.what_is_left()}") from error
+
+    def what_is_left(self) -> str:
+        """What an error leaves of the run."""
+        kept = f"{self.path} holds the last good checkpoint, of {self.saved} steps"
+        best = [f"{self.best} the agent of the best evaluation"] if self.best and self.best.exists() else []
+        return "; ".join(["no good checkpoint was written" if self.saved is None else kept, *best])
+
+    @contextmanager
+    def naming_what_is_left(self) -> Iterator[None]:
+        """Add to the error of an environment where the training stood, and what is left of it."""
+        try:
+            yield
+        except EnvironmentFailed as error:
+            error.add_note(f"the training stood at {self.steps} steps; {self.what_is_left()}")
+            raise
 
     def notice_refusals(self, row: dict[str, float], rollout: Any) -> None:
         """Warn of this training's first refusal, and of every hundredth.

@@ -12,7 +12,6 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import torch
 from tqdm.auto import tqdm
 
 from ..agents import AGENTS
-from ..checks import require_count, require_one_of
+from ..checks import require_count, require_one_of, require_seed
 from ..worlds.envs import BACKENDS, make_env
 from ..worlds.seeding import SEEDING
 from .checkpoints import replacing
@@ -62,7 +61,15 @@ class Task:
 def run(task: Task) -> list[dict[str, Any]]:
     """Train one seed: a row per evaluation, the last over 100 episodes."""
     torch.set_num_threads(1)  # one process per core is faster than one process on all cores
-    env = make_env(task.env_id, task.config.num_envs, seed=task.seed, backend=task.backend)
+    try:
+        env = make_env(task.env_id, task.config.num_envs, seed=task.seed, backend=task.backend)
+    except ValueError as error:
+        if ":" in task.env_id or task.env_id in gymnasium.registry:
+            raise
+        raise ValueError(
+            f"{error}; what a script or a notebook registers is unknown to the workers of a study: put it into a "
+            "module and name it <module>:<id>, which they import"
+        ) from error
     agent = task.agent_class(task.config, env.spec, seed=task.seed, device="cpu")
     often = {"eval_every": task.eval_every, "eval_episodes": task.eval_episodes}
     history = train(agent, env, task.total_steps, progress=False, **often)
@@ -167,10 +174,7 @@ def _tasks(
     """All runs of a study, in the order of the table."""
     algorithms = [algorithms] if isinstance(algorithms, str) else list(algorithms)
     env_ids, seeds = list(env_ids), list(seeds)
-    for i, seed in enumerate(seeds):
-        if not isinstance(seed, Integral) or seed < 0:
-            raise ValueError(f"seeds[{i}]: wanted a whole number of at least 0; got {seed!r}")
-    seeds = [int(seed) for seed in seeds]  # Gymnasium takes no number of NumPy's
+    seeds = [require_seed(**{f"seeds[{i}]": seed}) for i, seed in enumerate(seeds)]
     names = None if variants is None else list(variants)
     tasks = []
     for algorithm in algorithms:

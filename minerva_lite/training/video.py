@@ -19,6 +19,7 @@ import torch
 from ..checks import require_one_of, require_positive
 from ..worlds.envs import make_env
 from ..worlds.numpy_backed import registered_id
+from ..worlds.single import make_single
 from .checkpoints import replacing, require_place
 from .evaluation import evaluate, named_env, summary
 
@@ -93,12 +94,12 @@ def _pictures_a_second(env: gym.Env, env_id: str) -> float:
 def _replay(env_id: str, seed: int, actions: list[np.ndarray]) -> Generator[np.ndarray, None, list[float]]:
     """Pictures [H, W, 3] of one episode, its last state among them; then the rewards."""
     rewards, over = [], False
-    with closing(gym.make(registered_id(env_id), render_mode="rgb_array", disable_env_checker=True)) as env:
+    with closing(make_single(registered_id(env_id), 0, render_mode="rgb_array")) as env:
         env.reset(seed=seed)
         yield _first_picture(env, env_id)
         while not over and len(rewards) < len(actions):
             _, reward, terminated, truncated, _ = env.step(actions[len(rewards)])
-            rewards.append(float(reward))
+            rewards.append(reward)
             over = terminated or truncated
             yield env.render()
     return rewards

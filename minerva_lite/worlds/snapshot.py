@@ -16,6 +16,7 @@ import numpy as np
 
 # By class: the attributes that a step or a reset changes, besides the random generator.
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "minerva_lite.worlds.single.Single": (),
     "gymnasium.wrappers.common.TimeLimit": ("_elapsed_steps",),
     "gymnasium.wrappers.common.OrderEnforcing": ("_has_reset",),
     "gymnasium.wrappers.common.PassiveEnvChecker": (),

@@ -151,7 +151,7 @@ def test_an_environment_refused_leaves_no_process_behind():
         (spaces.MultiBinary((2, 3)), 6),
         (spaces.Box(0, 255, (7, 7, 3), np.uint8), 147),  # the map of a grid, not a picture
         (spaces.Box(0, 255, (1_200,), np.uint8), 1_200),  # a memory
-        (spaces.Box(0.0, 1.0, (40, 40), np.float32), 1_600),
+        (spaces.Box(0.0, 1.0, (30, 30), np.float32), 900),
     ],
 )
 def test_observations_of_these_kinds_are_one_vector(observed, obs_dim, register):
