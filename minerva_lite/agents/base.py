@@ -138,7 +138,7 @@ class Agent:
     ):
         self.require_kind(spec)
         self.config, self.spec, self.dtype, self.compile = config, spec, dtype, compile
-        self.device = pick_device(device)
+        self.seed, self.device = seed, pick_device(device)
         self.obs_normalizer = Normalizer((spec.obs_dim,))
         # Weights are drawn on the CPU, so that every device starts from the same ones.
         modules = self.make_modules(Generator().manual_seed(seed)) | {"obs_normalizer": self.obs_normalizer}

@@ -9,8 +9,9 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from ..agents.settings import completed
 from ..checks import require_count
 from ..experience.episodes import RunningEpisodes, finished_only
 from ..worlds.spec import EnvSpec, VectorEnv
-from .checkpoints import fitting, read, require_place, save
+from .checkpoints import claim, fitting, read, save, stamp, stream_of
 from .evaluation import History, evaluate
 from .gpu import STEP, Plain, accelerate, floats
 
@@ -41,6 +42,7 @@ def train(
     checkpoint: str | Path | None = None,
     checkpoint_every: int | None = None,
     resume: bool = False,
+    history: History | None = None,
 ) -> History:
     """Collect and update until `total_steps` environment steps are done, rounded up to whole rollouts.
 
@@ -49,11 +51,14 @@ def train(
     episodes finished has their means, `train/episode_return` (raw rewards, actions sampled) and `train/episode_length`.
     checkpoint: a file written after the first update past each multiple of checkpoint_every (None: at every
     evaluation), at the end, and on Ctrl-C, which waits for the update in progress; beside it, under the same name with
-    `.best` before the suffix, the agent of the best evaluation, which is one whose mean is finite. resume: go on from
-    that file if it exists; with the same agent, environment and arguments the run ends as if it had never stopped, to
-    the bit, where the environment's state can be saved, and with fresh episodes, and a warning, where not.
+    `.best` before the suffix, the agent of the best evaluation, which is one whose mean is finite. No other training
+    gets the two files meanwhile. resume: go on from that file if it exists; with the same agent, environment and
+    arguments the run ends as if it had never stopped, to the bit, where the environment's state can be saved, and with
+    fresh episodes, and a warning, where not.
+    history: an empty one to fill and return, so that its rows are at hand when an error ends the training.
     Raises ValueError: total_steps below one rollout, an environment that does not fit the agent, a checkpoint or a
-    `.best` that exists without `resume`, or one of another run. OSError: a checkpoint cannot be written.
+    `.best` that exists without `resume`, one of another run (seeds and back end count, too), or one that another
+    training writes. OSError: a checkpoint cannot be written, or somebody else has written it.
     OutOfMemoryError: the device's memory is full. FloatingPointError: three updates in a row were refused, or a number
     that is not finite would have gone into a checkpoint, on Ctrl-C and at the end too. In both cases the last
     checkpoint stands, and its numbers are finite. An update is refused if its rollout holds a number that is not
@@ -66,11 +71,16 @@ def train(
             require_count(**{name: every})
     _require_fit(agent, env, total_steps)
     eval_every = eval_every or max(1, total_steps // 20)
-    require_place(checkpoint=checkpoint)
-    runner = accelerate(agent)
-    run = _Run(checkpoint, runner, env, total_steps)
-    obs, history = run.begin(resume), run.history
-    with runner, _bar(run, progress) as bar, _memory_hint(agent), _finish_the_update() as interrupted:
+    runner, history = accelerate(agent), History() if history is None else history
+    run = _Run(checkpoint, runner, env, total_steps, history)
+    with (
+        claim("checkpoint", run.path, run.best),
+        nullcontext(run.begin(resume)) as obs,
+        runner,
+        _bar(run, progress) as bar,
+        _memory_hint(agent),
+        _finish_the_update() as interrupted,
+    ):
         while run.steps < total_steps and not run.stopped:
             start = time.perf_counter()
             rollout, obs = runner.collect(env, obs)
@@ -84,7 +94,7 @@ def train(
             run.notice_refusals(row, rollout)
             history.updates.append(row)
             if callback:
-                callback(row)
+                callback(dict(row))
             last = run.steps >= total_steps
             evaluated = _passed(before, run.steps, eval_every) or last
             if evaluated:
@@ -92,7 +102,7 @@ def train(
                 run.keep_best(row)
                 history.evaluations.append(row)
                 if callback:
-                    callback(row)
+                    callback(dict(row))
                 run.stopped = stop_at is not None and stop_at <= row["eval/mean"] < math.inf
             _show(bar, run)
             due = evaluated if checkpoint_every is None else _passed(before, run.steps, checkpoint_every)
@@ -172,20 +182,22 @@ def _passed(before: int, after: int, every: int) -> bool:
 class _Run:
     """Where a training stands, and its files."""
 
-    def __init__(self, path: str | Path | None, runner: Plain, env: VectorEnv, total_steps: int):
+    def __init__(self, path: str | Path | None, runner: Plain, env: VectorEnv, total_steps: int, history: History):
         self.path, self.runner, self.agent = Path(path) if path else None, runner, runner.agent
         self.env, self.total_steps = env, total_steps
-        self.history, self.steps, self.seconds, self.stopped = History(), 0, 0.0, False
+        self.history, self.steps, self.seconds, self.stopped = history, 0, 0.0, False
         self.episodes = RunningEpisodes(whole=getattr(self.agent.config, "whole_episodes", False))
         self.shown: dict[str, str] = {}  # on the progress bar, the latest of each
         self.refused = dict(self.agent.guard.skipped)  # what the guard has refused so far, by name
         self.warned = False
         self.best = self.path and self.path.with_name(f"{self.path.stem}.best{self.path.suffix}")
+        self.best_mean = -math.inf  # of the evaluation whose agent is the best
         self.saved: int | None = None  # steps of the checkpoint that stands in the file
+        self.left: dict[Path, tuple[int, ...] | None] = {}  # the files as they were read or written last
 
     def save(self, obs: torch.Tensor) -> None:
         if self.path:
-            told = {name: getattr(self, name) for name in ("total_steps", "steps", "seconds", "stopped")}
+            told = self.about() | {name: getattr(self, name) for name in ("steps", "seconds", "stopped")}
             told |= {"updates": self.history.updates, "evaluations": self.history.evaluations}
             told |= {"episodes": self.episodes.state_dict(), "obs": obs, "env": self.env.state_dict()}
             self.write(self.path, told)
@@ -193,14 +205,37 @@ class _Run:
 
     def keep_best(self, row: dict[str, float]) -> None:
         """Save the agent by itself if no evaluation so far was as good; one that is not finite is no measure."""
-        finite = [other["eval/mean"] for other in self.history.evaluations if math.isfinite(other["eval/mean"])]
-        if self.best and math.isfinite(row["eval/mean"]) and all(row["eval/mean"] > mean for mean in finite):
-            self.write(self.best)
+        if math.isfinite(row["eval/mean"]) and row["eval/mean"] > self.best_mean:
+            self.best_mean = row["eval/mean"]
+            if self.best:
+                self.write(self.best, self.about() | {"best_mean": self.best_mean})
 
-    def write(self, path: Path, training: dict[str, Any] | None = None) -> None:
-        """Save the agent. Raises FloatingPointError: it has diverged; the message says what is left of the run."""
+    def about(self) -> dict[str, Any]:
+        """What must be the same when the run is resumed, beside configuration and spec."""
+        agent, env = self.agent, self.env
+        seeds = {"seed": getattr(agent, "seed", None), "env_seed": getattr(env, "seed", None)}
+        kinds = [type(each).__name__ for each in (env, getattr(env, "env", None)) if each is not None]
+        return {
+            "total_steps": self.total_steps,
+            **{name: int(seed) for name, seed in seeds.items() if isinstance(seed, Integral)},
+            "backend": " of ".join(kinds),  # what Gymnasium made, which may be processes, stands inside
+            "autoreset": getattr(env, "autoreset", "same_step"),
+            "stagger": getattr(env, "stagger", False),
+            "dtype": str(agent.dtype),
+            "device": agent.device.type,
+        }
+
+    def write(self, path: Path, training: dict[str, Any]) -> None:
+        """Save the agent.
+
+        Raises FloatingPointError: it has diverged; the message says what is left of the run. OSError: somebody else has
+        written the file.
+        """
+        if stamp(path) not in (None, self.left.get(path)):
+            raise OSError(f"checkpoint: wanted {path.name} as this run left it; somebody else has written it")
         try:
             save(self.runner, path, training)
+            self.left[path] = stamp(path)
         except FloatingPointError as error:
             kept = f"{self.path} holds the last good checkpoint, of {self.saved} steps"
             left = ["no good checkpoint was written" if self.saved is None else kept]
@@ -231,66 +266,72 @@ class _Run:
 
     def begin(self, resume: bool) -> torch.Tensor:
         """Start, or take over what the file says; what to act on first, [B, O]."""
-        if not (self.path and self.path.exists()):
-            if self.best and self.best.exists() and not resume:
+        for path in (self.path, self.best):
+            if path and stream_of(path) is not None:
+                raise ValueError(f"checkpoint: wanted a file; got {path}")
+            if path:
+                self.left[path] = stamp(path)
+        saved = None
+        if self.path and self.path.exists():
+            if not resume:
+                raise ValueError(
+                    f"checkpoint: {self.path.name} exists; wanted resume=True to go on from it, or another name"
+                )
+            saved = self.require_same(self.path, "steps")
+        if self.best and self.best.exists():
+            if not resume:
                 raise ValueError(
                     f"checkpoint: {self.best.name} exists, the best agent of another run; wanted another name"
                 )
+            self.best_mean = self.require_same(self.best, "best_mean")["training"]["best_mean"]
+        if saved is None:
             return self.env.reset()
-        if not resume:
-            raise ValueError(
-                f"checkpoint: {self.path.name} exists; wanted resume=True to go on from it, or another name"
-            )
-        saved = read(self.path)
-        self.require_same(saved)
         told = saved["training"]
         with fitting(self.path, self.agent.name):
             self.runner.load_state_dict(saved["state"])
         self.refused = dict(self.agent.guard.skipped)
-        for leftover in self.path.parent.glob(f"{self.path.name}*.part"):  # of a process killed while it wrote
-            leftover.unlink()
         self.steps, self.seconds, self.stopped = told["steps"], told["seconds"], told["stopped"]
         self.saved = self.steps
         self.history.updates, self.history.evaluations = told["updates"], told["evaluations"]
+        means = [row["eval/mean"] for row in told["evaluations"]]
+        self.best_mean = max([self.best_mean, *(mean for mean in means if math.isfinite(mean))])
         if told["env"] is None:
             warnings.warn(
                 f"{self.env.spec.env_id} goes on with fresh episodes: its state cannot be saved", stacklevel=3
             )
             return self.env.reset()
-        try:
-            self.env.load_state_dict(told["env"])
-        except (NotImplementedError, KeyError) as error:
-            raise ValueError(
-                f"checkpoint: wanted the state of a {type(self.env).__name__}; {self.path.name} holds that of another "
-                "back end: name the one it was saved with"
-            ) from error
+        self.env.load_state_dict(told["env"])
         # A file that does not hold them was written by a version that did not count them.
         unknown = {"running": torch.full((2, self.env.num_envs), torch.nan)}
         self.episodes.load_state_dict(told.get("episodes", unknown))
         return told["obs"].to(self.agent.device)
 
-    def require_same(self, saved: dict[str, Any]) -> None:
-        """Raise ValueError unless a checkpoint holds this training: algorithm, steps, environment and settings."""
-        agent, told, file = self.agent, saved.get("training"), self.path.name
-        if saved["agent"] != agent.name or told is None or told["total_steps"] != self.total_steps:
+    def require_same(self, path: Path, part: str) -> dict[str, Any]:
+        """What a file holds. Raises ValueError: it is not of this training, or `part` is not among what it tells."""
+        agent, saved, file = self.agent, read(path), path.name
+        told = saved["training"] or {}
+        if saved["agent"] != agent.name or part not in told or told["total_steps"] != self.total_steps:
             held = f"one of {saved['agent']} over {told['total_steps']} steps" if told else f"{saved['agent']} alone"
             way = "go on with that, or under another name" if told else "nothing to go on from; take another name"
+            wanted = "a training" if part == "steps" else "the best agent of a training"
             raise ValueError(
-                f"checkpoint: wanted a training of {agent.name} over {self.total_steps} steps; {file} holds {held}: "
-                f"{way}"
+                f"checkpoint: wanted {wanted} of {agent.name} over {self.total_steps} steps; {file} holds {held}: {way}"
             )
         state = saved["state"]
-        with fitting(self.path, agent.name):
+        with fitting(path, agent.name):
             spec = EnvSpec(**state["spec"])
-        ours = asdict(agent.spec) | asdict(agent.config)
-        theirs = asdict(spec) | completed(agent.config, state["config"])
-        ours.pop("own"), theirs.pop("own")  # older files have none
+        about = self.about()  # of which older files tell less
+        ours = asdict(agent.spec) | asdict(agent.config) | about
+        theirs = asdict(spec) | completed(agent.config, state["config"]) | {n: told.get(n, about[n]) for n in about}
+        if theirs["own"] is None:
+            del ours["own"]
         other = [name for name in ours if name not in theirs or theirs[name] != ours[name]]
         if other:
             raise ValueError(
                 f"checkpoint: wanted a training with {_written(ours, other)}; {file} holds one with "
                 f"{_written(theirs, other)}: go on with its settings, or under another name"
             )
+        return saved
 
 
 def _written(settings: dict[str, Any], names: list[str]) -> str:
