@@ -156,7 +156,7 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
             ("save_config", asked.save_config, settings_text(**settings)),
         ):
             if path:
-                opened.enter_context(claim(name, path))
+                opened.enter_context(claim(name, path, streams=True))
                 require_own(name, path, start)
         worlds = make_env(asked.env, config.num_envs, seed=seed, device=where, backend=asked.backend)
         agent = AGENTS[asked.algorithm][0](config, worlds.spec, seed=seed, device=where, compile=asked.compile)
@@ -238,7 +238,7 @@ def video_command(
     env: another environment with the same spaces. seed: of the first episode; that of `evaluate` unless named. fps:
     pictures a second, if not the environment's own. max_steps: the longest episode allowed.
     """
-    with claim("out", out):
+    with claim("out", out, streams=True):
         require_own("out", out)
         told = film(load(path), out, env_id=env, episodes=episodes, seed=seed, fps=fps, max_steps=max_steps)
     print(json.dumps(told))

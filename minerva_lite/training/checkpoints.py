@@ -120,19 +120,21 @@ def require_own(name: str, path: str | Path, start: str = "") -> None:
 
 
 @contextmanager
-def claim(name: str, *paths: str | Path | None) -> Iterator[None]:
+def claim(name: str, *paths: str | Path | None, streams: bool = False) -> Iterator[None]:
     """Keep files for the block: meanwhile no other process, and no other block of this one, may claim them.
 
     The lock is on an empty file beside each, `.<name>.lock`, because a file that is replaced would lose its own. The
     operating system opens it when its process dies, and it goes with the block. So does what a killed process had not
-    finished writing. Streams are claimed by nobody.
-    Raises ValueError: a place where no file can be, or a file that is claimed already.
+    finished writing. streams: let devices and pipes pass, which nobody claims.
+    Raises ValueError: a place where no file can be, a device or pipe, or a file that is claimed already.
     """
-    for path in paths:
-        require_place(**{name: path})
     with ExitStack() as claimed:
         for path in paths:
-            if path is not None and stream_of(path) is None:
+            require_place(**{name: path})
+            if path is not None and stream_of(path) is not None:
+                if not streams:
+                    raise ValueError(f"{name}: wanted a file; got {path}")
+            elif path is not None:
                 claimed.enter_context(_locked(name, Path(os.path.realpath(path))))
         yield
 

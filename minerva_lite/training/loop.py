@@ -24,7 +24,7 @@ from ..agents.settings import completed
 from ..checks import require_count
 from ..experience.episodes import RunningEpisodes, finished_only
 from ..worlds.spec import EnvSpec, VectorEnv
-from .checkpoints import claim, fitting, read, save, stamp, stream_of
+from .checkpoints import claim, fitting, read, save, stamp
 from .evaluation import History, evaluate
 from .gpu import STEP, Plain, accelerate, floats
 
@@ -266,11 +266,7 @@ class _Run:
 
     def begin(self, resume: bool) -> torch.Tensor:
         """Start, or take over what the file says; what to act on first, [B, O]."""
-        for path in (self.path, self.best):
-            if path and stream_of(path) is not None:
-                raise ValueError(f"checkpoint: wanted a file; got {path}")
-            if path:
-                self.left[path] = stamp(path)
+        self.left = {path: stamp(path) for path in (self.path, self.best) if path}
         saved = None
         if self.path and self.path.exists():
             if not resume:
