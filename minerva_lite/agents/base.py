@@ -17,6 +17,7 @@ from torch import Generator, Tensor, nn
 
 from ..checks import require_bool, require_dtype, require_shape, require_unit_interval
 from ..experience.normalizer import Normalizer
+from ..worlds.seeding import ACTING, SEEDING, UPDATES, WEIGHTS, generator, stream
 from ..worlds.spec import EnvSpec, VectorEnv
 from ..worlds.tokens import TASKS
 from .acting import as_rows, require_rows
@@ -138,14 +139,16 @@ class Agent:
     ):
         self.require_kind(spec)
         self.config, self.spec, self.dtype, self.compile = config, spec, dtype, compile
-        self.seed, self.device = seed, pick_device(device)
+        self.device = pick_device(device)
         self.obs_normalizer = Normalizer((spec.obs_dim,))
         # Weights are drawn on the CPU, so that every device starts from the same ones.
-        modules = self.make_modules(Generator().manual_seed(seed)) | {"obs_normalizer": self.obs_normalizer}
+        modules = self.make_modules(generator(stream(seed, WEIGHTS))) | {"obs_normalizer": self.obs_normalizer}
         for name, module in modules.items():
             setattr(self, name, module)
         self.modules = nn.ModuleDict(modules).to(self.device, dtype)
-        self.generator = Generator(device=self.device).manual_seed(seed)
+        self.seed = seed
+        self.generator = generator(stream(seed, ACTING), self.device)
+        self.minibatch_generator = generator(stream(seed, UPDATES), self.device)  # of all that an update draws
         self.guard = NonFiniteGuard()
         self.setup()
 
@@ -365,7 +368,10 @@ class Agent:
             "config": asdict(self.config),
             "spec": asdict(self.spec),
             "modules": self.modules.state_dict(),
+            "seed": self.seed,
+            "seeding": SEEDING,
             "generator": self.generator.get_state(),
+            "minibatch_generator": self.minibatch_generator.get_state(),
             **self.guard.state_dict(),
         }
 
@@ -374,5 +380,8 @@ class Agent:
         if completed(self.config, state["config"]) != asdict(self.config) or EnvSpec(**state["spec"]) != self.spec:
             raise ValueError("state: wanted one saved with this config and environment; got another")
         self.modules.load_state_dict(state["modules"])
+        self.seed = state.get("seed", self.seed)
         self.generator.set_state(state["generator"])
+        if "minibatch_generator" in state:  # an agent of the former seeding drew all from one
+            self.minibatch_generator.set_state(state["minibatch_generator"])
         self.guard.load_state_dict(state)

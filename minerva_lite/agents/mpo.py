@@ -158,7 +158,8 @@ class MPOAgent(Agent):
                 self.optimizers[name].param_groups[0]["lr"] = rate * c.rate_left(progress)
             try:
                 for _ in range(c.learner_steps):
-                    figures = self.learn(self.replay.sample(c.minibatch_size, c.sequence_length, self.generator))
+                    batch = self.replay.sample(c.minibatch_size, c.sequence_length, self.minibatch_generator)
+                    figures = self.learn(batch)
             except NonFiniteStep:
                 self.replay.withdraw(len(rollout.reward))
                 raise
@@ -233,7 +234,7 @@ class MPOAgent(Agent):
 
     def draw(self, params: Params, samples: int) -> Tensor:
         """Actions [samples, ...] from the policy's parameters."""
-        return self.policy.sample(tuple(p.expand(samples, *p.shape) for p in params), self.generator)
+        return self.policy.sample(tuple(p.expand(samples, *p.shape) for p in params), self.minibatch_generator)
 
     def candidates(self, states: Tensor, old: Params) -> tuple[Tensor, Tensor, Tensor]:
         """What the E-step reweights: actions [N, B, ...], their log-weights before, [N, B], and their `Q'`, [N, B]."""
@@ -325,7 +326,7 @@ class MPOAgent(Agent):
         figures = parts | {
             "loss/alpha": slack_loss.detach(),
             "train/policy_grad_norm": self.step("policy", loss),
-            "train/entropy": self.policy.entropy(params, self.generator).mean().detach(),
+            "train/entropy": self.policy.entropy(params, self.minibatch_generator).mean().detach(),
         }
         for name, part in kl.items():
             alpha, realized = self.duals.value(f"alpha_{name}").detach(), part.detach()

@@ -167,7 +167,7 @@ class OnPolicyAgent(Agent):
         entropy: [N] of the policy as it is now, if it is known already; an estimate by samples is not drawn twice.
         """
         params = self.policy(batch.obs)
-        entropy = self.policy.entropy(params, self.generator) if entropy is None else entropy
+        entropy = self.policy.entropy(params, self.minibatch_generator) if entropy is None else entropy
         figures = {
             "kl/exact": self.policy.kl(batch.behavior_params, params).mean(),
             "train/entropy": entropy.mean(),

@@ -116,7 +116,7 @@ class REINFORCEAgent(GradientAgent[WeightedBatch]):
             # LaTeX: L := L + c_V L^V
             loss = loss + c.vf_coef * critic_loss
         if c.entropy_coef:
-            entropy = self.policy.entropy(params, self.generator)
+            entropy = self.policy.entropy(params, self.minibatch_generator)
             # LaTeX: L := L - c_H \operatorname{mean}_t H_t
             loss = loss - c.entropy_coef * entropy.mean()
         return loss, parts | {"loss/total": loss.detach()}

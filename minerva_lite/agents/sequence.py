@@ -132,7 +132,7 @@ class SequenceAgent(OneOptimizer, AnsweringAgent):
         batch, figures = self.prepare(rollout)
         parts, norms = [], []
         for _ in range(self.config.epochs):
-            for minibatch in batch.minibatches(self.config.minibatch_prompts, self.generator):
+            for minibatch in batch.minibatches(self.config.minibatch_prompts, self.minibatch_generator):
                 loss, told = self.loss(minibatch)
                 norms.append(self.gradient_step(loss))
                 parts.append(told)

@@ -263,7 +263,7 @@ class TRPOAgent(OnPolicyAgent):
                 l2=c.value_l2,
                 learning_rate=c.value_learning_rate,
                 minibatch=c.value_minibatch,
-                generator=self.generator,
+                generator=self.minibatch_generator,
             )
         with torch.no_grad():
             loss = value_loss(critic(obs), target)

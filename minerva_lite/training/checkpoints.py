@@ -207,8 +207,9 @@ def load(path: str | Path, *, device: str | torch.device = "auto") -> Any:
         config = config_class(**state["config"])
         dtype = state["modules"]["obs_normalizer.mean"].dtype
         agent = agent_class(config, EnvSpec(**state["spec"]), device=device, dtype=dtype)
-        own = agent.generator.get_state()
-        agent.load_state_dict(state if len(state["generator"]) == len(own) else state | {"generator": own})
+        own = {name: getattr(agent, name).get_state() for name in ("generator", "minibatch_generator")}
+        other = len(state["generator"]) != len(own["generator"])
+        agent.load_state_dict(state | own if other else state)
     return agent
 
 

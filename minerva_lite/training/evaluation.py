@@ -88,10 +88,10 @@ def evaluate(
     if getattr(agent, "answers", False):
         return evaluate_answers(agent, named, episodes, seed)
     # These environments live on the CPU, wherever the agent does.
-    with closing(make_env(named, episodes, backend="gymnasium", seed=seed, dtype=agent.dtype)) as env:
+    with closing(make_env(named, episodes, backend="gymnasium", dtype=agent.dtype)) as env:
         if replace(env.spec, env_id=agent.spec.env_id) != agent.spec:
             raise ValueError(f"env_id: wanted one with the spaces of {agent.spec}; got {env.spec}")
-        obs = env.reset()
+        obs = env.reset(range(seed, seed + episodes))
         total = torch.zeros(episodes, dtype=torch.float64)
         length, alive = torch.zeros_like(total), torch.ones_like(total, dtype=torch.bool)
         for _ in range(max_steps):

@@ -150,7 +150,7 @@ class Accelerated(Plain):
     def forget(self) -> None:
         """Drop what was recorded: it refers to tensors by their place."""
         self.rates: list[Tensor] = []
-        self.recorded_update = Recorded(self.masked_update, [self.agent.generator])
+        self.recorded_update = Recorded(self.masked_update, [self.agent.minibatch_generator])
         self.env: Any = None  # the one whose walk is recorded
 
     def state_dict(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from ..agents.base import give_up
 from ..agents.settings import completed
 from ..checks import require_count
 from ..experience.episodes import RunningEpisodes, finished_only
+from ..worlds.seeding import SEEDING
 from ..worlds.spec import EnvSpec, VectorEnv
 from .checkpoints import claim, fitting, read, save, stamp
 from .evaluation import History, evaluate
@@ -295,6 +296,7 @@ class _Run:
             warnings.warn(
                 f"{self.env.spec.env_id} goes on with fresh episodes: its state cannot be saved", stacklevel=3
             )
+            self.env.reseed(self.steps)  # not the first episodes again
             return self.env.reset()
         self.env.load_state_dict(told["env"])
         # A file that does not hold them was written by a version that did not count them.
@@ -314,6 +316,11 @@ class _Run:
                 f"checkpoint: wanted {wanted} of {agent.name} over {self.total_steps} steps; {file} holds {held}: {way}"
             )
         state = saved["state"]
+        if state.get("seeding") != SEEDING:
+            raise ValueError(
+                f"checkpoint: wanted one with seeding {SEEDING!r}; {file} is of the former seeding, in which streams "
+                "of random numbers were shared: it can be evaluated and filmed; train under another name"
+            )
         with fitting(path, agent.name):
             spec = EnvSpec(**state["spec"])
         about = self.about()  # of which older files tell less

@@ -23,6 +23,7 @@ from tqdm.auto import tqdm
 from ..agents import AGENTS
 from ..checks import require_count, require_one_of
 from ..worlds.envs import BACKENDS, make_env
+from ..worlds.seeding import SEEDING
 from .checkpoints import claim, replacing, stamp
 from .defaults import settings_for
 from .evaluation import evaluate
@@ -33,6 +34,7 @@ from .workers import outcomes, workers
 
 COLUMNS = ["algorithm", "env_id", "variant", "seed", "steps", "seconds", "episodes", "mean", "std", "min", "max"]
 COLUMNS += ["fingerprint"]  # of what decides the numbers; older files have none
+SEEDING_LINE = f"# seeding: {SEEDING}"  # files of the former seeding have none
 FAILED = "# failed: "  # begins the line of a run that raised
 Name = tuple[str, ...]  # of a run: its first four columns
 
@@ -233,8 +235,15 @@ class _Table:
         """Read what an earlier call wrote. A run without its last row was killed; its rows are dropped."""
         lines, file = _whole_lines(self.path), self.path.name
         marks = "# command: ", "# versions: ", ",".join(COLUMNS)
+        former = lines[2:3] != [SEEDING_LINE]
+        lines = lines if former else lines[:2] + lines[3:]
         if [line[: len(mark)] for line, mark in zip(lines, marks, strict=False)] != [*marks] or lines[2] != marks[2]:
             raise ValueError(f"path: wanted a study, or a new file; {file} holds something else: name another file")
+        if former:
+            raise ValueError(
+                f"path: wanted a study with {SEEDING_LINE[2:]!r}; {file} is of the former seeding, in which streams of "
+                "random numbers were shared: name another file"
+            )
         if lines[1] != _versions():
             raise ValueError(
                 f"path: wanted a study by {_versions()[2:]}; {file} has {lines[1][2:]}: name another file, or remove it"
@@ -289,7 +298,7 @@ class _Table:
         """
         if stamp(self.path) not in (None, self.stamp):
             raise OSError(f"path: wanted {self.path.name} as this study left it; what somebody else wrote stands")
-        head = f"{self.command}\n{_versions()}\n{_as_csv([COLUMNS])}"
+        head = f"{self.command}\n{_versions()}\n{SEEDING_LINE}\n{_as_csv([COLUMNS])}"
         kept = [texts[name] for texts in (self.runs, self.failures) for name in self.names if name in texts]
         with replacing(self.path) as part:
             part.write_text(head + "".join(kept), "utf8", newline="")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -13,6 +15,7 @@ from torch import Tensor
 
 from ..checks import require_count, require_one_of, require_shape
 from .own_spaces import describe, flat
+from .seeding import seeds_of_worlds
 from .snapshot import Opaque, restore, snapshot
 from .spec import Step
 
@@ -35,12 +38,17 @@ class NumpyEnv:
         dtype: torch.dtype,
     ):
         self.num_envs, self.device, self.dtype = num_envs, torch.device(device), dtype
-        self._seed: int | None = seed  # of the first reset
-        self.spec = describe(env_id, *spaces)
+        self.seed, self.spec = seed, describe(env_id, *spaces)
+        self.reseed(0)
 
     def reset(self) -> Tensor:
-        """Start new episodes everywhere: [B, O]. Only the first reset uses the seed, so episodes do not repeat."""
+        """Start new episodes everywhere: [B, O]. Only the first reset uses seeds, so episodes do not repeat."""
         raise NotImplementedError
+
+    def reseed(self, steps: int) -> None:
+        """Give the next reset seeds of its own, for episodes that begin after so many steps of training."""
+        short = self.spec.env_id.startswith("dm_control/")
+        self._seeds: list[int] | None = seeds_of_worlds(self.seed, self.num_envs, steps, 32 if short else 128)
 
     def advance(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """True successors, rewards, terminated, truncated, and what to act on next."""
@@ -115,9 +123,11 @@ class GymEnv(NumpyEnv):
             self.env.close()  # otherwise its processes would stay
             raise
 
-    def reset(self) -> Tensor:
-        obs, _ = self.env.reset(seed=self._seed)
-        self._seed = None
+    def reset(self, seeds: Sequence[int] | None = None) -> Tensor:
+        """Start new episodes everywhere: [B, O]. seeds: one for each environment; else the run's, the first time."""
+        wanted = self._seeds if seeds is None else [*seeds]
+        obs, _ = self.env.reset(seed=wanted)  # type: ignore[arg-type]  # a list, too
+        self._seeds = None
         self._over = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
         return self._obs(obs)
 
@@ -154,7 +164,7 @@ class GymEnv(NumpyEnv):
             raise ValueError(
                 f"autoreset: wanted the state of an environment with {self.autoreset}; got {saved_mode}: name that one"
             )
-        if self._seed is not None:
+        if self._seeds is not None:
             self.reset()
         for env, saved in zip(self.env.envs, state["envs"], strict=True):
             restore(env, saved)
@@ -214,13 +224,17 @@ class EnvPoolEnv(NumpyEnv):
             raise ImportError(f"backend: envpool needs `pip install minerva_lite[envpool]` ({error})") from error
         if env_id not in envpool.list_all_envs():
             raise ValueError(f"env_id: wanted one that EnvPool has; got {env_id!r}")
-        self.env = envpool.make_gymnasium(env_id, num_envs=num_envs, seed=seed)
+        self.make = partial(envpool.make_gymnasium, env_id, num_envs=num_envs)
+        self.env = self.make(seed=0)
         observed = self.env.observation_space
         if not isinstance(observed, gym.spaces.Box):
             raise ValueError(f"backend: wanted one that flattens {observed}, gymnasium or parallel; got envpool")
         super().__init__(env_id, num_envs, (observed, self.env.action_space), seed, device, dtype)
 
     def reset(self) -> Tensor:
+        if self._seeds is not None:  # EnvPool takes seeds only where it makes environments, and of 31 bits
+            self.env.close()
+            self.env, self._seeds = self.make(seed=[seed % 2**31 for seed in self._seeds]), None
         obs, _ = self.env.reset()
         return self._obs(obs)
 

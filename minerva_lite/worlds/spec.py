@@ -107,6 +107,7 @@ class VectorEnv(Protocol):
     num_envs: int  # B
     dtype: torch.dtype  # of observations, rewards and continuous actions
     device: torch.device  # of everything that goes in and comes out
+    seed: int  # of all that it draws
 
     def reset(self) -> Tensor:
         """Start new episodes everywhere: the first observations [B, O]."""
@@ -122,6 +123,10 @@ class VectorEnv(Protocol):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state that an environment of the same making saved."""
+        ...
+
+    def reseed(self, steps: int) -> None:
+        """Draw from the next reset on what belongs to episodes that begin after so many steps of training."""
         ...
 
     def close(self) -> None:
