@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -16,16 +19,16 @@ import tyro
 
 from .agents import AGENTS
 from .agents.base import pick_device
-from .training.checkpoints import load, require_place
+from .training.checkpoints import claim, load, read, require_own, require_place
 from .training.defaults import announcement, settings_for
-from .training.evaluation import evaluate
+from .training.evaluation import History, evaluate
 from .training.loop import train
 from .training.options import as_typed, combinations, listed, option, said, unchecked
 from .training.presets import Preset
 from .training.reached import table_of_presets
-from .training.settings_file import read_config, read_settings, write_settings
+from .training.settings_file import read_config, read_settings, settings_text, write_settings
 from .training.studies import read_failures, study
-from .training.trackers import TensorBoard, WeightsAndBiases, same_run
+from .training.trackers import TensorBoard, WeightsAndBiases
 from .training.video import film
 from .worlds.envs import make_env
 from .worlds.single import EnvironmentFailed
@@ -53,7 +56,7 @@ class Train(Generic[Config]):
     # settings of a run to start from (JSON); what is typed beside it wins
     config_file: Annotated[Path | None, tyro.conf.arg(name="config", metavar="FILE")] = None
     save_config: Path | None = None  # write the settings of this run to a file for --config
-    seed: int = 0  # of everything that is drawn
+    seed: int | None = None  # of everything that is drawn; 0, or with --resume the checkpoint's, unless named
     steps: int | None = None  # of all environments together; those of the preset or family unless named
     num_envs: int | None = None  # environments side by side; the same as --config.num-envs
     device: str = "auto"  # auto, cpu, cuda, mps
@@ -122,7 +125,7 @@ def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset | N
         algorithm=algorithm or tyro.MISSING,
         env=tyro.MISSING if env is None else env,
         config=config,
-        seed=told.get("seed", 0),
+        seed=told.get("seed"),
         steps=told.get("steps", start and start.total_steps),
     )
     asked = tyro.cli(Train[type(config)], args=words, prog=prog, default=default)
@@ -142,29 +145,46 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
     if asked.resume and not asked.out:
         raise ValueError("--resume: wanted --out, the checkpoint to go on from; got none")
     where = pick_device(asked.device)
-    require_place(out=asked.out, history=asked.history, save_config=asked.save_config)
+    require_place(out=asked.out)
+    resumed = (asked.resume and asked.out.is_file() and read(asked.out)["training"]) or {}
+    seed = resumed.get("seed", 0) if asked.seed is None else asked.seed
     if start.family or start.untrained:
         file = read_settings(asked.config_file) if asked.config_file else {}
         told = replace(start, config=config, total_steps=asked.steps)
         if line := announcement(asked.algorithm, asked.env, told, {*file, *file.get("config", ())} - {"config"}):
             print(line, file=sys.stderr)
-    about = {"algorithm": asked.algorithm, "env": asked.env, "seed": asked.seed}
-    worlds = make_env(asked.env, config.num_envs, seed=asked.seed, device=where, backend=asked.backend)
-    agent = AGENTS[asked.algorithm][0](config, worlds.spec, seed=asked.seed, device=where, compile=asked.compile)
-    if asked.save_config:
-        write_settings(asked.save_config, **about, steps=asked.steps, config=asdict(config))
+    about = {"algorithm": asked.algorithm, "env": asked.env, "seed": seed}
+    settings = about | {"steps": asked.steps, "config": asdict(config)}
     with ExitStack() as opened:
+        for name, path, start in (
+            ("history", asked.history, History(resumed["updates"][:1]).text() if "updates" in resumed else ""),
+            ("save_config", asked.save_config, settings_text(**settings)),
+        ):
+            if path:
+                opened.enter_context(claim(name, path, streams=True))
+                require_own(name, path, start)
+        worlds = make_env(asked.env, config.num_envs, seed=seed, device=where, backend=asked.backend)
+        agent = AGENTS[asked.algorithm][0](config, worlds.spec, seed=seed, device=where, compile=asked.compile)
         trackers = [opened.enter_context(TensorBoard(asked.tensorboard))] if asked.tensorboard else []
         if asked.wandb:
-            run = same_run(asked.out, asked.resume)
-            trackers.append(opened.enter_context(WeightsAndBiases(asked.wandb, config=about | asdict(config), **run)))
+            kept = {"checkpoint": asked.out, "resume": asked.resume}
+            board = WeightsAndBiases(asked.wandb, config=about | asdict(config), **kept)
+            trackers.append(opened.enter_context(board))
+        history, unwritten = History(), False
+
+        @cache  # with the first row, because a training that is refused changes no file
+        def save_config() -> None:
+            if asked.save_config:
+                with _naming("save_config"):
+                    write_settings(asked.save_config, **settings)
 
         def track(row: dict[str, float]) -> None:
+            save_config()
             for tracker in trackers:
                 tracker(row)
 
         try:
-            history = train(
+            train(
                 agent,
                 worlds,
                 asked.steps,
@@ -174,13 +194,32 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
                 checkpoint=asked.out,
                 checkpoint_every=asked.checkpoint_every,
                 resume=asked.resume,
+                history=history,
             )
+            save_config()
         except KeyboardInterrupt:
             place = f"{asked.out} is where --resume goes on" if asked.out else "nothing is saved without --out"
             sys.exit(f"stopped; {place}")
-    if asked.history:
-        history.to_csv(asked.history)
+        finally:
+            if asked.history and history.updates:
+                try:
+                    with _naming("--history"):
+                        history.to_csv(asked.history)
+                except OSError as error:  # what the training itself has to tell comes as well
+                    unwritten = True
+                    print(error, file=sys.stderr)
     print(json.dumps(evaluate(agent, episodes=asked.episodes)))
+    if unwritten:
+        sys.exit(1)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Let an error about a file begin with this name."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(re.sub("^path:", f"{name}:", str(error))) from error
 
 
 def evaluate_command(
@@ -211,7 +250,9 @@ def video_command(
     env: as in evaluate. seed: of the first episode; that of `evaluate` unless named. fps:
     pictures a second, if not the environment's own. max_steps: the longest episode allowed.
     """
-    told = film(load(path), out, env_id=env, episodes=episodes, seed=seed, fps=fps, max_steps=max_steps)
+    with claim("out", out, streams=True):
+        require_own("out", out)
+        told = film(load(path), out, env_id=env, episodes=episodes, seed=seed, fps=fps, max_steps=max_steps)
     print(json.dumps(told))
 
 
@@ -276,7 +317,8 @@ def presets_command(env: str | None = None, algorithm: Algorithm | None = None) 
 def _options(command: str, words: list[str]) -> dict[str, str]:
     """By the name that an error begins with: the option that was typed for it."""
     if command not in ("train", "study"):
-        return {name: f"--{option(name)}" for name in ("env", "episodes", "max_steps", "fps")} | {"env_id": "--env"}
+        names = ("env", "out", "episodes", "max_steps", "fps")
+        return {name: f"--{option(name)}" for name in names} | {"env_id": "--env"}
     kinds = [AGENTS[word][1] for word in words if word in AGENTS]
     options = {field.name: f"--config.{option(field.name)}" for kind in kinds for field in fields(kind)}
     own = {field.name for field in fields(Train if command == "train" else Study)} - {"config", "algorithm"}

@@ -8,10 +8,14 @@ import os
 import pickle
 import platform
 import secrets
+import shutil
+import stat
+import sys
+import tempfile
 import warnings
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +26,11 @@ import torch
 from ..agents import AGENTS
 from ..agents.base import pick_device
 from ..worlds.spec import EnvSpec
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 FORMAT = 3  # 1 had no training; 1 and 2 are of version 0.1, whose settings and networks differ from these
 PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype, torch.device)  # besides tensors
@@ -173,34 +182,131 @@ def _require_finite(state: Any, where: str = "") -> None:
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A name beside `path` to write to. The file takes the place of `path` when the block ends, or goes if it fails.
+    """A name to write to. The file takes the place of `path` when the block ends, or goes if it fails.
 
+    A symbolic link stays, and the file that it leads to is replaced. A device or a pipe is written to.
     Raises OSError: it cannot be written; the message says where, and what stood there is untouched.
     """
-    path = Path(path)
-    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+    path, real, stream = Path(path), Path(os.path.realpath(path)), stream_of(path)
+    folder = real.parent if stream is None else Path(tempfile.gettempdir())
+    part = folder / f"{real.name}.{secrets.token_hex(4)}.part"
     try:
         yield part
-        with part.open("r+b") as file:  # on the disk before the old one goes
-            os.fsync(file.fileno())
-        os.replace(part, path)
+        if stream is None:
+            with part.open("r+b") as file:  # on the disk before the old one goes
+                os.fsync(file.fileno())
+            os.replace(part, real)
+        else:
+            sys.stdout.flush()
+            with part.open("rb") as file, open(stream, "wb", closefd=not isinstance(stream, int)) as target:
+                shutil.copyfileobj(file, target)
     except OSError as error:
         raise OSError(f"path: wanted to write {path}, where nothing has changed; got {error}") from error
     finally:
         part.unlink(missing_ok=True)
 
 
-def remove_parts(path: Path) -> None:
-    """Remove what a killed process left while it wrote `path`."""
-    for part in path.parent.glob(f"{glob.escape(path.name)}.{'[0-9a-f]' * 8}.part"):
-        part.unlink(missing_ok=True)
+def stream_of(path: str | Path) -> str | int | None:
+    """What to open in order to write to a device, a pipe or the standard output; None for a file, a folder, nothing."""
+    try:
+        there = os.stat(path)
+    except OSError:
+        return None
+    for number in (1, 2):  # /dev/stdout may lead to a file, which what is printed later must not write over
+        with suppress(OSError):
+            if os.path.samestat(there, os.fstat(number)):
+                return number
+    return None if stat.S_ISREG(there.st_mode) or stat.S_ISDIR(there.st_mode) else str(path)
 
 
 def require_place(**paths: str | Path | None) -> None:
     """Raise ValueError unless every path that is not None could be a file: better now than after hours of training."""
     for name, path in paths.items():
-        if path is not None and (Path(path).is_dir() or not os.access(Path(path).parent, os.W_OK)):
+        real = Path(os.path.realpath(path or "."))
+        if path is not None and stream_of(path) is None and (real.is_dir() or not os.access(real.parent, os.W_OK)):
             raise ValueError(f"{name}: wanted a file in a folder that exists and may be written to; got {path}")
+
+
+def require_own(name: str, path: str | Path, start: str = "") -> None:
+    """Raise ValueError if a file holds something, unless it begins with `start`, by which a run knows what it wrote."""
+    if stream_of(path) is None and Path(path).exists():
+        with Path(path).open("rb") as file:
+            found = file.read(max(1, len(start.encode())))
+        if found and found != start.encode():
+            raise ValueError(f"{name}: {Path(path).name} exists, and is not of this run; wanted another name")
+
+
+@contextmanager
+def claim(name: str, *paths: str | Path | None, streams: bool = False) -> Iterator[None]:
+    """Keep files for the block: meanwhile no other process, and no other block of this one, may claim them.
+
+    The lock is on an empty file beside each, `.<name>.lock`, because a file that is replaced would lose its own. The
+    operating system opens it when its process dies, and it goes with the block. So does what a killed process had not
+    finished writing. streams: let devices and pipes pass, which nobody claims.
+    Raises ValueError: a place where no file can be, a device or pipe, or a file that is claimed already.
+    """
+    with ExitStack() as claimed:
+        for path in paths:
+            require_place(**{name: path})
+            if path is not None and stream_of(path) is not None:
+                if not streams:
+                    raise ValueError(f"{name}: wanted a file; got {path}")
+            elif path is not None:
+                claimed.enter_context(_locked(name, Path(os.path.realpath(path))))
+        yield
+
+
+CLAIMED: set[Path] = set()  # by this process, which on some systems may lock a file twice
+
+
+@contextmanager
+def _locked(name: str, path: Path) -> Iterator[None]:
+    taken = f"{name}: wanted a file that nothing else writes; {path.name} is taken, by another process or option"
+    if path in CLAIMED:
+        raise ValueError(taken)
+    lock, handle = path.with_name(f".{path.name}.lock"), -1
+    while not _is(lock, handle):  # whoever held it may have removed it in between
+        with suppress(OSError):
+            os.close(handle)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            if sys.platform == "win32":
+                msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+            else:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            os.close(handle)
+            raise ValueError(taken) from None
+        except OSError:  # a file system without locks: `stamp` tells of others
+            pass
+    CLAIMED.add(path)
+    try:
+        for part in path.parent.glob(f"{glob.escape(path.name)}.{8 * '[0-9a-f]'}.part"):
+            part.unlink()
+        yield
+    finally:
+        CLAIMED.remove(path)
+        if _is(lock, handle):
+            with suppress(OSError):  # Windows removes no open file
+                lock.unlink()
+        os.close(handle)
+
+
+def _is(path: Path, handle: int) -> bool:
+    """Whether an open file still has this name."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    except OSError:
+        return False
+
+
+def stamp(path: Path) -> tuple[int, ...] | None:
+    """What changes when somebody writes a file; None if there is none."""
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return None
+    return there.st_ino, there.st_mtime_ns, there.st_size
 
 
 def load(path: str | Path, *, device: str | torch.device = "auto") -> Any:

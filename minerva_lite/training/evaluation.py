@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,9 @@ from ..checks import require_count, require_one_of, require_seed, wide
 from ..worlds.envs import make_env
 from ..worlds.tokens import TASKS
 from .checkpoints import replacing
+from .settings_file import nearest
+
+EPISODES = "train/episode_return", "train/episode_length"  # of which a short training may have none
 
 
 @dataclass
@@ -26,24 +30,38 @@ class History:
     evaluations: list[dict[str, float]] = field(default_factory=list)
 
     def column(self, name: str) -> np.ndarray:
-        """The figures under `name`, in order: [number of updates], or of evaluations for an `eval/` name."""
-        rows = self.evaluations if name.startswith("eval/") else self.updates
-        return np.array([row[name] for row in rows if name in row])
+        """The figures under `name`, in order: [number of updates], or of evaluations for an `eval/` name.
+
+        Raises ValueError: there are rows, and none of them has such a figure.
+        """
+        return np.array([row[name] for row in self._rows(name)])
 
     def steps(self, name: str) -> np.ndarray:
         """Environment steps done when each figure under `name` was read."""
+        return np.array([row["steps"] for row in self._rows(name)])
+
+    def _rows(self, name: str) -> list[dict[str, float]]:
         rows = self.evaluations if name.startswith("eval/") else self.updates
-        return np.array([row["steps"] for row in rows if name in row])
+        known = dict.fromkeys(each for row in rows for each in row)
+        if rows and name not in known and name not in EPISODES:
+            raise ValueError(f"name: wanted a figure of this history; got {name!r}; {nearest(name, known)}")
+        return [row for row in rows if name in row]
+
+    def text(self) -> str:
+        """One tidy table as CSV: steps, seconds, name, value."""
+        table = io.StringIO(newline="")
+        writer = csv.writer(table)
+        writer.writerow(["steps", "seconds", "name", "value"])
+        for row in self.updates + self.evaluations:
+            for name, value in row.items():
+                if name not in ("steps", "seconds"):
+                    writer.writerow([int(row["steps"]), row["seconds"], name, value])
+        return table.getvalue()
 
     def to_csv(self, path: str | Path) -> None:
-        """Write one tidy table: steps, seconds, name, value. Raises OSError: it cannot be written."""
-        with replacing(path) as part, part.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["steps", "seconds", "name", "value"])
-            for row in self.updates + self.evaluations:
-                for name, value in row.items():
-                    if name not in ("steps", "seconds"):
-                        writer.writerow([int(row["steps"]), row["seconds"], name, value])
+        """Write the table. Raises OSError: it cannot be written."""
+        with replacing(path) as part:
+            part.write_text(self.text(), "utf8", newline="")
 
 
 @torch.no_grad()

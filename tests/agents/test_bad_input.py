@@ -257,10 +257,10 @@ def test_a_checkpoint_of_other_shapes_is_named(change, message, tmp_path):
     ("make_other", "steps", "message"),
     [
         (lambda: make(hidden=(16,)), 64, r"^checkpoint: wanted a training with hidden=\(16,\); run.pt holds one with hidden=\(8,\): go on with its settings, or under another name$"),
-        (lambda: make("Pendulum-v1", hidden=(8,)), 64, r"^checkpoint: wanted a training with env_id='Pendulum-v1', obs_dim=3, action_dim=1, num_actions=0; run.pt holds one with env_id='CartPole-v1', obs_dim=4, action_dim=0, num_actions=2: "),
+        (lambda: make("Pendulum-v1", hidden=(8,)), 64, r"^checkpoint: wanted a training with env_id='Pendulum-v1', obs_dim=3, action_dim=1, num_actions=0, own=.*; run.pt holds one with env_id='CartPole-v1', obs_dim=4, action_dim=0, num_actions=2, own=.*: "),
         (lambda: make(hidden=(8,), gamma=0.5, lam=0.5), 64, r"^checkpoint: wanted a training with gamma=0.5, lam=0.5; run.pt holds one with gamma=0.99, lam=0.95: "),
         (lambda: make(hidden=(8,)), 128, r"^checkpoint: wanted a training of ppo over 128 steps; run.pt holds one of ppo over 64 steps: go on with that, or under another name$"),
-        (lambda: (make(hidden=(8,))[0], make_env("CartPole-v1", 4, backend="gymnasium")), 64, r"^checkpoint: wanted the state of a GymEnv; run.pt holds that of another back end: name the one it was saved with$"),
+        (lambda: (make(hidden=(8,))[0], make_env("CartPole-v1", 4, backend="gymnasium")), 64, r"^checkpoint: wanted a training with backend='GymEnv of SyncVectorEnv'; run.pt holds one with backend='TorchCartPole': "),
     ],
 )  # fmt: skip
 def test_a_training_does_not_go_on_from_another(make_other, steps, message, tmp_path):
@@ -434,7 +434,7 @@ def agents(tmp_path_factory):
         ("evaluate agent.pt --episodes 0", "--episodes: wanted a whole number of at least 1; got 0"),
         ("evaluate agent.pt --max-steps 3", "--max-steps: wanted episodes of CartPole-v1 to end within 3 steps; 100 of 100 did not: .*"),
         ("video agent.pt --out film.avi", "the suffix of path: wanted one of .mp4, .gif; got '.avi'"),
-        ("video agent.pt --out none/film.mp4", "path: wanted a file in a folder that exists and may be written to; got none/film.mp4"),
+        ("video agent.pt --out none/film.mp4", "--out: wanted a file in a folder that exists and may be written to; got none/film.mp4"),
         ("video agent.pt --out film.mp4 --env Cartpole-v1", r"--env: wanted a registered Gymnasium id; got 'Cartpole-v1'; did you mean CartPole-v1\?"),
         ("video agent.pt --out film.mp4 --env Pendulum-v1", "--env: wanted one with the spaces of .*; got .*"),
         ("video agent.pt --out film.mp4 --max-steps 3", "--max-steps: wanted episodes of CartPole-v1 to end within 3 steps; 1 of 1 did not: .*"),
