@@ -62,9 +62,10 @@ def train(
     official one to evaluate on, a checkpoint or a `.best` that exists without `resume`, or one of another run. OSError:
     a checkpoint cannot be written. OutOfMemoryError: the device's memory is full. FloatingPointError: three updates in
     a row were refused, an evaluation met a number that is not finite, or one would have gone into a checkpoint, on
-    Ctrl-C and at the end too. In all cases the last checkpoint stands, and its numbers are finite. An update is refused if its rollout holds a number that is not
-    finite; it ends early, before anything moves by that, at a step whose loss or gradient is not. The first such update
-    is told by a warning, every hundredth too, and all of them by the figure `train/skipped_batches`.
+    Ctrl-C and at the end too. In all cases the last checkpoint stands, and its numbers are finite. An update is refused
+    if its rollout holds a number that is not finite; it ends early, before anything moves by that, at a step whose loss
+    or gradient is not. The first such update is told by a warning, every hundredth too, and all of them by the figure
+    `train/skipped_batches`.
     """
     counts = {"eval_every": eval_every, "eval_episodes": eval_episodes, "checkpoint_every": checkpoint_every}
     require_count(total_steps=total_steps, **{name: count for name, count in counts.items() if count is not None})

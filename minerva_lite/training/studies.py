@@ -210,9 +210,12 @@ def _called(variant: str, name: str) -> str:
 
 def _steps(asked: int | None, kept: int, config: Any) -> int:
     """The steps that are asked for; unless named the preset's, but at least a rollout of changed settings."""
-    steps = max(kept, config.batch_size) if asked is None else asked
-    require_learning(config, steps)
-    return steps
+    if asked is None:
+        return max(kept, config.batch_size)
+    if asked < config.batch_size:
+        raise ValueError(f"total_steps: wanted at least one rollout, {config.batch_size} steps; got {asked}")
+    require_learning(config, asked)
+    return asked
 
 
 class _Table:
