@@ -99,7 +99,9 @@ def test_python_has_the_same_rule_and_the_final_evaluation_its_interval(sick, mo
     assert told["eval/high"] - told["eval/mean"] == pytest.approx(1.96 * told["eval/std"] / 60**0.5, rel=0.1)
 
 
-@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "HalfCheetah-v5", "dm_control/cartpole/swingup"])
+@pytest.mark.parametrize(
+    "env_id", ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "HalfCheetah-v5", "dm_control/cartpole/swingup"]
+)
 def test_copies_that_are_seeded_again_play_as_new_ones(env_id):
     agent, _ = agent_and_env(env_id)
     with official(agent, env_id, 2) as copies:
@@ -167,7 +169,7 @@ def test_a_parameter_that_is_no_number_is_refused_by_name(tmp_path):
         evaluate(load(tmp_path / "agent.pt"), episodes=1)
 
 
-def test_a_training_that_could_not_learn_or_be_evaluated_is_refused_before_it_begins(tmp_path, same):
+def test_a_training_that_could_not_learn_or_be_evaluated_is_refused_before_it_begins(tmp_path):
     config = MPOConfig(num_envs=2, rollout_steps=8, hidden=(8,), warmup_steps=100, learner_steps=1)
     env = make_env("Pendulum-v1", 2)
     agent = MPOAgent(config, env.spec, device="cpu")
@@ -179,11 +181,10 @@ def test_a_training_that_could_not_learn_or_be_evaluated_is_refused_before_it_be
     with pytest.raises(ValueError, match=r"^total_steps: wanted at least 40, "):
         train(long, env, 32, progress=False)
     world = TabularEnv(TabularMDP.random(6, 3, 0.9, torch.Generator().manual_seed(0)), 2, max_steps=5)
-    tabular = PPOAgent(PPOConfig(**SMALL), world.spec, device="cpu")
-    before = tabular.state_dict()
+    tabular = PPOAgent(PPOConfig(**SMALL), world.spec, device="cpu", dtype=torch.float64)
     with pytest.raises(ValueError, match=r"^env_id: wanted a registered Gymnasium id"):
         train(tabular, world, 64, progress=False, checkpoint=tmp_path / "run.pt")
-    assert same(before, tabular.state_dict()) and list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 SMALL_MPO = {"num_envs": 2, "rollout_steps": 8, "warmup_steps": 0, "sequence_length": 20, "replay_steps": 40}
