@@ -52,7 +52,7 @@ def train(
     time limit, without one after 1000 steps. stop_at: leave early once an evaluation's mean reaches it. callback:
     called with every row of figures. The row of an update in which episodes finished has their means,
     `train/episode_return` (raw rewards, actions sampled) and `train/episode_length`.
-    checkpoint: a file written after the first update past each multiple of checkpoint_every (None: before every
+    checkpoint: a file written after the first update past each multiple of checkpoint_every (None: at every
     evaluation), at the end, where an evaluation fails, and on Ctrl-C, which waits for the update in progress; beside
     it, under the same name with `.best` before the suffix, the agent of the best evaluation, which is one whose mean is
     finite. resume: go on from that file if it exists; with the same agent, environment and arguments the run ends as if
@@ -86,6 +86,8 @@ def train(
         history = run.history
         play = partial(evaluate, agent, episodes=eval_episodes, max_steps=episode_limit(env_id), copies=copies)
         if run.owes_evaluation(eval_every):
+            if callback:
+                callback(history.updates[-1])  # a tracker forgets what it has from the first step that it gets again
             run.judge(play, obs, callback, stop_at)
             run.save(obs)
         while run.steps < total_steps and not run.stopped:
@@ -109,7 +111,7 @@ def train(
                 run.save(obs)  # before an evaluation, so that nothing that happens there can lose the training
             if evaluated and not interrupted:
                 run.judge(play, obs, callback, stop_at)
-                if last or run.stopped or interrupted:
+                if due or last or run.stopped or interrupted:
                     run.save(obs)
             _show(bar, run)
             if interrupted:

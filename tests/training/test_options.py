@@ -119,8 +119,8 @@ def test_a_file_that_gives_every_setting_leaves_nothing_to_announce(minerva, tmp
     minerva("train --config part.json")
     assert capsys.readouterr().err == (
         "no preset for ppo on Acrobot-v1: taken are the defaults of the family 'discrete' for what the file leaves "
-        f"open, gamma 0.99, over {defaults.settings_for('ppo', 'Acrobot-v1').total_steps} steps, evaluated every 102400 "
-        "steps over 40 episodes; --config.…, --steps and --eval-… change them\n"
+        f"open, gamma 0.99, over {defaults.settings_for('ppo', 'Acrobot-v1').total_steps} steps, evaluated every 128000 "
+        "steps over 50 episodes; --config.…, --steps and --eval-… change them\n"
     )
 
 
