@@ -19,10 +19,11 @@ import tyro
 
 from .agents import AGENTS
 from .agents.base import pick_device
+from .checks import require_count
 from .training.checkpoints import claim, load, read, require_own, require_place
-from .training.defaults import announcement, settings_for
+from .training.defaults import announcement, episode_limit, evaluations, settings_for
 from .training.evaluation import History, evaluate
-from .training.loop import train
+from .training.loop import require_learning, train
 from .training.options import as_typed, combinations, listed, option, said, unchecked
 from .training.presets import Preset
 from .training.reached import table_of_presets
@@ -65,9 +66,10 @@ class Train(Generic[Config]):
     out: Path | None = None  # the checkpoint, written at evaluations, at the end and on Ctrl-C
     checkpoint_every: int | None = None  # steps between two checkpoints; at every evaluation unless named
     resume: bool = False  # go on from the checkpoint
-    eval_every: int | None = None  # steps between two evaluations; a twentieth of them all unless named
-    eval_episodes: int = 50  # of each evaluation while it trains
-    episodes: int = 100  # of the final evaluation
+    # steps between two evaluations; a twentieth of them all unless named, more where there is no preset
+    eval_every: int | None = None
+    eval_episodes: int | None = None  # of each evaluation while it trains; 50 unless named, fewer without a preset
+    episodes: int | None = None  # of the final evaluation; 100 unless named, fewer without a preset
     history: Path | None = None  # a CSV file for every figure of the run
     tensorboard: Path | None = None  # a folder that gets the figures while it runs
     wandb: str | None = None  # a project that gets the figures while it runs
@@ -144,14 +146,21 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
     """Train, save and evaluate as asked."""
     if asked.resume and not asked.out:
         raise ValueError("--resume: wanted --out, the checkpoint to go on from; got none")
+    counts = ("steps", "episodes", "eval_every", "eval_episodes", "checkpoint_every")
+    require_count(**{name: getattr(asked, name) for name in counts if getattr(asked, name) is not None})
+    require_learning(config, asked.steps)
     where = pick_device(asked.device)
     require_place(out=asked.out)
     resumed = (asked.resume and asked.out.is_file() and read(asked.out)["training"]) or {}
     seed = resumed.get("seed", 0) if asked.seed is None else asked.seed
+    every, episodes, final = plan = evaluations(
+        asked.algorithm, asked.env, asked.steps, asked.eval_every, asked.eval_episodes, usual=50
+    )
     if start.family or start.untrained:
         file = read_settings(asked.config_file) if asked.config_file else {}
         told = replace(start, config=config, total_steps=asked.steps)
-        if line := announcement(asked.algorithm, asked.env, told, {*file, *file.get("config", ())} - {"config"}):
+        given = {*file, *file.get("config", ())} - {"config"}
+        if line := announcement(asked.algorithm, asked.env, told, given, plan):
             print(line, file=sys.stderr)
     about = {"algorithm": asked.algorithm, "env": asked.env, "seed": seed}
     settings = about | {"steps": asked.steps, "config": asdict(config)}
@@ -188,8 +197,8 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
                 agent,
                 worlds,
                 asked.steps,
-                eval_every=asked.eval_every,
-                eval_episodes=asked.eval_episodes,
+                eval_every=every,
+                eval_episodes=episodes,
                 callback=track,
                 checkpoint=asked.out,
                 checkpoint_every=asked.checkpoint_every,
@@ -208,7 +217,8 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
                 except OSError as error:  # what the training itself has to tell comes as well
                     unwritten = True
                     print(error, file=sys.stderr)
-    print(json.dumps(evaluate(agent, episodes=asked.episodes)))
+    limit = episode_limit(asked.env)
+    print(json.dumps(evaluate(agent, episodes=asked.episodes or final, max_steps=limit, interval=True)))
     if unwritten:
         sys.exit(1)
 
@@ -357,6 +367,9 @@ def main() -> None:
             raise
         lines = [" ".join(line.split()) for line in (str(error), *getattr(error, "__notes__", ()))]
         sys.exit(error.trace + "; ".join(lines))
+    except KeyboardInterrupt:
+        out = said(words, "out") if command == "train" else None
+        sys.exit(f"stopped; {out} is where --resume goes on" if out and Path(out).exists() else "stopped")
     except (ValueError, ImportError, OSError, FloatingPointError, torch.OutOfMemoryError, gym.error.Error) as error:
         if sys.flags.dev_mode:
             raise

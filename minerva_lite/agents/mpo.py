@@ -83,6 +83,11 @@ class MPOConfig(CollectSettings, OptimizerSettings, BoundSettings):
             )
 
     @property
+    def first_learning(self) -> int:
+        """Environment steps to hold before the first learner step."""
+        return max(self.warmup_steps, self.sequence_length * self.num_envs)
+
+    @property
     def capacity(self) -> int:
         """Steps that the replay holds of each environment."""
         return self.replay_steps // self.num_envs

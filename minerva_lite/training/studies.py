@@ -24,10 +24,10 @@ from ..checks import require_count, require_one_of, require_seed
 from ..worlds.envs import BACKENDS, make_env
 from ..worlds.seeding import SEEDING
 from .checkpoints import claim, replacing, stamp
-from .defaults import settings_for
+from .defaults import episode_limit, settings_for
 from .evaluation import evaluate
 from .fingerprint import fingerprint
-from .loop import train
+from .loop import require_learning, train
 from .variants import ABLATIONS, varied
 from .workers import outcomes, workers
 
@@ -73,9 +73,9 @@ def run(task: Task) -> list[dict[str, Any]]:
     agent = task.agent_class(task.config, env.spec, seed=task.seed, device="cpu")
     often = {"eval_every": task.eval_every, "eval_episodes": task.eval_episodes}
     history = train(agent, env, task.total_steps, progress=False, **often)
-    last = history.updates[-1]
+    last, final = history.updates[-1], evaluate(agent, episodes=100, max_steps=episode_limit(task.env_id))
     rows = [(row, task.eval_episodes) for row in history.evaluations]
-    rows.append(({"steps": last["steps"], "seconds": last["seconds"]} | evaluate(agent, episodes=100), 100))
+    rows.append(({"steps": last["steps"], "seconds": last["seconds"]} | final, 100))
     mark = fingerprint(task.agent_class, task.config, task.env_id, task.backend)
     return [
         dict(zip(COLUMNS, task.name, strict=False))
@@ -220,6 +220,7 @@ def _steps(asked: int | None, kept: int, config: Any) -> int:
         return max(kept, config.batch_size)
     if asked < config.batch_size:
         raise ValueError(f"total_steps: wanted at least one rollout, {config.batch_size} steps; got {asked}")
+    require_learning(config, asked)
     return asked
 
 

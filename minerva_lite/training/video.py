@@ -21,7 +21,7 @@ from ..worlds.envs import make_env
 from ..worlds.numpy_backed import registered_id
 from ..worlds.single import make_single
 from .checkpoints import replacing, require_place
-from .evaluation import evaluate, named_env, summary
+from .evaluation import evaluate, named_env, official, summary
 
 # What ffmpeg makes of the pictures. H.264 stores colors at half the resolution, so both sides must be even. A GIF has
 # one palette, here of its first pictures, and no viewer shows more than 50 pictures a second.
@@ -46,9 +46,9 @@ def film(
 
     Episodes and figures are those of `evaluate` with the same seeds: the agent plays first, then its actions are
     repeated in an environment that draws. fps: pictures per second (None: the environment's own).
-    Raises ValueError: another kind of file, no folder for it, what `evaluate` refuses, an environment that draws no
-    pictures, or one that does not repeat an episode under its seed. ImportError: what draws or writes is not
-    installed. OSError: the film cannot be written. Then there is no new file, and an old one is untouched.
+    Raises ValueError: another kind of file, no folder for it, what `evaluate` refuses, an episode that goes on after
+    `max_steps` steps, an environment that draws no pictures, or one that does not repeat an episode under its seed.
+    ImportError: what draws or writes is not installed. OSError: the film cannot be written. Then there is no new file, and an old one is untouched.
     """
     path = Path(path)
     require_one_of(tuple(FORMATS), **{"the suffix of path": path.suffix})
@@ -58,10 +58,17 @@ def film(
     env_id = named_env(agent, env_id)
     if getattr(agent, "answers", False):
         raise ValueError(f"env_id: wanted an environment that draws pictures; got {env_id}, whose answers are text")
-    with _named(env_id, AttributeError), closing(make_env(env_id, backend="gymnasium")) as official:
-        rate = fps or _pictures_a_second(official.env.envs[0], env_id)
+    with _named(env_id, AttributeError), closing(make_env(env_id, backend="gymnasium")) as one:
+        rate = fps or _pictures_a_second(one.env.envs[0], env_id)
     actions: list[np.ndarray] = []
-    figures = evaluate(agent, env_id, episodes=episodes, seed=seed, max_steps=max_steps, watch=actions.append)
+    with official(agent, env_id, episodes) as copies:
+        how = {"seed": seed, "max_steps": max_steps, "watch": actions.append, "copies": copies}
+        figures = evaluate(agent, env_id, episodes=episodes, **how)
+    if unfinished := round(episodes * figures.get("eval/unfinished", 0.0)):
+        raise ValueError(
+            f"max_steps: wanted episodes of {env_id} to end within {max_steps} steps; {unfinished} of {episodes} did "
+            "not: register it with max_episode_steps, or allow more"
+        )
     total, length = torch.zeros(2, episodes, dtype=torch.float64)
 
     def pictures() -> Iterator[np.ndarray]:
