@@ -89,7 +89,7 @@ def test_the_parts_of_a_run_and_of_its_neighbors_share_no_number(name, env_id):
 
 
 def test_a_generator_on_the_cpu_draws_numpys_numbers():
-    """Also behind the 624 words that it is set to. NumPy's first number is the last of those, which torch leaves out."""
+    """Also behind the 624 words that it is set to. NumPy's first number is the last of those; torch has it not."""
     from minerva_lite.worlds.seeding import generator, stream
 
     for place in ((0, 3, 0), (7, 1), (2**40, 2)):
