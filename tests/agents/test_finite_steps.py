@@ -19,7 +19,7 @@ SMALL = {
     "minibatch_size": 16, "epochs": 2, "inner_steps": 8, "target_period": 4,
     "warmup_steps": 64, "learner_steps": 3, "replay_steps": 640, "policy_steps": 2,
 }  # fmt: skip
-COUNTS = ("generator", "skipped", "skipped_in_a_row")
+COUNTS = ("generator", "minibatch_generator", "skipped", "skipped_in_a_row")
 
 
 def make(name: str, env_id: str = "Pendulum-v1", **changes):
@@ -36,7 +36,7 @@ def make(name: str, env_id: str = "Pendulum-v1", **changes):
 
 
 def learned(agent):
-    """All that training changes, but for the generator and the counts of refusals."""
+    """All that training changes, but for the generators and the counts of refusals."""
     return copy.deepcopy({key: value for key, value in agent.state_dict().items() if key not in COUNTS})
 
 

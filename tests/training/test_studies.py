@@ -69,7 +69,8 @@ def study(path, algorithms="ppo", env_ids=("CartPole-v1",), seeds=range(2), vari
 
 def lines(path, variant="") -> list[str]:
     """The rows of a table, or of one variant, as they stand there."""
-    return [line for line in path.read_text().split("\n")[3:-1] if not line.startswith("#") and f",{variant}" in line]
+    rows = path.read_text().split("\n")[:-1]
+    return [line for line in rows if not line.startswith(("#", "algorithm,")) and f",{variant}" in line]
 
 
 def finals(path) -> list[tuple]:
