@@ -243,7 +243,7 @@ def evaluate_command(
     env: another environment with the same spaces; or its own, <module>:<id>, which is imported only if it is typed.
     max_steps: the longest episode allowed.
     """
-    print(json.dumps(evaluate(load(path), env_id=env, episodes=episodes, max_steps=max_steps)))
+    print(json.dumps(evaluate(load(path), env_id=env, episodes=episodes, max_steps=max_steps, interval=True)))
 
 
 def video_command(

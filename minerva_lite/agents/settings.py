@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
+from enum import Enum
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -84,9 +85,11 @@ def _require_log_std(**named: float) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A number of NumPy's as Python's, and a list as a tuple, of plain values too."""
+    """A number of NumPy's as Python's, a member of an enumeration of numbers as its number, and a list as a tuple."""
     if isinstance(value, (list, tuple)):
         return tuple(_plain(each) for each in value)
+    if isinstance(value, Enum) and isinstance(value, (int, float, str)):
+        return value.value
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -280,7 +280,7 @@ class _Run:
             "backend": " of ".join(kinds),  # what Gymnasium made, which may be processes, stands inside
             "autoreset": getattr(env, "autoreset", "same_step"),
             "stagger": getattr(env, "stagger", False),
-            "dtype": str(agent.dtype),
+            "dtype": agent.dtype,
             "device": agent.device.type,
         }
 
@@ -385,6 +385,12 @@ class _Run:
     def require_same(self, path: Path, part: str) -> dict[str, Any]:
         """What a file holds. Raises ValueError: it is not of this training, or `part` is not among what it tells."""
         agent, saved, file = self.agent, read(path), path.name
+        state = saved["state"]
+        if state.get("seeding") != SEEDING:
+            raise ValueError(
+                f"checkpoint: wanted one with seeding {SEEDING!r}; {file} is of the former seeding, in which streams "
+                "of random numbers were shared: it can be evaluated and filmed; train under another name"
+            )
         told = saved["training"] or {}
         if saved["agent"] != agent.name or part not in told or told.get("total_steps") != self.total_steps:
             steps = told.get("total_steps")
@@ -393,12 +399,6 @@ class _Run:
             wanted = "a training" if part == "steps" else "the best agent of a training"
             raise ValueError(
                 f"checkpoint: wanted {wanted} of {agent.name} over {self.total_steps} steps; {file} holds {held}: {way}"
-            )
-        state = saved["state"]
-        if state.get("seeding") != SEEDING:
-            raise ValueError(
-                f"checkpoint: wanted one with seeding {SEEDING!r}; {file} is of the former seeding, in which streams "
-                "of random numbers were shared: it can be evaluated and filmed; train under another name"
             )
         with fitting(path, agent.name):
             spec = EnvSpec(**state["spec"])

@@ -16,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from ..checks import require_one_of, require_positive
+from ..checks import require_count, require_one_of, require_positive
 from ..worlds.envs import make_env
 from ..worlds.numpy_backed import registered_id
 from ..worlds.single import make_single
@@ -48,10 +48,12 @@ def film(
     repeated in an environment that draws. fps: pictures per second (None: the environment's own).
     Raises ValueError: another kind of file, no folder for it, what `evaluate` refuses, an episode that goes on after
     `max_steps` steps, an environment that draws no pictures, or one that does not repeat an episode under its seed.
-    ImportError: what draws or writes is not installed. OSError: the film cannot be written. Then there is no new file, and an old one is untouched.
+    ImportError: what draws or writes is not installed. OSError: the film cannot be written. Then there is no new file,
+    and an old one is untouched.
     """
     path = Path(path)
     require_one_of(tuple(FORMATS), **{"the suffix of path": path.suffix})
+    require_count(episodes=episodes)
     require_place(path=path)
     if fps is not None:
         require_positive(fps=fps)
