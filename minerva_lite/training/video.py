@@ -16,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from ..checks import require_one_of, require_positive
+from ..checks import require_count, require_one_of, require_positive
 from ..worlds.envs import make_env
 from ..worlds.numpy_backed import registered_id
 from .checkpoints import replacing, require_place
@@ -46,8 +46,9 @@ def film(
     Episodes and figures are those of `evaluate` with the same seeds: the agent plays first, then its actions are
     repeated in an environment that draws. fps: pictures per second (None: the environment's own).
     Raises ValueError: another kind of file, no folder for it, what `evaluate` refuses, an episode that goes on after
-    `max_steps` steps, an environment that draws no pictures, or one that does not repeat an episode under its seed. ImportError: what draws or writes is not
-    installed. OSError: the film cannot be written. Then there is no new file, and an old one is untouched.
+    `max_steps` steps, an environment that draws no pictures, or one that does not repeat an episode under its seed.
+    ImportError: what draws or writes is not installed. OSError: the film cannot be written. Then there is no new file,
+    and an old one is untouched.
     """
     path = Path(path)
     require_one_of(tuple(FORMATS), **{"the suffix of path": path.suffix})
@@ -60,6 +61,7 @@ def film(
     with _named(env_id, AttributeError), closing(make_env(env_id, backend="gymnasium")) as one:
         rate = fps or _pictures_a_second(one.env.envs[0], env_id)
     actions: list[np.ndarray] = []
+    require_count(episodes=episodes)
     with official(agent, env_id, episodes) as copies:
         how = {"seed": seed, "max_steps": max_steps, "watch": actions.append, "copies": copies}
         figures = evaluate(agent, env_id, episodes=episodes, **how)
