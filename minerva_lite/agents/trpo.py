@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from ..checks import (
     require_dtype,
     require_shape,
+    rounding_alone,
 )
 from ..experience.rollout import Batch, Rollout
 from ..experience.vine import Vine, collect_vine
-from ..formulas.objectives import importance_surrogate, normalize_advantage, rounding_alone, value_loss, vine_surrogate
+from ..formulas.objectives import importance_surrogate, normalize_advantage, value_loss, vine_surrogate
 from ..formulas.trust_region import (
     CurvatureError,
     LineSearch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..checks import require_positive, require_same_shape
+from ..checks import require_positive, require_same_shape, rounding_alone
 
 
 def policy_gradient_loss(log_prob: Tensor, advantage: Tensor) -> Tensor:
@@ -155,11 +155,6 @@ def clipped_value_loss(value: Tensor, value_old: Tensor, value_target: Tensor, c
     worst = torch.maximum((value - value_target).square(), (clipped - value_target).square())
     # LaTeX: L^V = \tfrac{1}{2}\, \operatorname{mean}_t m_t
     return 0.5 * worst.mean()
-
-
-def rounding_alone(spread: Tensor, size: Tensor) -> Tensor:
-    """Whether equal numbers of this size could be so far apart by rounding; all 0-d, the answer bool."""
-    return spread <= 64.0 * torch.finfo(spread.dtype).eps * size
 
 
 def normalize_advantage(advantage: Tensor, eps: float = 1e-8) -> Tensor:

@@ -20,9 +20,9 @@ from ..checks import (
     require_same_shape,
     require_shape,
     require_unit_interval,
+    rounding_alone,
 )
 from .distributions import kl_estimates
-from .objectives import rounding_alone
 
 AVERAGES = ("token", "sequence", "constant")  # what `average_tokens` can divide by
 
