@@ -111,8 +111,3 @@ def require_finite(**tensors: Tensor) -> None:
         if not torch.isfinite(tensor).all():
             bad = int((~torch.isfinite(tensor)).sum())
             raise ValueError(f"{name}: wanted finite numbers; got {bad} that are NaN or infinite")
-
-
-def rounding_alone(spread: Tensor, size: Tensor) -> Tensor:
-    """Whether equal numbers of this size could be so far apart by rounding; all 0-d, the answer bool."""
-    return spread <= 64.0 * torch.finfo(spread.dtype).eps * size

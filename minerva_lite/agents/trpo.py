@@ -15,11 +15,10 @@ from torch import Tensor, nn
 from ..checks import (
     require_dtype,
     require_shape,
-    rounding_alone,
 )
 from ..experience.rollout import Batch, Rollout
 from ..experience.vine import Vine, collect_vine
-from ..formulas.objectives import importance_surrogate, normalize_advantage, value_loss, vine_surrogate
+from ..formulas.objectives import importance_surrogate, normalize_advantage, rounding_alone, value_loss, vine_surrogate
 from ..formulas.trust_region import (
     CurvatureError,
     LineSearch,
@@ -171,7 +170,7 @@ class TRPOAgent(OnPolicyAgent):
     def informative(self, advantage: Tensor) -> bool:
         """Whether the advantages tell actions apart: their spread is above the rounding of their size."""
         spread = (advantage - advantage.mean()).abs().max()
-        return not bool(rounding_alone(spread, advantage.abs().max()))
+        return not bool(rounding_alone(spread, advantage.abs().max(), torch.finfo(spread.dtype).eps))
 
     @torch.no_grad()
     def inside(self, parameters: list[nn.Parameter], step: Tensor) -> Tensor:
