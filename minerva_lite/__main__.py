@@ -19,10 +19,11 @@ import tyro
 
 from .agents import AGENTS
 from .agents.base import pick_device
+from .checks import require_count
 from .training.checkpoints import claim, load, read, require_own, require_place
-from .training.defaults import announcement, settings_for
+from .training.defaults import announcement, episode_limit, evaluations, settings_for
 from .training.evaluation import History, evaluate
-from .training.loop import train
+from .training.loop import require_learning, train
 from .training.options import as_typed, combinations, listed, option, said, unchecked
 from .training.presets import Preset
 from .training.reached import table_of_presets
@@ -31,6 +32,7 @@ from .training.studies import read_failures, study
 from .training.trackers import TensorBoard, WeightsAndBiases
 from .training.video import film
 from .worlds.envs import make_env
+from .worlds.single import EnvironmentFailed
 
 Algorithm = Literal[tuple(AGENTS)]
 Config = TypeVar("Config")
@@ -64,9 +66,10 @@ class Train(Generic[Config]):
     out: Path | None = None  # the checkpoint, written at evaluations, at the end and on Ctrl-C
     checkpoint_every: int | None = None  # steps between two checkpoints; at every evaluation unless named
     resume: bool = False  # go on from the checkpoint
-    eval_every: int | None = None  # steps between two evaluations; a twentieth of them all unless named
-    eval_episodes: int = 50  # of each evaluation while it trains
-    episodes: int = 100  # of the final evaluation
+    # steps between two evaluations; a twentieth of them all unless named, more where there is no preset
+    eval_every: int | None = None
+    eval_episodes: int | None = None  # of each evaluation while it trains; 50 unless named, fewer without a preset
+    episodes: int | None = None  # of the final evaluation; 100 unless named, fewer without a preset
     history: Path | None = None  # a CSV file for every figure of the run
     tensorboard: Path | None = None  # a folder that gets the figures while it runs
     wandb: str | None = None  # a project that gets the figures while it runs
@@ -108,17 +111,21 @@ def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset | N
     file = said(words, "config")
     told = read_settings(file) if file else {}
     algorithm = next((word for word in words if word in AGENTS), told.get("algorithm"))
-    env = said(words, "env") or told.get("env")
+    env = told.get("env") if (typed := said(words, "env")) is None else typed
+    if env and ":" in env and typed is None:
+        raise ValueError(
+            f"env: wanted it typed, because {env!r} imports a module, which runs its code, and only the file names it"
+        )
     start, config = None, Nothing()
     if algorithm in AGENTS:
         changes = read_config(told, algorithm, file) if file else {}
-        if env:
+        if env is not None:
             start = settings_for(algorithm, env, backend=said(words, "backend") or "auto")
         base = unchecked(start.config if start else AGENTS[algorithm][1]())
         config = replace(base, **changes)
     default = Train(
         algorithm=algorithm or tyro.MISSING,
-        env=env or tyro.MISSING,
+        env=tyro.MISSING if env is None else env,
         config=config,
         seed=told.get("seed"),
         steps=told.get("steps", start and start.total_steps),
@@ -139,14 +146,21 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
     """Train, save and evaluate as asked."""
     if asked.resume and not asked.out:
         raise ValueError("--resume: wanted --out, the checkpoint to go on from; got none")
+    counts = ("steps", "episodes", "eval_every", "eval_episodes", "checkpoint_every")
+    require_count(**{name: getattr(asked, name) for name in counts if getattr(asked, name) is not None})
+    require_learning(config, asked.steps)
     where = pick_device(asked.device)
     require_place(out=asked.out)
     resumed = (asked.resume and asked.out.is_file() and read(asked.out)["training"]) or {}
     seed = resumed.get("seed", 0) if asked.seed is None else asked.seed
+    every, episodes, final = plan = evaluations(
+        asked.algorithm, asked.env, asked.steps, asked.eval_every, asked.eval_episodes, usual=50
+    )
     if start.family or start.untrained:
         file = read_settings(asked.config_file) if asked.config_file else {}
         told = replace(start, config=config, total_steps=asked.steps)
-        if line := announcement(asked.algorithm, asked.env, told, {*file, *file.get("config", ())} - {"config"}):
+        given = {*file, *file.get("config", ())} - {"config"}
+        if line := announcement(asked.algorithm, asked.env, told, given, plan):
             print(line, file=sys.stderr)
     about = {"algorithm": asked.algorithm, "env": asked.env, "seed": seed}
     settings = about | {"steps": asked.steps, "config": asdict(config)}
@@ -183,8 +197,8 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
                 agent,
                 worlds,
                 asked.steps,
-                eval_every=asked.eval_every,
-                eval_episodes=asked.eval_episodes,
+                eval_every=every,
+                eval_episodes=episodes,
                 callback=track,
                 checkpoint=asked.out,
                 checkpoint_every=asked.checkpoint_every,
@@ -203,7 +217,8 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
                 except OSError as error:  # what the training itself has to tell comes as well
                     unwritten = True
                     print(error, file=sys.stderr)
-    print(json.dumps(evaluate(agent, episodes=asked.episodes)))
+    limit = episode_limit(asked.env)
+    print(json.dumps(evaluate(agent, episodes=asked.episodes or final, max_steps=limit, interval=True)))
     if unwritten:
         sys.exit(1)
 
@@ -218,10 +233,17 @@ def _naming(name: str) -> Iterator[None]:
 
 
 def evaluate_command(
-    path: Annotated[Path, tyro.conf.Positional], episodes: int = 100, max_steps: int = 100_000
+    path: Annotated[Path, tyro.conf.Positional],
+    episodes: int = 100,
+    env: str | None = None,
+    max_steps: int = 100_000,
 ) -> None:
-    """Evaluate a saved agent on the official environment. max_steps: the longest episode allowed."""
-    print(json.dumps(evaluate(load(path), episodes=episodes, max_steps=max_steps)))
+    """Evaluate a saved agent on the official environment.
+
+    env: another environment with the same spaces; or its own, <module>:<id>, which is imported only if it is typed.
+    max_steps: the longest episode allowed.
+    """
+    print(json.dumps(evaluate(load(path), env_id=env, episodes=episodes, max_steps=max_steps, interval=True)))
 
 
 def video_command(
@@ -235,7 +257,7 @@ def video_command(
 ) -> None:
     """Film a saved agent, as an .mp4 or a .gif, and print the figures of the episodes.
 
-    env: another environment with the same spaces. seed: of the first episode; that of `evaluate` unless named. fps:
+    env: as in evaluate. seed: of the first episode; that of `evaluate` unless named. fps:
     pictures a second, if not the environment's own. max_steps: the longest episode allowed.
     """
     with claim("out", out, streams=True):
@@ -317,7 +339,8 @@ def _options(command: str, words: list[str]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Run what the command line says. What cannot be done as asked is one line on stderr and exit code 1.
+    """Run what the command line says. What cannot be done as asked is one line on stderr and exit code 1; where an
+    environment's own code raised, its traceback stands above that line.
 
     `python -X dev -m minerva_lite …` shows where it was found.
     """
@@ -339,6 +362,14 @@ def main() -> None:
             study_command(*read_study(words, f"{name} study"))
         else:
             tyro.extras.subcommand_cli_from_dict(commands, prog=name)
+    except EnvironmentFailed as error:  # somebody else's code, whose author needs file and line
+        if sys.flags.dev_mode:
+            raise
+        lines = [" ".join(line.split()) for line in (str(error), *getattr(error, "__notes__", ()))]
+        sys.exit(error.trace + "; ".join(lines))
+    except KeyboardInterrupt:
+        out = said(words, "out") if command == "train" else None
+        sys.exit(f"stopped; {out} is where --resume goes on" if out and Path(out).exists() else "stopped")
     except (ValueError, ImportError, OSError, FloatingPointError, torch.OutOfMemoryError, gym.error.Error) as error:
         if sys.flags.dev_mode:
             raise

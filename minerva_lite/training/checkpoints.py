@@ -5,18 +5,22 @@ from __future__ import annotations
 import glob
 import math
 import os
+import pickle
 import platform
 import secrets
 import shutil
 import stat
 import sys
 import tempfile
+import warnings
+import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import torch
 
 from ..agents import AGENTS
@@ -29,24 +33,137 @@ else:
     import fcntl
 
 FORMAT = 3  # 1 had no training; 1 and 2 are of version 0.1, whose settings and networks differ from these
+PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype, torch.device)  # besides tensors
 
 
 def save(agent: Any, path: str | Path, training: dict[str, Any] | None = None) -> None:
     """Write everything that training changes, normalizer and generator included, and the settings.
 
-    training: where a run stands, as `train` tells it. A crash never leaves half a checkpoint.
+    training: where a run stands, as `train` tells it. The file is read back before it takes its place; a state of the
+    environments that cannot be read is left out, with a warning. A crash never leaves half a checkpoint.
     Raises OSError: there is no room for it. FloatingPointError: a number that training changes is NaN or infinite.
-    In both cases the file that stood there is untouched.
+    ValueError: the agent holds something that cannot be read back. In all cases the file that stood there is untouched.
     """
-    learned = agent.state_dict()
+    learned = plain(agent.state_dict(), "state")
     _require_finite({part: value for part, value in learned.items() if part not in ("config", "spec")})
     versions = {"python": platform.python_version(), "torch": str(torch.__version__), "gymnasium": gym.__version__}
     state = {"format": FORMAT, "agent": agent.name, "versions": versions, "state": learned, "training": training}
-    with replacing(path) as part, part.open("wb") as file:
+    with replacing(path) as part:
         try:
+            _write(state, part)
+        except ValueError as error:
+            if not (training and training.get("env")):
+                raise
+            _warn_of_fresh_episodes(error)
+            _write(state | {"training": training | {"env": None}}, part)
+
+
+def _write(state: dict[str, Any], part: Path) -> None:
+    """Write, and read back where it lies, without a second copy in memory. Raises ValueError: it cannot be read."""
+    try:
+        with part.open("wb") as file:
             torch.save(state, file)
-        except RuntimeError as error:  # what torch makes of a disk that fills up while it writes
-            raise OSError(str(error.__context__ or error)) from error
+        loaded(part, in_place=True)
+    except RuntimeError as error:  # what torch makes of a disk that fills up while it writes
+        raise OSError(str(error.__context__ or error)) from error
+    except (AttributeError, TypeError, ValueError, pickle.PicklingError) as error:
+        raise ValueError(f"path: wanted a checkpoint that can be read, so nothing has changed; {error}") from None
+
+
+def plain(value: Any, name: str) -> Any:
+    """A nested value as `loaded` gives it back: NumPy's numbers, enumerations and other kin as what they are equal to.
+
+    Raises ValueError: something that is no tensor, number or text, nor a list, tuple or dictionary of them.
+    """
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, torch.Tensor):
+        return value.detach().as_subclass(torch.Tensor)
+    if isinstance(value, dict):
+        return {plain(key, name): plain(each, f"{name}.{key}") for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return (tuple if isinstance(value, tuple) else list)(plain(x, f"{name}[{i}]") for i, x in enumerate(value))
+    for kind in (int, float, str):  # an IntEnum is an int, np.float64 a float
+        if isinstance(value, kind):
+            return getattr(kind, f"__{kind.__name__}__")(value)
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
+        return torch.from_numpy(np.array(value)) if value.ndim else value.item()
+    kind = type(value)
+    raise ValueError(
+        f"{name}: wanted tensors, numbers, text, and lists, tuples and dictionaries of them in a checkpoint; "
+        f"got {kind.__module__}.{kind.__qualname__}"
+    )
+
+
+def plain_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of a history, without what a callback may have put there that no checkpoint can hold."""
+    kept: list[dict[str, Any]] = [{} for _ in rows]
+    for row, made in zip(rows, kept, strict=True):
+        for name, value in row.items():
+            with suppress(ValueError, RecursionError):
+                made[plain(name, "")] = plain(value, "")
+    return kept
+
+
+def state_of(env: Any) -> Any:
+    """The state of environments as a checkpoint holds it, for `unpacked`; None: there is none.
+
+    One that is offered but cannot be written, or raises, is None too, with a warning: the agent is to be saved.
+    """
+    try:
+        return packed(env.state_dict())
+    except Exception as error:
+        _warn_of_fresh_episodes(error)
+        return None
+
+
+def _warn_of_fresh_episodes(error: Exception) -> None:
+    told = f"the state of the environments is not saved, a resumed run starts fresh episodes: {error}"
+    warnings.warn(told, stacklevel=4)
+
+
+def packed(value: Any) -> Any:
+    """A nested value so that `unpacked` makes the same of what the loader gives back, which knows no NumPy.
+
+    Arrays, NumPy's numbers and tuples stand in a pair behind their kind.
+    Raises ValueError: something that would come back as another thing, or not at all.
+    """
+    kind = type(value)
+    if kind in PLAIN:
+        return value
+    if isinstance(value, torch.Tensor):
+        return value.detach()
+    if kind is list:
+        return [packed(each) for each in value]
+    if kind is tuple:
+        return "tuple", tuple(packed(each) for each in value)
+    if kind is dict:
+        return {packed(key): packed(each) for key, each in value.items()}
+    if kind is np.str_:
+        return str(value)
+    if kind is np.ndarray or isinstance(value, np.generic):
+        try:
+            return "array" if kind is np.ndarray else "number", torch.from_numpy(np.array(value))
+        except (TypeError, ValueError):  # no numbers, or of a kind that torch does not have
+            pass
+    raise ValueError(
+        "env: wanted a state of tensors, numbers, text, arrays, and lists, tuples and dictionaries of them; "
+        f"got {kind.__module__}.{kind.__qualname__}"
+    )
+
+
+def unpacked(value: Any) -> Any:
+    """What `packed` was given."""
+    if type(value) is list:
+        return [unpacked(each) for each in value]
+    if type(value) is dict:
+        return {unpacked(key): unpacked(each) for key, each in value.items()}
+    if type(value) is not tuple:
+        return value
+    kind, inside = value
+    if kind == "tuple":
+        return tuple(unpacked(each) for each in inside)
+    return inside.numpy() if kind == "array" else inside.numpy()[()]
 
 
 def _require_finite(state: Any, where: str = "") -> None:
@@ -197,6 +314,7 @@ def load(path: str | Path, *, device: str | torch.device = "auto") -> Any:
 
     One that was saved on another kind of device, say a GPU, draws on from its own generator here, because neither kind
     can take over the other's.
+    Its environment's name is the file's, so `evaluate` and `film` want one that imports a module named to them.
     Raises FileNotFoundError, or ValueError: the file is no checkpoint of this package, of another format, or does not
     fit together; or the device is not here.
     """
@@ -210,6 +328,7 @@ def load(path: str | Path, *, device: str | torch.device = "auto") -> Any:
         own = {name: getattr(agent, name).get_state() for name in ("generator", "minibatch_generator")}
         other = len(state["generator"]) != len(own["generator"])
         agent.load_state_dict(state | own if other else state)
+    agent.env_from_file = True
     return agent
 
 
@@ -218,7 +337,7 @@ def fitting(path: str | Path, name: str) -> Iterator[None]:
     """Raise ValueError if the block finds that a checkpoint of `name` lacks something, or has other shapes."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:  # torch tells shapes by RuntimeError
+    except Exception as error:  # a file may hold anything
         raise ValueError(
             f"path: wanted a checkpoint of {name} as this version saves it; {Path(path).name} differs ({error})"
         ) from error
@@ -231,16 +350,38 @@ def read(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        saved = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # torch reports a damaged file by half a dozen exception types
-        raise ValueError(f"path: wanted a checkpoint of minerva_lite; {path.name} cannot be read ({error})") from error
-    if not isinstance(saved, dict) or saved.get("agent") not in AGENTS or not isinstance(saved.get("format"), int):
+        saved = loaded(path)
+    except ValueError as error:
+        raise ValueError(f"path: wanted a checkpoint of minerva_lite; {error}") from None
+    kinds = {"agent": str, "format": int, "state": dict, "training": (dict, type(None))}
+    fits = isinstance(saved, dict) and all(isinstance(saved.get(name), kind) for name, kind in kinds.items())
+    if not fits or saved["agent"] not in AGENTS:
         raise ValueError(f"path: wanted a checkpoint of minerva_lite; {path.name} holds something else")
     if saved["format"] != FORMAT:
         raise ValueError(f"path: wanted format {FORMAT}; {path.name} has format {saved['format']}, {_of(saved)}")
     return saved
+
+
+def loaded(path: Path, *, in_place: bool = False) -> Any:
+    """What `torch.save` wrote, if it is tensors and plain values, and every byte has its checksum.
+
+    in_place: leave tensors in the file. Raises FileNotFoundError, or ValueError: it cannot be read, and why.
+    """
+    try:
+        with zipfile.ZipFile(path) as file:  # torch writes the checksums, and does not compare them
+            whole = file.testzip() is None
+        if whole:
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=in_place)
+        why = "a byte of it has changed since it was written"
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        why = error.strerror or "the system does not let it"
+    except pickle.UnpicklingError:
+        why = "it holds more than tensors and plain values, and such a file may run code"
+    except Exception:  # a damaged file is told by half a dozen exception types
+        why = "it is damaged, or was never written by torch.save"
+    raise ValueError(f"{path.name} cannot be read: {why}")
 
 
 def _of(saved: dict[str, Any]) -> str:

@@ -37,7 +37,7 @@ def read_settings(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        told = json.loads(path.read_text("utf8"))
+        told = json.loads(path.read_bytes())  # in UTF-8 or UTF-16, with a mark or without
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{path}: wanted a file of settings; there is none") from error
     except ValueError as error:  # no JSON, or no text

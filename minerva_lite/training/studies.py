@@ -12,7 +12,6 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,14 @@ import torch
 from tqdm.auto import tqdm
 
 from ..agents import AGENTS
-from ..checks import require_count, require_one_of
+from ..checks import require_count, require_one_of, require_seed
 from ..worlds.envs import BACKENDS, make_env
 from ..worlds.seeding import SEEDING
 from .checkpoints import claim, replacing, stamp
-from .defaults import settings_for
+from .defaults import episode_limit, settings_for
 from .evaluation import evaluate
 from .fingerprint import fingerprint
-from .loop import train
+from .loop import require_learning, train
 from .variants import ABLATIONS, varied
 from .workers import outcomes, workers
 
@@ -62,13 +61,21 @@ class Task:
 def run(task: Task) -> list[dict[str, Any]]:
     """Train one seed: a row per evaluation, the last over 100 episodes."""
     torch.set_num_threads(1)  # one process per core is faster than one process on all cores
-    env = make_env(task.env_id, task.config.num_envs, seed=task.seed, backend=task.backend)
+    try:
+        env = make_env(task.env_id, task.config.num_envs, seed=task.seed, backend=task.backend)
+    except ValueError as error:
+        if ":" in task.env_id or task.env_id in gymnasium.registry:
+            raise
+        raise ValueError(
+            f"{error}; what a script or a notebook registers is unknown to the workers of a study: put it into a "
+            "module and name it <module>:<id>, which they import"
+        ) from error
     agent = task.agent_class(task.config, env.spec, seed=task.seed, device="cpu")
     often = {"eval_every": task.eval_every, "eval_episodes": task.eval_episodes}
     history = train(agent, env, task.total_steps, progress=False, **often)
-    last = history.updates[-1]
+    last, final = history.updates[-1], evaluate(agent, episodes=100, max_steps=episode_limit(task.env_id))
     rows = [(row, task.eval_episodes) for row in history.evaluations]
-    rows.append(({"steps": last["steps"], "seconds": last["seconds"]} | evaluate(agent, episodes=100), 100))
+    rows.append(({"steps": last["steps"], "seconds": last["seconds"]} | final, 100))
     mark = fingerprint(task.agent_class, task.config, task.env_id, task.backend)
     return [
         dict(zip(COLUMNS, task.name, strict=False))
@@ -169,10 +176,7 @@ def _tasks(
     """All runs of a study, in the order of the table."""
     algorithms = [algorithms] if isinstance(algorithms, str) else list(algorithms)
     env_ids, seeds = list(env_ids), list(seeds)
-    for i, seed in enumerate(seeds):
-        if not isinstance(seed, Integral) or seed < 0:
-            raise ValueError(f"seeds[{i}]: wanted a whole number of at least 0; got {seed!r}")
-    seeds = [int(seed) for seed in seeds]  # Gymnasium takes no number of NumPy's
+    seeds = [require_seed(**{f"seeds[{i}]": seed}) for i, seed in enumerate(seeds)]
     names = None if variants is None else list(variants)
     tasks = []
     for algorithm in algorithms:
@@ -216,6 +220,7 @@ def _steps(asked: int | None, kept: int, config: Any) -> int:
         return max(kept, config.batch_size)
     if asked < config.batch_size:
         raise ValueError(f"total_steps: wanted at least one rollout, {config.batch_size} steps; got {asked}")
+    require_learning(config, asked)
     return asked
 
 

@@ -217,7 +217,7 @@ def test_two_writers_killed_at_random_moments_lose_no_row_and_no_checkpoint(kill
         ({}, {"seed": 3}, "seed=3; run.pt holds one with seed=2"),
         ({}, {"env_seed": 3}, "env_seed=3; run.pt holds one with env_seed=1"),
         ({}, {"stagger": True}, "stagger=True; run.pt holds one with stagger=False"),
-        ({}, {"dtype": torch.float64}, "dtype='torch.float64'; run.pt holds one with dtype='torch.float32'"),
+        ({}, {"dtype": torch.float64}, "dtype=torch.float64; run.pt holds one with dtype=torch.float32"),
         ({"backend": "parallel"}, {"backend": "gymnasium"}, "backend='GymEnv of SyncVectorEnv'; run.pt holds one with backend='GymEnv of AsyncVectorEnv'"),
         ({"backend": "parallel"}, {"backend": "parallel", "autoreset": "next_step"}, "autoreset='next_step'; run.pt holds one with autoreset='same_step'"),
     ],

@@ -154,14 +154,6 @@ def test_another_back_end_is_refused_by_name(tmp_path):
         run("a2c", tmp_path / "run.pt", env_id="CartPole-v1", backend="envpool")
 
 
-def test_an_environment_with_an_unknown_attribute_saves_no_state_at_all():
-    env = make_env("CartPole-v1", 2, backend="gymnasium")
-    env.reset()
-    assert env.state_dict() is not None
-    env.env.envs[1].unwrapped.secret = object()
-    assert env.state_dict() is None
-
-
 def test_the_best_agent_of_another_run_is_not_written_over(tmp_path):
     run("a2c", tmp_path / "run.pt", env_id="CartPole-v1")
     (tmp_path / "run.pt").unlink()

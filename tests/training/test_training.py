@@ -372,4 +372,6 @@ def test_the_train_command_sends_every_figure_to_trackers_and_csv_and_closes_the
     assert [row["steps"] for row in board.rows] == [512, 512, 1024, 1024]
     with (tmp_path / "figures.csv").open(newline="") as file:
         assert sum(1 for _ in csv.reader(file)) == 1 + sum(len(row) - 2 for row in board.rows)
-    assert json.loads(capsys.readouterr().out) == {"eval/mean": 5.0, "episodes": 100}
+    assert json.loads(capsys.readouterr().out) == {
+        "eval/mean": 5.0, "episodes": 100, "max_steps": 500, "interval": True
+    }  # fmt: skip
