@@ -191,8 +191,8 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
 def evaluate_command(
     path: Annotated[Path, tyro.conf.Positional], episodes: int = 100, max_steps: int = 100_000
 ) -> None:
-    """Evaluate a saved agent on the official environment. max_steps: the longest episode allowed."""
-    print(json.dumps(evaluate(load(path), episodes=episodes, max_steps=max_steps)))
+    """Evaluate a saved agent on the official environment. max_steps: after which an episode is cut."""
+    print(json.dumps(evaluate(load(path), episodes=episodes, max_steps=max_steps, interval=True)))
 
 
 def video_command(
