@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -17,18 +20,19 @@ import tyro
 from .agents import AGENTS
 from .agents.base import pick_device
 from .checks import require_count
-from .training.checkpoints import load, require_place
+from .training.checkpoints import claim, load, read, require_own, require_place
 from .training.defaults import announcement, episode_limit, evaluations, settings_for
-from .training.evaluation import evaluate
+from .training.evaluation import History, evaluate
 from .training.loop import require_learning, train
 from .training.options import as_typed, combinations, listed, option, said, unchecked
 from .training.presets import Preset
 from .training.reached import table_of_presets
-from .training.settings_file import read_config, read_settings, write_settings
+from .training.settings_file import read_config, read_settings, settings_text, write_settings
 from .training.studies import read_failures, study
-from .training.trackers import TensorBoard, WeightsAndBiases, same_run
+from .training.trackers import TensorBoard, WeightsAndBiases
 from .training.video import film
 from .worlds.envs import make_env
+from .worlds.single import EnvironmentFailed
 
 Algorithm = Literal[tuple(AGENTS)]
 Config = TypeVar("Config")
@@ -53,7 +57,7 @@ class Train(Generic[Config]):
     # settings of a run to start from (JSON); what is typed beside it wins
     config_file: Annotated[Path | None, tyro.conf.arg(name="config", metavar="FILE")] = None
     save_config: Path | None = None  # write the settings of this run to a file for --config
-    seed: int = 0  # of everything that is drawn
+    seed: int | None = None  # of everything that is drawn; 0, or with --resume the checkpoint's, unless named
     steps: int | None = None  # of all environments together; those of the preset or family unless named
     num_envs: int | None = None  # environments side by side; the same as --config.num-envs
     device: str = "auto"  # auto, cpu, cuda, mps
@@ -107,19 +111,23 @@ def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset | N
     file = said(words, "config")
     told = read_settings(file) if file else {}
     algorithm = next((word for word in words if word in AGENTS), told.get("algorithm"))
-    env = said(words, "env") or told.get("env")
+    env = told.get("env") if (typed := said(words, "env")) is None else typed
+    if env and ":" in env and typed is None:
+        raise ValueError(
+            f"env: wanted it typed, because {env!r} imports a module, which runs its code, and only the file names it"
+        )
     start, config = None, Nothing()
     if algorithm in AGENTS:
         changes = read_config(told, algorithm, file) if file else {}
-        if env:
+        if env is not None:
             start = settings_for(algorithm, env, backend=said(words, "backend") or "auto")
         base = unchecked(start.config if start else AGENTS[algorithm][1]())
         config = replace(base, **changes)
     default = Train(
         algorithm=algorithm or tyro.MISSING,
-        env=env or tyro.MISSING,
+        env=tyro.MISSING if env is None else env,
         config=config,
-        seed=told.get("seed", 0),
+        seed=told.get("seed"),
         steps=told.get("steps", start and start.total_steps),
     )
     asked = tyro.cli(Train[type(config)], args=words, prog=prog, default=default)
@@ -142,7 +150,9 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
     require_count(**{name: getattr(asked, name) for name in counts if getattr(asked, name) is not None})
     require_learning(config, asked.steps)
     where = pick_device(asked.device)
-    require_place(out=asked.out, history=asked.history, save_config=asked.save_config)
+    require_place(out=asked.out)
+    resumed = (asked.resume and asked.out.is_file() and read(asked.out)["training"]) or {}
+    seed = resumed.get("seed", 0) if asked.seed is None else asked.seed
     every, episodes, final = plan = evaluations(
         asked.algorithm, asked.env, asked.steps, asked.eval_every, asked.eval_episodes, usual=50
     )
@@ -152,23 +162,38 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
         given = {*file, *file.get("config", ())} - {"config"}
         if line := announcement(asked.algorithm, asked.env, told, given, plan):
             print(line, file=sys.stderr)
-    about = {"algorithm": asked.algorithm, "env": asked.env, "seed": asked.seed}
-    worlds = make_env(asked.env, config.num_envs, seed=asked.seed, device=where, backend=asked.backend)
-    agent = AGENTS[asked.algorithm][0](config, worlds.spec, seed=asked.seed, device=where, compile=asked.compile)
-    if asked.save_config:
-        write_settings(asked.save_config, **about, steps=asked.steps, config=asdict(config))
+    about = {"algorithm": asked.algorithm, "env": asked.env, "seed": seed}
+    settings = about | {"steps": asked.steps, "config": asdict(config)}
     with ExitStack() as opened:
+        for name, path, start in (
+            ("history", asked.history, History(resumed["updates"][:1]).text() if "updates" in resumed else ""),
+            ("save_config", asked.save_config, settings_text(**settings)),
+        ):
+            if path:
+                opened.enter_context(claim(name, path, streams=True))
+                require_own(name, path, start)
+        worlds = make_env(asked.env, config.num_envs, seed=seed, device=where, backend=asked.backend)
+        agent = AGENTS[asked.algorithm][0](config, worlds.spec, seed=seed, device=where, compile=asked.compile)
         trackers = [opened.enter_context(TensorBoard(asked.tensorboard))] if asked.tensorboard else []
         if asked.wandb:
-            run = same_run(asked.out, asked.resume)
-            trackers.append(opened.enter_context(WeightsAndBiases(asked.wandb, config=about | asdict(config), **run)))
+            kept = {"checkpoint": asked.out, "resume": asked.resume}
+            board = WeightsAndBiases(asked.wandb, config=about | asdict(config), **kept)
+            trackers.append(opened.enter_context(board))
+        history, unwritten = History(), False
+
+        @cache  # with the first row, because a training that is refused changes no file
+        def save_config() -> None:
+            if asked.save_config:
+                with _naming("save_config"):
+                    write_settings(asked.save_config, **settings)
 
         def track(row: dict[str, float]) -> None:
+            save_config()
             for tracker in trackers:
                 tracker(row)
 
         try:
-            history = train(
+            train(
                 agent,
                 worlds,
                 asked.steps,
@@ -178,21 +203,47 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
                 checkpoint=asked.out,
                 checkpoint_every=asked.checkpoint_every,
                 resume=asked.resume,
+                history=history,
             )
+            save_config()
         except KeyboardInterrupt:
             place = f"{asked.out} is where --resume goes on" if asked.out else "nothing is saved without --out"
             sys.exit(f"stopped; {place}")
-    if asked.history:
-        history.to_csv(asked.history)
+        finally:
+            if asked.history and history.updates:
+                try:
+                    with _naming("--history"):
+                        history.to_csv(asked.history)
+                except OSError as error:  # what the training itself has to tell comes as well
+                    unwritten = True
+                    print(error, file=sys.stderr)
     limit = episode_limit(asked.env)
     print(json.dumps(evaluate(agent, episodes=asked.episodes or final, max_steps=limit, interval=True)))
+    if unwritten:
+        sys.exit(1)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Let an error about a file begin with this name."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(re.sub("^path:", f"{name}:", str(error))) from error
 
 
 def evaluate_command(
-    path: Annotated[Path, tyro.conf.Positional], episodes: int = 100, max_steps: int = 100_000
+    path: Annotated[Path, tyro.conf.Positional],
+    episodes: int = 100,
+    env: str | None = None,
+    max_steps: int = 100_000,
 ) -> None:
-    """Evaluate a saved agent on the official environment. max_steps: after which an episode is cut."""
-    print(json.dumps(evaluate(load(path), episodes=episodes, max_steps=max_steps, interval=True)))
+    """Evaluate a saved agent on the official environment.
+
+    env: another environment with the same spaces; or its own, <module>:<id>, which is imported only if it is typed.
+    max_steps: after which an episode is cut.
+    """
+    print(json.dumps(evaluate(load(path), env_id=env, episodes=episodes, max_steps=max_steps, interval=True)))
 
 
 def video_command(
@@ -206,10 +257,12 @@ def video_command(
 ) -> None:
     """Film a saved agent, as an .mp4 or a .gif, and print the figures of the episodes.
 
-    env: another environment with the same spaces. seed: of the first episode; that of `evaluate` unless named. fps:
+    env: as in evaluate. seed: of the first episode; that of `evaluate` unless named. fps:
     pictures a second, if not the environment's own. max_steps: the longest episode allowed.
     """
-    told = film(load(path), out, env_id=env, episodes=episodes, seed=seed, fps=fps, max_steps=max_steps)
+    with claim("out", out, streams=True):
+        require_own("out", out)
+        told = film(load(path), out, env_id=env, episodes=episodes, seed=seed, fps=fps, max_steps=max_steps)
     print(json.dumps(told))
 
 
@@ -274,7 +327,8 @@ def presets_command(env: str | None = None, algorithm: Algorithm | None = None) 
 def _options(command: str, words: list[str]) -> dict[str, str]:
     """By the name that an error begins with: the option that was typed for it."""
     if command not in ("train", "study"):
-        return {name: f"--{option(name)}" for name in ("env", "episodes", "max_steps", "fps")} | {"env_id": "--env"}
+        names = ("env", "out", "episodes", "max_steps", "fps")
+        return {name: f"--{option(name)}" for name in names} | {"env_id": "--env"}
     kinds = [AGENTS[word][1] for word in words if word in AGENTS]
     options = {field.name: f"--config.{option(field.name)}" for kind in kinds for field in fields(kind)}
     own = {field.name for field in fields(Train if command == "train" else Study)} - {"config", "algorithm"}
@@ -285,7 +339,8 @@ def _options(command: str, words: list[str]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Run what the command line says. What cannot be done as asked is one line on stderr and exit code 1.
+    """Run what the command line says. What cannot be done as asked is one line on stderr and exit code 1; where an
+    environment's own code raised, its traceback stands above that line.
 
     `python -X dev -m minerva_lite …` shows where it was found.
     """
@@ -307,6 +362,11 @@ def main() -> None:
             study_command(*read_study(words, f"{name} study"))
         else:
             tyro.extras.subcommand_cli_from_dict(commands, prog=name)
+    except EnvironmentFailed as error:  # somebody else's code, whose author needs file and line
+        if sys.flags.dev_mode:
+            raise
+        lines = [" ".join(line.split()) for line in (str(error), *getattr(error, "__notes__", ()))]
+        sys.exit(error.trace + "; ".join(lines))
     except KeyboardInterrupt:
         out = said(words, "out") if command == "train" else None
         sys.exit(f"stopped; {out} is where --resume goes on" if out and Path(out).exists() else "stopped")

@@ -69,7 +69,7 @@ def facts(env_id: str, *, backend: str = "auto") -> Facts:
         if inner is None:  # torch-native
             return Facts(env.spec, True, env.max_steps)
         space = getattr(inner, "single_observation_space", inner.observation_space)  # EnvPool has but the latter
-        registered = getattr(inner.spec, "config", inner.spec)
+        registered = inner.envs[0].spec if hasattr(inner, "envs") else inner.spec.config
         limit = getattr(registered, "max_episode_steps", None)
         return Facts(env.spec, bool(np.isfinite([space.low, space.high]).all()), limit)
 

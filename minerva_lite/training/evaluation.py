@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
@@ -13,11 +14,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..checks import require_count, require_finite, require_one_of, wide
+from ..checks import require_count, require_finite, require_one_of, require_seed, wide
 from ..formulas.statistics import stratified_bootstrap
 from ..worlds.envs import GymEnv, make_env
 from ..worlds.tokens import TASKS
 from .checkpoints import replacing
+from .settings_file import nearest
+
+EPISODES = "train/episode_return", "train/episode_length"  # of which a short training may have none
 
 
 @dataclass
@@ -28,24 +32,38 @@ class History:
     evaluations: list[dict[str, float]] = field(default_factory=list)
 
     def column(self, name: str) -> np.ndarray:
-        """The figures under `name`, in order: [number of updates], or of evaluations for an `eval/` name."""
-        rows = self.evaluations if name.startswith("eval/") else self.updates
-        return np.array([row[name] for row in rows if name in row])
+        """The figures under `name`, in order: [number of updates], or of evaluations for an `eval/` name.
+
+        Raises ValueError: there are rows, and none of them has such a figure.
+        """
+        return np.array([row[name] for row in self._rows(name)])
 
     def steps(self, name: str) -> np.ndarray:
         """Environment steps done when each figure under `name` was read."""
+        return np.array([row["steps"] for row in self._rows(name)])
+
+    def _rows(self, name: str) -> list[dict[str, float]]:
         rows = self.evaluations if name.startswith("eval/") else self.updates
-        return np.array([row["steps"] for row in rows if name in row])
+        known = dict.fromkeys(each for row in rows for each in row)
+        if rows and name not in known and name not in EPISODES:
+            raise ValueError(f"name: wanted a figure of this history; got {name!r}; {nearest(name, known)}")
+        return [row for row in rows if name in row]
+
+    def text(self) -> str:
+        """One tidy table as CSV: steps, seconds, name, value."""
+        table = io.StringIO(newline="")
+        writer = csv.writer(table)
+        writer.writerow(["steps", "seconds", "name", "value"])
+        for row in self.updates + self.evaluations:
+            for name, value in row.items():
+                if name not in ("steps", "seconds"):
+                    writer.writerow([int(row["steps"]), row["seconds"], name, value])
+        return table.getvalue()
 
     def to_csv(self, path: str | Path) -> None:
-        """Write one tidy table: steps, seconds, name, value. Raises OSError: it cannot be written."""
-        with replacing(path) as part, part.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["steps", "seconds", "name", "value"])
-            for row in self.updates + self.evaluations:
-                for name, value in row.items():
-                    if name not in ("steps", "seconds"):
-                        writer.writerow([int(row["steps"]), row["seconds"], name, value])
+        """Write the table. Raises OSError: it cannot be written."""
+        with replacing(path) as part:
+            part.write_text(self.text(), "utf8", newline="")
 
 
 @torch.no_grad()
@@ -69,11 +87,12 @@ def evaluate(
     mean too. copies: environments of `official` to play in again, without the warning. A task of tokens has prompts
     drawn from `seed` instead, an answer to each as an episode, and more figures (`evaluate_answers`); it reads neither
     `watch` nor `max_steps`.
-    Raises ValueError: fewer than one episode, an environment that does not fit the agent, or a parameter, an
-    observation or a reward that is not finite.
+    Raises ValueError: fewer than one episode, an environment that does not fit the agent, one that only the agent's
+    file names and that would import a module, or a parameter, an observation or a reward that is not finite.
     """
     require_count(episodes=episodes, max_steps=max_steps)
-    named = env_id or agent.spec.env_id
+    seed = require_seed(seed=seed)
+    named = named_env(agent, env_id)
     require_finite(**agent.modules.state_dict())
     with official(agent, named, episodes) if copies is None else nullcontext(copies) as env:
         if env is None:
@@ -124,6 +143,19 @@ def warn_of_cut(env_id: str, max_steps: int) -> None:
         "of such episodes; register the environment with max_episode_steps for another limit",
         stacklevel=4,
     )
+
+
+def named_env(agent: Any, env_id: str | None) -> str:
+    """The environment to act in: the one that is named here, else the agent's.
+
+    Raises ValueError: the agent's would import a module, and it is a file that names it.
+    """
+    if env_id is None and getattr(agent, "env_from_file", False) and ":" in str(agent.spec.env_id):
+        raise ValueError(
+            f"env_id: wanted it named here, because {agent.spec.env_id!r} imports a module, which runs its code, and "
+            "only the agent's file names it; got none"
+        )
+    return agent.spec.env_id if env_id is None else env_id
 
 
 def _require_numbers(env_id: str, steps: int, **tensors: torch.Tensor) -> None:

@@ -19,8 +19,9 @@ import torch
 from ..checks import require_count, require_one_of, require_positive
 from ..worlds.envs import make_env
 from ..worlds.numpy_backed import registered_id
+from ..worlds.single import make_single
 from .checkpoints import replacing, require_place
-from .evaluation import evaluate, official, summary
+from .evaluation import evaluate, named_env, official, summary
 
 # What ffmpeg makes of the pictures. H.264 stores colors at half the resolution, so both sides must be even. A GIF has
 # one palette, here of its first pictures, and no viewer shows more than 50 pictures a second.
@@ -52,10 +53,11 @@ def film(
     """
     path = Path(path)
     require_one_of(tuple(FORMATS), **{"the suffix of path": path.suffix})
+    require_count(episodes=episodes)
     require_place(path=path)
     if fps is not None:
         require_positive(fps=fps)
-    env_id = env_id or agent.spec.env_id
+    env_id = named_env(agent, env_id)
     if getattr(agent, "answers", False):
         raise ValueError(f"env_id: wanted an environment that draws pictures; got {env_id}, whose answers are text")
     with _named(env_id, AttributeError), closing(make_env(env_id, backend="gymnasium")) as one:
@@ -102,12 +104,12 @@ def _pictures_a_second(env: gym.Env, env_id: str) -> float:
 def _replay(env_id: str, seed: int, actions: list[np.ndarray]) -> Generator[np.ndarray, None, list[float]]:
     """Pictures [H, W, 3] of one episode, its last state among them; then the rewards."""
     rewards, over = [], False
-    with closing(gym.make(registered_id(env_id), render_mode="rgb_array", disable_env_checker=True)) as env:
+    with closing(make_single(registered_id(env_id), 0, render_mode="rgb_array")) as env:
         env.reset(seed=seed)
         yield _first_picture(env, env_id)
         while not over and len(rewards) < len(actions):
             _, reward, terminated, truncated, _ = env.step(actions[len(rewards)])
-            rewards.append(float(reward))
+            rewards.append(reward)
             over = terminated or truncated
             yield env.render()
     return rewards

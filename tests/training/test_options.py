@@ -21,7 +21,7 @@ from minerva_lite.agents import AGENTS
 from minerva_lite.training import defaults, reached, settings_file
 from minerva_lite.training.options import as_typed, combinations, listed, said, unchecked
 from minerva_lite.training.presets import PRESETS, Preset
-from minerva_lite.training.studies import COLUMNS
+from minerva_lite.training.studies import COLUMNS, SEEDING_LINE
 
 ROOT = Path(__file__).parents[2]
 
@@ -319,6 +319,17 @@ def test_what_the_defaults_of_a_family_reached_stands_below_the_presets(tmp_path
     told = "ppo        Acrobot-v1          -90 after 640 steps (one seed), by its family's defaults"
     assert reached.table_of_presets(env="Acrobot-v1", folder=tmp_path).splitlines()[1:] == [told]
     assert len(reached.table_of_presets(folder=tmp_path).splitlines()) == 2 + len(PRESETS)
+
+
+def test_runs_of_todays_seeding_count_alone_where_there_are_some(tmp_path):
+    for name, head, columns, mean in (("a", "", 11, 9), ("b", SEEDING_LINE + "\n", 12, 5), ("c", "", 12, 7)):
+        row = ["ppo", "CartPole-v1", "preset", 200, 640, 1.0, 100, mean, 0.0, 0.0, 0.0, "1f-2.0"][:columns]
+        text = f"# command: x\n# versions: y\n{head}{','.join(COLUMNS[:columns])}\n{','.join(map(str, row))}\n"
+        (tmp_path / f"{name}.csv").write_text(text)
+        told = {"a": 9, "b": 5, "c": 5}[name]
+        assert reached.reached(tmp_path) == {("ppo", "CartPole-v1"): f"{told} after 640 steps (one seed)"}
+    (tmp_path / "b.csv").unlink()
+    assert reached.reached(tmp_path)["ppo", "CartPole-v1"].startswith("7 after"), "fingerprints are of newer code"
 
 
 def test_what_was_reached_is_that_of_the_presets_settings(tmp_path):
