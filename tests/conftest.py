@@ -105,6 +105,12 @@ class CountEnv(gym.Env):
     def _obs(self):
         return np.array([self.episode, self.t], dtype=np.float64)
 
+    def state_dict(self):
+        return {"episode": self.episode, "t": self.t}
+
+    def load_state_dict(self, state):
+        vars(self).update(state)
+
 
 class EchoEnv(gym.Env):
     """The observation is the action that arrived; bounds differ from dimension to dimension."""
@@ -139,7 +145,10 @@ class NoBoundsEnv(EchoEnv):
 
 
 class LotteryEnv(gym.Env):
-    """Episode lengths 1, 2, …, 6 by the seed, reward 1 a step: whoever counts second episodes is found out."""
+    """Episode lengths 1, 2, …, 6 by the seed, reward 1 a step: whoever counts second episodes is found out.
+
+    Six of a run have all six lengths, beginning with any: the low 32 bits of their seeds follow one another.
+    """
 
     observation_space = gym.spaces.Box(-1000.0, 1000.0, (1,), np.float64)
     action_space = gym.spaces.Discrete(2)
@@ -147,13 +156,19 @@ class LotteryEnv(gym.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         if seed is not None:
-            self.length = seed % 6 + 1
+            self.length = seed % 2**32 % 6 + 1
         self.t = 0
         return np.zeros(1), {}
 
     def step(self, action):
         self.t += 1
         return np.full(1, self.t, dtype=np.float64), 1.0, self.t == self.length, False, {}
+
+    def state_dict(self):
+        return {"length": self.length, "t": self.t}
+
+    def load_state_dict(self, state):
+        vars(self).update(state)
 
 
 TOYS = {

@@ -42,7 +42,7 @@ class A2CAgent(GradientAgent[Batch]):
         # LaTeX: L = L^\pi + c_V L^V
         loss = policy_loss + c.vf_coef * critic_loss
         if c.entropy_coef:
-            entropy = self.policy.entropy(params, self.generator)
+            entropy = self.policy.entropy(params, self.minibatch_generator)
             # LaTeX: L' = L - c_H \operatorname{mean}_t H_t
             loss = loss - c.entropy_coef * entropy.mean()
         parts = {"loss/policy": policy_loss, "loss/value": critic_loss, "loss/total": loss}

@@ -77,7 +77,7 @@ class AnsweringAgent(Agent):
             # A short warm-up: Adam's first steps have full length whatever the gradient.
             for group in optimizer.param_groups:
                 group["lr"] = c.pretrain_learning_rate * min(1.0, (step + 1) / 10)
-            prompt = task.draw(c.pretrain_batch, self.generator)
+            prompt = task.draw(c.pretrain_batch, self.minibatch_generator)
             loss = self.pretrain_loss(prompt, task.solution(prompt))
             optimizer.zero_grad()
             loss.backward()

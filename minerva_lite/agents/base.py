@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from ..checks import require_bool, require_dtype, require_shape, require_unit_interval
+from ..checks import require_bool, require_dtype, require_seed, require_shape, require_unit_interval
 from ..experience.normalizer import Normalizer
+from ..worlds.seeding import ACTING, SEEDING, UPDATES, WEIGHTS, generator, stream
 from ..worlds.spec import EnvSpec, VectorEnv
 from ..worlds.tokens import TASKS
 from .acting import as_rows, require_rows
@@ -122,6 +123,7 @@ class Agent:
     """
 
     name: str
+    env_from_file = False  # whether `spec.env_id` was read from a file, and nobody has named that environment since
     answers = False  # whether it acts by whole answers to prompts, as the tasks of `worlds.tokens` want it
     config: CollectSettings
     policy: Policy
@@ -141,11 +143,14 @@ class Agent:
         self.device = pick_device(device)
         self.obs_normalizer = Normalizer((spec.obs_dim,))
         # Weights are drawn on the CPU, so that every device starts from the same ones.
-        modules = self.make_modules(Generator().manual_seed(seed)) | {"obs_normalizer": self.obs_normalizer}
+        seed = require_seed(seed=seed)
+        modules = self.make_modules(generator(stream(seed, WEIGHTS))) | {"obs_normalizer": self.obs_normalizer}
         for name, module in modules.items():
             setattr(self, name, module)
         self.modules = nn.ModuleDict(modules).to(self.device, dtype)
-        self.generator = Generator(device=self.device).manual_seed(seed)
+        self.seed = seed
+        self.generator = generator(stream(seed, ACTING), self.device)
+        self.minibatch_generator = generator(stream(seed, UPDATES), self.device)  # of all that an update draws
         self.guard = NonFiniteGuard()
         self.setup()
 
@@ -239,6 +244,9 @@ class Agent:
     def collect(self, env: VectorEnv, obs: Tensor) -> tuple[Any, Tensor]:
         """The data of one update, acting in `env` from obs [B, O]; and what to act on next, [B, O]."""
         raise NotImplementedError
+
+    def fresh_episodes(self) -> None:
+        """Forget the episodes in progress: to be called where the environments were reset between two rollouts."""
 
     def update(self, rollout: Any, progress: float = 0.0) -> dict[str, Tensor]:
         """Improve on one rollout; `progress` in [0, 1] is the share of training done, by which a rate or a bound falls.
@@ -365,7 +373,10 @@ class Agent:
             "config": asdict(self.config),
             "spec": asdict(self.spec),
             "modules": self.modules.state_dict(),
+            "seed": self.seed,
+            "seeding": SEEDING,
             "generator": self.generator.get_state(),
+            "minibatch_generator": self.minibatch_generator.get_state(),
             **self.guard.state_dict(),
         }
 
@@ -374,5 +385,8 @@ class Agent:
         if completed(self.config, state["config"]) != asdict(self.config) or EnvSpec(**state["spec"]) != self.spec:
             raise ValueError("state: wanted one saved with this config and environment; got another")
         self.modules.load_state_dict(state["modules"])
+        self.seed = state.get("seed", self.seed)
         self.generator.set_state(state["generator"])
+        if "minibatch_generator" in state:  # an agent of the former seeding drew all from one
+            self.minibatch_generator.set_state(state["minibatch_generator"])
         self.guard.load_state_dict(state)

@@ -83,6 +83,11 @@ class MPOConfig(CollectSettings, OptimizerSettings, BoundSettings):
             )
 
     @property
+    def first_learning(self) -> int:
+        """Environment steps to hold before the first learner step."""
+        return max(self.warmup_steps, self.sequence_length * self.num_envs)
+
+    @property
     def capacity(self) -> int:
         """Steps that the replay holds of each environment."""
         return self.replay_steps // self.num_envs
@@ -147,20 +152,21 @@ class MPOAgent(Agent):
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
         """Store the rollout, then learn from batches of what is stored; the diagnostics of the last batch.
 
-        Raises NonFiniteStep: a step was refused. The rollout then leaves the replay again, where it would go on to
-        spoil updates; the next one takes its place.
+        Raises NonFiniteStep: a step was refused. Steps whose numbers are too large to learn from then leave the replay,
+        where they would go on to spoil updates.
         """
         c = self.config
-        self.replay.insert(rollout)
+        self.replay.insert(rollout, self.replay.starts_of(rollout))
         figures: dict[str, Tensor] = {}
         if self.replay.num_steps >= c.warmup_steps and self.replay.size >= c.sequence_length:
             for name, rate in (("critic", c.critic_learning_rate), ("policy", c.policy_learning_rate)):
                 self.optimizers[name].param_groups[0]["lr"] = rate * c.rate_left(progress)
             try:
                 for _ in range(c.learner_steps):
-                    figures = self.learn(self.replay.sample(c.minibatch_size, c.sequence_length, self.generator))
+                    batch = self.replay.sample(c.minibatch_size, c.sequence_length, self.minibatch_generator)
+                    figures = self.learn(batch)
             except NonFiniteStep:
-                self.replay.withdraw(len(rollout.reward))
+                self.replay.drop_huge()
                 raise
             figures |= self.sums_and_shares(figures)
         return figures | {"train/replay_steps": torch.tensor(float(self.replay.num_steps))}
@@ -233,7 +239,7 @@ class MPOAgent(Agent):
 
     def draw(self, params: Params, samples: int) -> Tensor:
         """Actions [samples, ...] from the policy's parameters."""
-        return self.policy.sample(tuple(p.expand(samples, *p.shape) for p in params), self.generator)
+        return self.policy.sample(tuple(p.expand(samples, *p.shape) for p in params), self.minibatch_generator)
 
     def candidates(self, states: Tensor, old: Params) -> tuple[Tensor, Tensor, Tensor]:
         """What the E-step reweights: actions [N, B, ...], their log-weights before, [N, B], and their `Q'`, [N, B]."""
@@ -325,7 +331,7 @@ class MPOAgent(Agent):
         figures = parts | {
             "loss/alpha": slack_loss.detach(),
             "train/policy_grad_norm": self.step("policy", loss),
-            "train/entropy": self.policy.entropy(params, self.generator).mean().detach(),
+            "train/entropy": self.policy.entropy(params, self.minibatch_generator).mean().detach(),
         }
         for name, part in kl.items():
             alpha, realized = self.duals.value(f"alpha_{name}").detach(), part.detach()

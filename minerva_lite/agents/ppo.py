@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -88,8 +88,8 @@ class PPOAgent(GradientAgent[Batch]):
         stopped = False
         for epoch in range(c.epochs):
             if c.recompute_advantage and epoch > 0:
-                batch = self.prepare(rollout)
-            for rows in batch.minibatches(c.minibatch_size, self.generator):
+                batch = replace(self.prepare(rollout), value_old=first.value_old)  # around which `clip_value` clips
+            for rows in batch.minibatches(c.minibatch_size, self.minibatch_generator):
                 if c.normalize_advantage and len(rows) == 1:
                     continue  # rows of restart weight 0 can leave one; alone it has no spread
                 loss, parts = self.loss(rows)
@@ -140,7 +140,7 @@ class PPOAgent(GradientAgent[Batch]):
         loss = policy_loss + c.vf_coef * critic_loss
         parts = {"loss/policy": policy_loss, "loss/value": critic_loss, "log_ratio": log_ratio}
         if c.entropy_coef:
-            entropy = parts["entropy"] = self.policy.entropy(params, self.generator)
+            entropy = parts["entropy"] = self.policy.entropy(params, self.minibatch_generator)
             # LaTeX: L' = L - c_H \operatorname{mean}_t H_t
             loss = loss - c.entropy_coef * entropy.mean()
         parts["loss/total"] = loss

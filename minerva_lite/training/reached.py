@@ -14,7 +14,7 @@ import numpy as np
 from ..agents import AGENTS
 from ..checks import require_one_of
 from .presets import PRESETS
-from .studies import COLUMNS, read_study
+from .studies import COLUMNS, SEEDING_LINE, read_study
 
 RESULTS = Path(__file__).parents[2] / "book" / "results"  # of the repository; an installed package has none
 Pair = tuple[str, str]
@@ -58,18 +58,21 @@ def table_of_presets(*, env: str | None = None, algorithm: str | None = None, fo
 def _studies(folder: Path) -> dict[Pair, list[dict[str, Any]]]:
     """The last rows of all runs of presets in the files that `study` wrote. A seed that two files have counts once.
 
-    Where runs of a pair have fingerprints, those without are of older settings or code, and do not count.
+    Where runs of a pair are of today's seeding, the others do not count; nor, where some have fingerprints, do those
+    without, which are of older settings or code.
     """
     runs, older = {}, ",".join(COLUMNS[: COLUMNS.index("fingerprint")])
     for path in sorted(folder.glob("*.csv")):
         with path.open(encoding="utf8") as file:
-            if not any(line.startswith(older) for line in file.readlines()[:3]):
-                continue
+            head = [next(file, "").rstrip() for _ in range(4)]
+        if not any(line.startswith(older) for line in head):
+            continue
         for row in read_study(path):
             if row["episodes"] == 100 and row["variant"] == "preset":
-                runs[row["algorithm"], row["env_id"], row["seed"], "fingerprint" in row] = row
-    marked = {key[:2] for key in runs if key[3]}
-    return _by_pair(row for key, row in runs.items() if key[3] or key[:2] not in marked)
+                rank = ("fingerprint" in row) + (SEEDING_LINE in head)
+                runs[row["algorithm"], row["env_id"], row["seed"], rank] = row
+    best = {key[:2]: key[3] for key in sorted(runs, key=lambda key: key[3])}
+    return _by_pair(row for key, row in runs.items() if key[3] == best[key[:2]])
 
 
 def _trials(folder: Path) -> dict[Pair, list[dict[str, Any]]]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -12,8 +15,10 @@ import torch
 from torch import Tensor
 
 from ..checks import require_count, require_one_of, require_shape
-from .own_spaces import describe, flat
-from .snapshot import Opaque, restore, snapshot
+from .own_spaces import describe
+from .seeding import seeds_of_worlds
+from .single import EnvironmentFailed, make_single
+from .snapshot import Unknown, restore, snapshot
 from .spec import Step
 
 AUTORESET = {"same_step": gym.vector.AutoresetMode.SAME_STEP, "next_step": gym.vector.AutoresetMode.NEXT_STEP}
@@ -35,12 +40,16 @@ class NumpyEnv:
         dtype: torch.dtype,
     ):
         self.num_envs, self.device, self.dtype = num_envs, torch.device(device), dtype
-        self._seed: int | None = seed  # of the first reset
-        self.spec = describe(env_id, *spaces)
+        self.seed, self.spec = seed, describe(env_id, *spaces)
+        self.reseed(0)
 
     def reset(self) -> Tensor:
-        """Start new episodes everywhere: [B, O]. Only the first reset uses the seed, so episodes do not repeat."""
+        """Start new episodes everywhere: [B, O]. Only the first reset uses seeds, so episodes do not repeat."""
         raise NotImplementedError
+
+    def reseed(self, steps: int) -> None:
+        """Give the next reset seeds of its own, for episodes that begin after so many steps of training."""
+        self._seeds: list[int] | None = seeds_of_worlds(self.seed, self.num_envs, steps)
 
     def advance(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """True successors, rewards, terminated, truncated, and what to act on next."""
@@ -100,14 +109,10 @@ class GymEnv(NumpyEnv):
     ):
         require_count(num_envs=num_envs)
         require_one_of(tuple(AUTORESET), autoreset=autoreset)
-        self.env: gym.vector.VectorEnv[Any, Any, Any] = gym.make_vec(
-            registered_id(env_id),
-            num_envs,
-            vectorization_mode="async" if parallel else "sync",
-            vector_kwargs={"autoreset_mode": AUTORESET[autoreset]},
-            wrappers=(flat,),  # type: ignore[arg-type]  # wanted are wrappers; one that has nothing to do is none
-        )
-        self.autoreset = autoreset
+        vector = gym.vector.AsyncVectorEnv if parallel else gym.vector.SyncVectorEnv
+        made = [partial(make_single, registered_id(env_id), number) for number in range(num_envs)]
+        self.env: gym.vector.VectorEnv[Any, Any, Any] = vector(made, autoreset_mode=AUTORESET[autoreset])
+        self.autoreset, self.steps = autoreset, 0  # that each environment has made
         spaces = self.env.single_observation_space, self.env.single_action_space
         try:
             super().__init__(env_id, num_envs, spaces, seed, device, dtype)
@@ -115,9 +120,12 @@ class GymEnv(NumpyEnv):
             self.env.close()  # otherwise its processes would stay
             raise
 
-    def reset(self) -> Tensor:
-        obs, _ = self.env.reset(seed=self._seed)
-        self._seed = None
+    def reset(self, seeds: Sequence[int] | None = None) -> Tensor:
+        """Start new episodes everywhere: [B, O]. seeds: one for each environment; else the run's, the first time."""
+        wanted = self._seeds if seeds is None else [*seeds]
+        with self._failing():
+            obs, _ = self.env.reset(seed=wanted)  # type: ignore[arg-type]  # a list, too
+        self._seeds = None
         self._over = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
         return self._obs(obs)
 
@@ -133,12 +141,12 @@ class GymEnv(NumpyEnv):
         self.env.close()
 
     def state_dict(self) -> dict[str, Any] | None:
-        """All that the next steps depend on; None if `parallel`, or if `snapshot` cannot save a part of it."""
+        """All that the next steps depend on; None if `parallel`, or if `snapshot` does not know one of them."""
         if not isinstance(self.env, gym.vector.SyncVectorEnv):  # they are in other processes
             return None
         try:
             envs = [snapshot(env) for env in self.env.envs]
-        except Opaque:
+        except Unknown:
             return None
         return {"envs": envs} | ({"over": self._over} if self.autoreset == "next_step" else {})
 
@@ -154,7 +162,7 @@ class GymEnv(NumpyEnv):
             raise ValueError(
                 f"autoreset: wanted the state of an environment with {self.autoreset}; got {saved_mode}: name that one"
             )
-        if self._seed is not None:
+        if self._seeds is not None:
             self.reset()
         for env, saved in zip(self.env.envs, state["envs"], strict=True):
             restore(env, saved)
@@ -163,13 +171,30 @@ class GymEnv(NumpyEnv):
             self.env._autoreset_envs = self._over.cpu().numpy().copy()  # what Gymnasium knows of it
 
     def advance(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        obs, reward, terminated, truncated, info = self.env.step(action)
+        with self._failing():
+            obs, reward, terminated, truncated, info = self.env.step(action)
+        self.steps += 1
         next_obs = obs
-        if "final_obs" in info:
+        if "final_obs" in info:  # Gymnasium's own, for that of an environment is empty
             next_obs = obs.copy()
-            for i in np.flatnonzero(info["_final_obs"]):
+            for i in np.flatnonzero(terminated | truncated):
                 next_obs[i] = info["final_obs"][i]
         return next_obs, reward, terminated, truncated, obs
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Add to the error of an environment how far it had come, and what is lost of it between processes."""
+        try:
+            yield
+        except EnvironmentFailed as error:
+            there = error.args[0] if isinstance(error.args[0], EnvironmentFailed) else error  # Gymnasium makes another
+            failed = EnvironmentFailed(f"{there}; it had made {self.steps} steps")
+            failed.trace = there.trace
+            raise failed from error.__cause__ or RuntimeError(there.trace)
+        except (EOFError, ConnectionError) as error:
+            raise EnvironmentFailed(
+                f"{self.spec.env_id}: the process of an environment ended; it had made {self.steps} steps"
+            ) from error
 
 
 def registered_id(env_id: str) -> str:
@@ -214,13 +239,17 @@ class EnvPoolEnv(NumpyEnv):
             raise ImportError(f"backend: envpool needs `pip install minerva_lite[envpool]` ({error})") from error
         if env_id not in envpool.list_all_envs():
             raise ValueError(f"env_id: wanted one that EnvPool has; got {env_id!r}")
-        self.env = envpool.make_gymnasium(env_id, num_envs=num_envs, seed=seed)
+        self.make = partial(envpool.make_gymnasium, env_id, num_envs=num_envs)
+        self.env = self.make(seed=0)
         observed = self.env.observation_space
         if not isinstance(observed, gym.spaces.Box):
             raise ValueError(f"backend: wanted one that flattens {observed}, gymnasium or parallel; got envpool")
         super().__init__(env_id, num_envs, (observed, self.env.action_space), seed, device, dtype)
 
     def reset(self) -> Tensor:
+        if self._seeds is not None:  # EnvPool takes seeds only where it makes environments, and of 31 bits
+            self.env.close()
+            self.env, self._seeds = self.make(seed=[seed % 2**31 for seed in self._seeds]), None
         obs, _ = self.env.reset()
         return self._obs(obs)
 

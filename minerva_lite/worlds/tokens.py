@@ -12,6 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..checks import can_ask, require_bool, require_count, require_dtype, require_same_shape, require_shape
+from .seeding import WORLDS, generator, stream
 from .spec import EnvSpec, Step
 
 
@@ -215,7 +216,8 @@ class TokenEnv:
         require_count(num_envs=num_envs)
         self.task, self.spec, self.num_envs = task, task.spec, num_envs
         self.dtype, self.device = dtype, torch.device(device)
-        self.generator = Generator(device=self.device).manual_seed(seed)
+        self.seed = seed
+        self.reseed(0)
         self.prompt = torch.zeros(task.prompt_length, 0, dtype=torch.int64, device=self.device)  # none before reset
 
     def reset(self) -> Tensor:
@@ -257,6 +259,10 @@ class TokenEnv:
         """Go on from a state that an environment of the same task has saved."""
         self.prompt = state["prompt"].to(self.device, copy=True)
         self.generator.set_state(state["generator"].cpu())
+
+    def reseed(self, steps: int) -> None:
+        """Draw from here on what belongs to prompts after so many steps of training."""
+        self.generator = generator(stream(self.seed, WORLDS, steps), self.device)
 
     def close(self) -> None:
         """Nothing is held that would have to be let go."""

@@ -7,9 +7,10 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor
+from torch import Tensor
 
 from ..checks import can_ask, require_count, require_shape
+from .seeding import WORLDS, generator, stream
 from .spec import EnvSpec, OwnSpaces, Step
 from .tabular import TabularMDP, inverse_cdf
 
@@ -36,7 +37,8 @@ class TorchEnv:
     ):
         require_count(num_envs=num_envs)
         self.num_envs, self.device, self.dtype, self.stagger = num_envs, torch.device(device), dtype, stagger
-        self.generator = Generator(device=self.device).manual_seed(seed)
+        self.seed = seed
+        self.reseed(0)
         self._bounds: dict[tuple[float, ...], Tensor] = {}
         self.state = self.elapsed = torch.empty(0, device=self.device)  # none before the first reset
 
@@ -108,6 +110,10 @@ class TorchEnv:
         self.state, self.elapsed = (state[name].to(self.device, copy=True) for name in ("state", "elapsed"))
         self.generator.set_state(state["generator"].cpu())
 
+    def reseed(self, steps: int) -> None:
+        """Draw from here on what belongs to episodes that begin after so many steps of training."""
+        self.generator = generator(stream(self.seed, WORLDS, steps), self.device)
+
     def close(self) -> None:
         """Nothing is held that would have to be let go."""
 
@@ -115,7 +121,7 @@ class TorchEnv:
         """A copy with one environment per row of `state` [N, S] and `elapsed` [N], and random numbers from `seed`."""
         twin = copy.copy(self)
         twin.num_envs, twin.state, twin.elapsed = len(state), state.clone(), elapsed.clone()
-        twin.generator = Generator(device=self.device).manual_seed(seed)
+        twin.generator = generator(stream(seed, WORLDS), self.device)
         return twin
 
     def uniform(self, *high: float) -> Tensor:

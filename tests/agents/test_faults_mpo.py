@@ -76,7 +76,7 @@ def test_a_target_ends_where_the_episode_does_and_bootstraps_where_it_was_cut(cr
     say(agent.target_critic, 100.0)
     rollout, _ = agent.collect(env, obs)
     agent.replay.insert(rollout)
-    batch = agent.replay.sample(64, 4, agent.generator)
+    batch = agent.replay.sample(64, 4, agent.minibatch_generator)
     target = agent.critic_targets(batch, batch.obs, batch.next_obs)
     kinds = set()
     for b in range(64):
@@ -110,15 +110,15 @@ def test_the_trace_of_a_step_is_the_ratio_of_the_next_action():
     shake(agent.target_critic, agent.generator)
     rollout, _ = agent.collect(env, obs)
     agent.replay.insert(rollout)
-    batch = agent.replay.sample(8, 3, agent.generator)
-    state = agent.generator.get_state()
+    batch = agent.replay.sample(8, 3, agent.minibatch_generator)
+    state = agent.minibatch_generator.get_state()
 
     def targets(data: Rollout) -> torch.Tensor:
-        agent.generator.set_state(state)  # the same sampled actions in the expectation
+        agent.minibatch_generator.set_state(state)  # the same sampled actions in the expectation
         return agent.critic_targets(data, data.obs, data.next_obs)
 
     def one_step() -> torch.Tensor:
-        agent.generator.set_state(state)
+        agent.minibatch_generator.set_state(state)
         return batch.reward + 0.9 * agent.expected_value(batch.next_obs)
 
     whole, short = targets(batch), one_step()
@@ -451,10 +451,10 @@ def test_the_e_step_and_the_targets_ask_the_target_networks_alone(env_id):
     agent, env, obs = make("mpo", env_id, critic_target="retrace", sequence_length=2)
     rollout, _ = agent.collect(env, obs)
     batch = dataclasses.replace(rollout, behavior_params=())
-    state = agent.generator.get_state()
+    state = agent.minibatch_generator.get_state()
 
     def answers() -> list[torch.Tensor]:
-        agent.generator.set_state(state)
+        agent.minibatch_generator.set_state(state)
         with torch.no_grad():
             return [
                 *agent.candidates(obs, agent.target_policy(obs)),

@@ -194,11 +194,11 @@ def test_expected_value_by_hand():
     got = agent.expected_value(torch.zeros(2, 4, 3, dtype=F64))
     torch.testing.assert_close(got, torch.full((2, 4), 6.0, dtype=F64), rtol=1e-12, atol=0)
     agent = alone(value_samples=7)
-    obs, start = states(4).reshape(2, 2, 3), agent.generator.get_state()
+    obs, start = states(4).reshape(2, 2, 3), agent.minibatch_generator.get_state()
     got = agent.expected_value(obs)
-    agent.generator.set_state(start)
+    agent.minibatch_generator.set_state(start)
     mean, std = (p.expand(7, 2, 2, ACTIONS) for p in agent.target_policy(obs))
-    draws = mean + std * torch.randn(7, 2, 2, ACTIONS, generator=agent.generator, dtype=F64)
+    draws = mean + std * torch.randn(7, 2, 2, ACTIONS, generator=agent.minibatch_generator, dtype=F64)
     wanted = sum(agent.target_critic(obs, a) for a in draws) / 7
     torch.testing.assert_close(got, wanted.detach(), rtol=1e-12, atol=1e-12)
 
@@ -227,7 +227,7 @@ def test_candidates_and_what_they_weighed_before(discrete):
     agent = alone(discrete)
     obs = states()
     old = tuple(p.detach() for p in agent.target_policy(obs))
-    start = agent.generator.get_state()
+    start = agent.minibatch_generator.get_state()
     action, log_prior, q_value = agent.candidates(obs, old)
     n = 3 if discrete else 5
     assert log_prior.shape == q_value.shape == (n, BATCH) and action.shape[:2] == (n, BATCH)
@@ -239,10 +239,10 @@ def test_candidates_and_what_they_weighed_before(discrete):
             assert (action[i] == i).all(), "every action of the set, once"
             torch.testing.assert_close(log_prior[i].exp(), old[0].softmax(-1)[:, i], rtol=1e-12, atol=0)
     if discrete:
-        assert torch.equal(start, agent.generator.get_state()), "nothing is drawn"
+        assert torch.equal(start, agent.minibatch_generator.get_state()), "nothing is drawn"
     else:
-        agent.generator.set_state(start)
-        noise = torch.randn(n, BATCH, ACTIONS, generator=agent.generator, dtype=F64)
+        agent.minibatch_generator.set_state(start)
+        noise = torch.randn(n, BATCH, ACTIONS, generator=agent.minibatch_generator, dtype=F64)
         torch.testing.assert_close(action, old[0] + old[1] * noise, rtol=1e-12, atol=1e-12)
         assert (log_prior == -math.log(n)).all()
 

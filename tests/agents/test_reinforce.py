@@ -60,7 +60,8 @@ def test_the_whole_loss_adds_value_and_entropy_with_their_weights():
 
 def lottery(**options):
     settings = {"num_envs": 6, "rollout_steps": 50, "gamma": 0.5, "hidden": (4,), "normalize_advantage": False}
-    env = make_env("ToyLottery-v0", 6, seed=0, dtype=F64)
+    env = make_env("ToyLottery-v0", 6, dtype=F64)
+    env.reset(range(6))
     agent = REINFORCEAgent(REINFORCEConfig(**settings | options), env.spec, device="cpu", dtype=F64)
     rollout, _ = agent.collect(env, env.reset())
     batch = agent.prepare(rollout)

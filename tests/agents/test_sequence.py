@@ -101,7 +101,7 @@ def test_minibatches_are_whole_groups_and_all_of_them():
     rollout = dataclasses.replace(rollout, reward=torch.arange(15.0, dtype=torch.float64))
     batch, _ = agent.prepare(rollout)
     seen = []
-    for part in batch.minibatches(2, agent.generator):
+    for part in batch.minibatches(2, agent.minibatch_generator):
         group = part.answer.shape[1] // part.prompt.shape[1]
         assert group == 3 and part.prompt.shape[1] <= 2
         for i in range(part.prompt.shape[1]):
@@ -114,8 +114,8 @@ def test_minibatches_are_whole_groups_and_all_of_them():
             ]
             seen += found
     assert sorted(seen) == [0, 1, 2, 3, 4]
-    before = agent.generator.get_state()
-    assert next(batch.minibatches(5, agent.generator)) is batch and torch.equal(agent.generator.get_state(), before)
+    before = agent.minibatch_generator.get_state()
+    assert next(batch.minibatches(5, agent.minibatch_generator)) is batch and torch.equal(agent.minibatch_generator.get_state(), before)
 
 
 @pytest.mark.parametrize("kl", ["none", "reward"])

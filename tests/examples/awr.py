@@ -47,7 +47,7 @@ class AWRAgent(GradientAgent[Batch]):
         advantage = normalize_advantage(batch.advantage) if self.config.normalize_advantage else batch.advantage
         weighed = replace(batch, advantage=advantage)
         for _ in range(self.config.epochs):
-            for minibatch in weighed.minibatches(self.config.minibatch_size, self.generator):
+            for minibatch in weighed.minibatches(self.config.minibatch_size, self.minibatch_generator):
                 loss, parts = self.loss(minibatch)
                 steps.append(parts | {"train/grad_norm": self.gradient_step(loss)})
         means = {name: torch.stack([step[name] for step in steps]).mean() for name in steps[0]}

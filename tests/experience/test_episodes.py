@@ -100,7 +100,7 @@ def test_a_reward_that_is_nan_spoils_its_own_episode_alone():
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
 def test_of_whole_episodes_the_first_ones_count_and_each_rollout_starts_afresh(autoreset):
-    """Lengths 3, 4, 5, 6, 1, 2, and rewards of 1: with second episodes the mean would be below 3.5."""
+    """Lengths from 1 to 6, and rewards of 1: with second episodes the mean would be below 3.5."""
     agent, *_ = make_agent("a2c", "ToyLottery-v0", num_envs=6)
     env = make_env("ToyLottery-v0", 6, backend="gymnasium", seed=2, autoreset=autoreset)
     episodes = RunningEpisodes(whole=True)

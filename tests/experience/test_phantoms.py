@@ -29,7 +29,9 @@ class Determined:
 
 
 def gym_env(env_id, num_envs, autoreset="next_step"):
-    return make_env(env_id, num_envs, backend="gymnasium", seed=2, autoreset=autoreset)
+    env = make_env(env_id, num_envs, backend="gymnasium", autoreset=autoreset)
+    env.reset(range(2, 2 + num_envs))  # which the lengths of a lottery go by
+    return env
 
 
 def rollouts(env, lengths):

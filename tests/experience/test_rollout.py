@@ -152,9 +152,9 @@ def test_collect_refuses_no_steps():
 def test_whole_episodes_by_hand():
     """Six environments whose episodes last 1, 2, …, 6 steps: six rows, and of each column the first episode."""
     config = PPOConfig(num_envs=6, rollout_steps=50, minibatch_size=50)
-    env = make_env("ToyLottery-v0", 6, seed=0)
+    env = make_env("ToyLottery-v0", 6)
     agent = PPOAgent(config, env.spec, device="cpu")
-    env.reset(), env.step(torch.zeros(6, dtype=torch.int64))  # wherever it stands, every episode starts anew
+    env.reset(range(6)), env.step(torch.zeros(6, dtype=torch.int64))  # wherever it stands, every episode starts anew
     rollout, obs = collect_episodes(agent, env, 50)
     assert rollout.num_steps == 36 and rollout.reward.shape == (6, 6)
     assert rollout.first_episode.tolist() == [[t < length for length in range(1, 7)] for t in range(6)]

@@ -84,7 +84,8 @@ def test_our_side_trains_from_the_base_model_and_counts_what_trl_counts(algorith
     monkeypatch.setattr(speed_sequence.SequenceAgent, "start_from", slow_building)
     watch = speed_sequence.run(algorithm, 0, 2, BASE)
     assert [row[:3] for row in watch.rows] == [(1, 0.0, 0.0), (2, 0.0, 0.0)], "building is off the clock"
-    assert all(0.2 < row[3] < 0.6 and (row[3] * PROMPTS * GROUP).is_integer() for row in watch.rows)
+    # Of an untrained model's answers one in a million would be right, of the base model's some 40 %.
+    assert all(0.05 < row[3] < 0.95 and (row[3] * PROMPTS * GROUP).is_integer() for row in watch.rows)
     config, sort = speed_sequence.config_of(algorithm), TASKS[speed_sequence.ENV]
     assert config.batch_size * sort.answer_length == TOKENS and sort.prompt_length == LENGTH
     assert (config.epochs, config.clip_low, config.clip_high, config.kl) == (1, 0.2, 0.2, "none")

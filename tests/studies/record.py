@@ -1,4 +1,4 @@
-"""The file of a study: the command that writes it, the versions it ran with, a line of columns, and rows."""
+"""The file of a study: the command that writes it, versions, the seeding, a line of columns, and rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import gymnasium
 import torch
+
+from minerva_lite.training.studies import SEEDING_LINE
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -23,17 +25,21 @@ class Record:
 
     path: created where nothing is. row: the NamedTuple of a row. module: the command is `python -m {module}`. digits:
     significant ones of a number that is not an integer. Raises SystemExit: the file holds other columns, or rows by
-    other versions, which would be mixed with this call's.
+    other versions or of the former seeding, which would be mixed with this call's.
     """
 
     def __init__(self, path: Path, row: type, module: str, *, digits: int):
         versions = f"python {platform.python_version()}, torch {torch.__version__}, gymnasium {gymnasium.__version__}"
-        head = [f"# command: python -m {module}", f"# versions: {versions}", ",".join(row._fields)]  # type: ignore[attr-defined]
+        head = [f"# command: python -m {module}", f"# versions: {versions}", SEEDING_LINE]
+        head += [",".join(row._fields)]  # type: ignore[attr-defined]
         self.path, self.digits = path, digits
         if not path.exists():
             path.write_text("\n".join(head) + "\n", encoding="utf8")
-        if path.read_text("utf8").splitlines()[:3] != head:
-            raise SystemExit(f"{path}: wanted a file of this study by these versions; name another file, or remove it")
+        if path.read_text("utf8").splitlines()[:4] != head:
+            raise SystemExit(
+                f"{path}: wanted a file of this study by these versions with {SEEDING_LINE[2:]!r}, which files of the "
+                "former seeding lack; name another file, or remove it"
+            )
 
     def names(self, columns: int) -> set[tuple[str, ...]]:
         """The rows' first cells, as many as name a run: which runs the file holds. A run is written whole."""

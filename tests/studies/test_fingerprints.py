@@ -14,7 +14,7 @@ from minerva_lite.agents import AGENTS
 from minerva_lite.training.defaults import settings_for
 from minerva_lite.training.fingerprint import fingerprint, same_fingerprint, settings_digest
 from minerva_lite.training.presets import PRESETS
-from minerva_lite.training.studies import read_study
+from minerva_lite.training.studies import SEEDING_LINE, read_study
 from minerva_lite.training.variants import ABLATIONS, varied
 from tests.studies import memory, search, sensitivity
 from tests.studies.record import read_rows
@@ -44,7 +44,8 @@ def settings_of(path: Path, algorithm: str, env_id: str, variant: str) -> Any:
 
 
 def stale(path: Path) -> list[str]:
-    """The curves of a file whose agent, settings or environment are others today."""
+    """The curves of a file whose agent, settings or environment are others today; of the former seeding, settings."""
+    former = SEEDING_LINE not in path.read_text("utf8").splitlines()[:4]
     marks = {(r["algorithm"], r["env_id"], r["variant"]): r["fingerprint"] for r in read_study(path)}
     found = []
     for name, mark in marks.items():
@@ -53,8 +54,8 @@ def stale(path: Path) -> list[str]:
         except KeyError:
             found.append(f"{path.name}: {' '.join(name)} is a name of nothing")
             continue
-        now = fingerprint(AGENTS[name[0]][0], config, name[1])
-        if not same_fingerprint(mark, now):
+        now = settings_digest(config) if former else fingerprint(AGENTS[name[0]][0], config, name[1])
+        if mark.partition("-")[0] != now if former else not same_fingerprint(mark, now):
             found.append(f"{path.name}: {' '.join(name)} was {mark} and is {now}")
     return found
 
@@ -113,14 +114,18 @@ def test_memory_was_measured_with_networks_of_todays_size(row):
     assert memory.weights_of(agent) == int(row["weights"])
 
 
-def test_another_setting_and_an_unknown_name_are_told_with_the_files_name(tmp_path, monkeypatch):
+@pytest.mark.parametrize("seeding", [[], [SEEDING_LINE]], ids=["former", "today"])
+def test_another_setting_and_an_unknown_name_are_told_with_the_files_name(tmp_path, monkeypatch, seeding):
     path = next(path for path in marked() if path.name == "classic.csv")
     name = ("trpo", "CartPole-v1")
+    rows = [line for line in path.read_text("utf8").splitlines() if line.startswith(("#", "alg", "trpo,CartPole-v1"))]
+    other = [row.replace(",preset,", ",other,") for row in rows[3:]]
+    copy = tmp_path / "classic.csv"
+    copy.write_text("\n".join([*seeding, *rows, *other]) + "\n", "utf8")
+    # The numbers of two updates are others by the seeding alone, and of a file that says so they must be the same.
+    assert [line.split()[:3] for line in stale(copy)[:-1]] == [["classic.csv:", *name]] * len(seeding)
     changed = replace(PRESETS[name], config=replace(PRESETS[name].config, kl_bound=0.011))
     monkeypatch.setitem(PRESETS, name, changed)
-    rows = [line for line in path.read_text("utf8").splitlines() if line.startswith(("#", "alg", "trpo,CartPole-v1"))]
-    copy = tmp_path / "classic.csv"
-    copy.write_text("\n".join([*rows, *(row.replace(",preset,", ",other,") for row in rows[3:])]) + "\n", "utf8")
     told = stale(copy)
     assert len(told) == 2 and told[0].startswith("classic.csv: trpo CartPole-v1 preset was ")
     assert told[1] == "classic.csv: trpo CartPole-v1 other is a name of nothing"

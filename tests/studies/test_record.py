@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from minerva_lite.training.studies import SEEDING_LINE
 from tests.studies.record import Record, read_rows
 
 RESULTS = Path(__file__).resolve().parents[2] / "book" / "results"
@@ -53,7 +54,8 @@ def test_a_recorded_file_names_its_command_and_has_its_columns(module):
     lines = (RESULTS / STUDIES[module]).read_text().splitlines()
     columns = importlib.import_module(f"tests.studies.{module}").Row._fields
     assert lines[0] == f"# command: python -m tests.studies.{module}"
-    assert lines[1].startswith("# versions: python 3") and lines[2] == ",".join(columns)
+    assert lines[1].startswith("# versions: python 3")
+    assert lines[2 + (lines[2] == SEEDING_LINE)] == ",".join(columns), "files of the former seeding have no such line"
     assert all(None not in row and None not in row.values() for row in read_rows(RESULTS / STUDIES[module]))
 
 
@@ -112,13 +114,14 @@ def test_a_run_that_fails_leaves_whole_runs(tmp_path):
     assert [name[0] for name in asked] == ["a", "b", "c"] and record.names(1) == {("a",), ("b",), ("c",)}
 
 
-@pytest.mark.parametrize("line", [0, 1, 2])
-def test_a_file_of_another_study_is_refused(tmp_path, line):
+@pytest.mark.parametrize("line", [0, 1, 2, 3])
+@pytest.mark.parametrize("change", [lambda line: [line + "x"], lambda line: []], ids=["another", "missing"])
+def test_a_file_of_another_study_or_of_the_former_seeding_is_refused(tmp_path, line, change):
     path = tmp_path / "study.csv"
     Record(path, Row, "tests.studies.toy", digits=3)
     lines = path.read_text().splitlines()
-    lines[line] += "x"
+    lines[line : line + 1] = change(lines[line])
     path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(SystemExit, match="name another file"):
+    with pytest.raises(SystemExit, match="seeding: streams'.*; name another file"):
         Record(path, Row, "tests.studies.toy", digits=3)
     assert path.read_text().splitlines() == lines  # and left as it was

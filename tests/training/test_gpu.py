@@ -146,7 +146,8 @@ def test_a_refused_rollout_is_taken_back_whole(algorithm, env_id, changes, at, h
         runner = as_on_a_gpu(agent)
         lived(runner, env, at)
         if refused:
-            drawn = agent.generator.get_state()
+            generators = agent.generator, agent.minibatch_generator
+            drawn = [generator.get_state() for generator in generators]
             elsewhere = copy.deepcopy(env)
             rollout, _ = runner.collect(elsewhere, elsewhere.reset())
             reward = rollout.reward.clone()
@@ -154,7 +155,8 @@ def test_a_refused_rollout_is_taken_back_whole(algorithm, env_id, changes, at, h
             assert floats(runner.update(dataclasses.replace(rollout, reward=reward)))["train/skipped_batches"] == 1
             if how == "saved":
                 runner.load_state_dict(copy.deepcopy(runner.state_dict()))
-            agent.generator.set_state(drawn)  # what was drawn for it is gone; this alone is not taken back
+            for generator, state in zip(generators, drawn, strict=True):
+                generator.set_state(state)  # what was drawn for it is gone; this alone is not taken back
         return agent, lived(runner, env, 6)
 
     (once, figures), (never, expected) = after(True), after(False)

@@ -79,7 +79,7 @@ def pretended(monkeypatch):
     def on_the_cpu(*args, **options):  # the environments of an evaluation, wherever the agent is
         env = made(*args, **options)
         step, reset = env.step, env.reset
-        env.reset = lambda: mode.bring(reset())
+        env.reset = lambda seeds=None: mode.bring(reset(seeds))
         env.step = lambda action: Step(*(part if part is None else mode.bring(part) for part in step(action)))
         return env
 

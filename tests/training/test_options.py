@@ -21,7 +21,7 @@ from minerva_lite.agents import AGENTS
 from minerva_lite.training import defaults, reached, settings_file
 from minerva_lite.training.options import as_typed, combinations, listed, said, unchecked
 from minerva_lite.training.presets import PRESETS, Preset
-from minerva_lite.training.studies import COLUMNS
+from minerva_lite.training.studies import COLUMNS, SEEDING_LINE
 
 ROOT = Path(__file__).parents[2]
 
@@ -119,8 +119,8 @@ def test_a_file_that_gives_every_setting_leaves_nothing_to_announce(minerva, tmp
     minerva("train --config part.json")
     assert capsys.readouterr().err == (
         "no preset for ppo on Acrobot-v1: taken are the defaults of the family 'discrete' for what the file leaves "
-        f"open, gamma 0.99, over {defaults.settings_for('ppo', 'Acrobot-v1').total_steps} steps; --config.… and "
-        "--steps change them\n"
+        f"open, gamma 0.99, over {defaults.settings_for('ppo', 'Acrobot-v1').total_steps} steps, evaluated every 128000 "
+        "steps over 50 episodes; --config.…, --steps and --eval-… change them\n"
     )
 
 
@@ -279,7 +279,7 @@ def test_a_study_does_not_mix_runs_of_other_steps(tmp_path, monkeypatch):
 
     small = Preset(PPOConfig(num_envs=4, rollout_steps=16, minibatch_size=32, epochs=1, hidden=(8,)), total_steps=640)
     monkeypatch.setattr(studies, "settings_for", lambda algorithm, env_id, **how: small)
-    monkeypatch.setattr(studies, "evaluate", lambda agent, episodes: dict.fromkeys(FIGURES, 1.0))
+    monkeypatch.setattr(studies, "evaluate", lambda agent, **how: dict.fromkeys(FIGURES, 1.0))
     how = {"eval_every": None, "eval_episodes": 1, "backend": "auto"}
     task = studies._tasks("ppo", ["CartPole-v1"], [0], ["preset"], {"": {}}, 100, how)[0]
     rows = studies.run(task)
@@ -319,6 +319,17 @@ def test_what_the_defaults_of_a_family_reached_stands_below_the_presets(tmp_path
     told = "ppo        Acrobot-v1          -90 after 640 steps (one seed), by its family's defaults"
     assert reached.table_of_presets(env="Acrobot-v1", folder=tmp_path).splitlines()[1:] == [told]
     assert len(reached.table_of_presets(folder=tmp_path).splitlines()) == 2 + len(PRESETS)
+
+
+def test_runs_of_todays_seeding_count_alone_where_there_are_some(tmp_path):
+    for name, head, columns, mean in (("a", "", 11, 9), ("b", SEEDING_LINE + "\n", 12, 5), ("c", "", 12, 7)):
+        row = ["ppo", "CartPole-v1", "preset", 200, 640, 1.0, 100, mean, 0.0, 0.0, 0.0, "1f-2.0"][:columns]
+        text = f"# command: x\n# versions: y\n{head}{','.join(COLUMNS[:columns])}\n{','.join(map(str, row))}\n"
+        (tmp_path / f"{name}.csv").write_text(text)
+        told = {"a": 9, "b": 5, "c": 5}[name]
+        assert reached.reached(tmp_path) == {("ppo", "CartPole-v1"): f"{told} after 640 steps (one seed)"}
+    (tmp_path / "b.csv").unlink()
+    assert reached.reached(tmp_path)["ppo", "CartPole-v1"].startswith("7 after"), "fingerprints are of newer code"
 
 
 def test_what_was_reached_is_that_of_the_presets_settings(tmp_path):

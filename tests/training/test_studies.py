@@ -69,7 +69,8 @@ def study(path, algorithms="ppo", env_ids=("CartPole-v1",), seeds=range(2), vari
 
 def lines(path, variant="") -> list[str]:
     """The rows of a table, or of one variant, as they stand there."""
-    return [line for line in path.read_text().split("\n")[3:-1] if not line.startswith("#") and f",{variant}" in line]
+    rows = path.read_text().split("\n")[:-1]
+    return [line for line in rows if not line.startswith(("#", "algorithm,")) and f",{variant}" in line]
 
 
 def finals(path) -> list[tuple]:
@@ -243,7 +244,7 @@ def test_bad_studies_are_refused_before_anything_is_written(tmp_path):
         (r"variants\['x'\]: wanted one of .*num_envs, .*; got 'epoch'", {"variants": {"x": {"epoch": 2}}}),
         ("epochs: wanted a whole number of at least 1; got 0", {"variants": {"x": {"epochs": 0}}}),
         (r"variants: wanted names of printable characters; got 'a\\nb'", {"variants": {"a\nb": {}}}),
-        (r"seeds\[1\]: wanted a whole number of at least 0; got -1", {"seeds": [0, -1]}),
+        (r"seeds\[1\]: wanted a whole number from 0 to 2\*\*63 - 1; got -1", {"seeds": [0, -1]}),
         ("seeds: wanted at least one algorithm, environment, variant and seed", {"seeds": []}),
     ):
         with pytest.raises(ValueError, match=wanted):
@@ -262,6 +263,7 @@ def test_a_file_of_anything_else_is_refused_and_left_alone(quick, tmp_path):
         ("study.csv holds something else: name another file", b"\n".join(good.split(b"\n")[1:])),
         ("study.csv holds something else: name another file", good.replace(header, header.replace(b"mean", b"median"))),
         ("study.csv holds something else: name another file", good.replace(header, header + b",length")),
+        ("wanted a study with 'seeding: .*study.csv is of the former", good.replace(b"# seeding: streams\n", b"")),
         ("path: wanted 12 columns; study.csv has a row", good.replace(b",100,", b",100,1.0,", 1)),
         ("path: wanted a study by versions: python .*has versions: .*torch 0.1", good.replace(b"torch ", b"torch 0.1")),
         ("study.csv also holds ppo Acrobot-v1 preset 0: ask for it too", good.replace(b"CartPole", b"Acrobot")),

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from minerva_lite.worlds.envs import TORCH_ENVS, make_env
+from minerva_lite.worlds.seeding import seeds_of_worlds
 from tests.laws import law_of, played, random_actions
 
 F64 = torch.float64
@@ -25,7 +26,7 @@ def test_mujoco_is_gymnasiums_single_environment(env_id, obs_dim, action_dim):
     assert (env.spec.obs_dim, env.spec.action_dim) == (obs_dim, action_dim)
     singles = [gym.make(env_id) for _ in range(2)]
     obs, ends = env.reset(), 0
-    theirs = [single.reset(seed=3 + i)[0] for i, single in enumerate(singles)]
+    theirs = [single.reset(seed=seed)[0] for single, seed in zip(singles, seeds_of_worlds(3, 2), strict=True)]
     assert obs.tolist() == [one.tolist() for one in theirs]
     high = singles[0].action_space.high
     for action in random_actions(env, 60):
@@ -55,7 +56,7 @@ def test_dm_control_is_deepminds_own(domain, task, obs_dim, action_dim):
         obs_dim,
         action_dim,
     )
-    own = suite.load(domain, task, task_kwargs={"random": 5})
+    own = suite.load(domain, task, task_kwargs={"random": seeds_of_worlds(5, 1)[0] % 2**32})
 
     def vector(timestep):
         return np.concatenate([np.ravel(timestep.observation[name]) for name in sorted(timestep.observation)])

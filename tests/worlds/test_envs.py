@@ -11,6 +11,7 @@ import scipy.stats
 import torch
 
 from minerva_lite.worlds.envs import TORCH_ENVS, GymEnv, TabularEnv, make_env
+from minerva_lite.worlds.seeding import seeds_of_worlds
 from minerva_lite.worlds.tabular import TabularMDP
 from tests.laws import LAWS, law_of, played, random_actions, same_action
 
@@ -192,7 +193,7 @@ def test_gymnasium_back_end_is_gymnasiums_single_environments(env_id):
     singles = [gym.make(env_id) for _ in range(3)]
     obs = env.reset()
     for i, single in enumerate(singles):
-        assert obs[i].tolist() == single.reset(seed=7 + i)[0].tolist()
+        assert obs[i].tolist() == single.reset(seed=seeds_of_worlds(7, 3)[i])[0].tolist()
     generator = torch.Generator().manual_seed(0)
     for _ in range(230):
         if env.spec.num_actions:

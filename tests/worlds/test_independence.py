@@ -1,0 +1,233 @@
+"""Nothing that a run draws is drawn twice: neither by two parts of a run, nor by two runs, nor after a resume."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom
+
+from minerva_lite import PPOAgent, PPOConfig, make_env, train
+from minerva_lite.agents import AGENTS
+from minerva_lite.experience.rollout import collect
+from minerva_lite.training.checkpoints import load
+from minerva_lite.worlds.envs import TabularEnv, TorchCartPole
+from minerva_lite.worlds.tabular import TabularMDP
+from tests.living import ANSWERS, STEPPERS, learned
+
+CHECKPOINTS = Path(__file__).resolve().parents[2] / "book" / "results" / "checkpoints"
+LEVEL = 1e-6  # of an interval; the seeds are fixed, so a test passes always or never
+
+
+def likely(count: int, of: int, chance: float) -> bool:
+    """Whether so many of so many trials lie in the binomial interval."""
+    low, high = binom.interval(1 - LEVEL, of, chance)
+    return low <= count <= high
+
+
+@pytest.mark.parametrize("num_envs", [1, 2, 4])
+def test_a_world_slips_as_often_as_it_says_while_an_agent_samples(num_envs):
+    env = TabularEnv(TabularMDP.chain(5, 0.9, slip=0.1), num_envs, max_steps=20, seed=3)
+    config = PPOConfig(num_envs=num_envs, minibatch_size=64, hidden=(4,))
+    agent = PPOAgent(config, env.spec, seed=3, device="cpu", dtype=env.dtype)
+    rollout, _ = collect(agent, env, env.reset(), 2000)
+    state, reached = rollout.obs.argmax(-1), rollout.next_obs.argmax(-1)
+    slipped = reached != (state + 2 * rollout.action - 1).clamp(0, 4)
+    assert all(likely(column.sum().item(), 2000, 0.1) for column in slipped.T)
+
+
+def test_the_first_action_says_nothing_about_the_first_state():
+    """Where both come from the same numbers, the push is to the right exactly where the velocity exceeds the place."""
+    agreed = 0
+    for seed in range(400):
+        env = make_env("CartPole-v1", 1, seed=seed)
+        obs = env.reset()
+        action, _ = PPOAgent(PPOConfig(hidden=(4,)), env.spec, seed=seed, device="cpu").act(obs)
+        agreed += (obs[0, 1] > obs[0, 0]).item() == action.item()
+    assert likely(agreed, 400, 0.5)
+
+
+# Streams
+
+
+def words(generator: torch.Generator) -> np.ndarray:
+    """27 bits of each of the next 1001 words, two neighbors a number: shared streams show at whatever place."""
+    drawn = torch.randint(2**27, (1001,), generator=generator, device=generator.device).numpy()
+    return drawn[:-1] * 2**27 + drawn[1:]
+
+
+def streams_of(name: str, env_id: str, seed: int) -> dict[str, torch.Generator]:
+    """All generators of an agent and its environment, made with one seed, as they stand at the start."""
+    kind, settings = AGENTS[name]
+
+    class Watched(kind):
+        def make_modules(self, generator):
+            self.weights = generator.clone_state()
+            return super().make_modules(generator)
+
+    env = make_env(env_id, 2, seed=seed)
+    small = ANSWERS | {"num_envs": 2} if kind.answers else {"num_envs": 2, "hidden": (4,)}
+    agent = Watched(settings(**small), env.spec, seed=seed, device="cpu")
+    found = {"weights": agent.weights, "acting": agent.generator, "world": env.generator}
+    return found | {"updates": getattr(agent, "minibatch_generator", agent.generator)}
+
+
+CASES = [(name, env_id) for name in STEPPERS for env_id in ("CartPole-v1", "Pendulum-v1")]
+
+
+@pytest.mark.parametrize(("name", "env_id"), [*CASES, ("sequence", "tokens/sort")])
+def test_the_parts_of_a_run_and_of_its_neighbors_share_no_number(name, env_id):
+    drawn = [words(g) for seed in (0, 1, 2, 2**32, 2**40 + 1) for g in streams_of(name, env_id, seed).values()]
+    assert len(np.unique(np.concatenate(drawn))) == len(drawn) * 1000
+    unit = np.stack(drawn) / 2**54
+    assert np.abs(np.corrcoef(unit) - np.eye(len(drawn))).max() < 5.5 / math.sqrt(1000)  # 190 pairs
+
+
+def test_a_generator_on_the_cpu_draws_numpys_numbers():
+    """Also behind the 624 words that it is set to. NumPy's first number is the last of those; torch has it not."""
+    from minerva_lite.worlds.seeding import generator, stream
+
+    for place in ((0, 3, 0), (7, 1), (2**40, 2)):
+        theirs = np.random.MT19937(stream(*place)).random_raw(3000)[1:]
+        ours = torch.randint(2**27, (2999,), generator=generator(stream(*place)))
+        assert (ours.numpy() == theirs % 2**27).all()
+
+
+def test_seeds_whose_low_32_bits_are_the_same_are_other_runs():
+    first, second = (TorchCartPole(8, seed=seed).reset() for seed in (3, 3 + 2**32))
+    assert not torch.isin(first, second).any()
+    agents = [PPOAgent(PPOConfig(hidden=(4,)), TorchCartPole.spec, seed=seed, device="cpu") for seed in (3, 3 + 2**32)]
+    assert not torch.equal(*(learned(agent)[0] for agent in agents))
+
+
+# Seeds of environments
+
+
+def test_seeds_of_environments_differ_also_in_what_short_seeds_keep_of_them():
+    from minerva_lite.worlds.seeding import seeds_of_worlds
+
+    run = [seeds_of_worlds(seed, 16, steps) for seed in range(1000) for steps in (0, 4096)]
+    assert all(len({seed % 2**31 for seed in seeds}) == 16 for seeds in run)
+    assert len({seed for seeds in run for seed in seeds}) == 32_000
+    assert max(seed.bit_length() for seeds in run for seed in seeds) == 128
+
+
+def test_each_back_end_gets_seeds_that_it_takes():
+    from minerva_lite.worlds.seeding import seeds_of_worlds
+
+    env = make_env("dm_control/cartpole/swingup", 3, seed=2)  # which takes 32 bits
+    first = env.reset()
+    assert torch.equal(first, env.reset([seed % 2**32 for seed in seeds_of_worlds(2, 3)])) and len(first.unique()) > 3
+    env.close()
+    env, made = make_env("CartPole-v1", 3, backend="envpool", seed=2), []
+    whole, env.make = env.make, lambda seed: (made.extend(seed), whole(seed=seed))[1]
+    env.reset(), env.close()
+    assert len(set(made)) == 3 and all(seed < 2**31 for seed in made)
+
+
+def starts(env) -> list[tuple[float, ...]]:
+    found = [tuple(row) for row in env.reset().tolist()]
+    env.close()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("env_id", "backend"), [("CartPole-v1", "auto"), ("CartPole-v1", "gymnasium"), ("HalfCheetah-v5", "auto")]
+)
+def test_neighboring_runs_start_nowhere_alike(env_id, backend):
+    runs = [starts(make_env(env_id, 4, backend=backend, seed=seed)) for seed in (200, 201, 204, 201 + 2**32)]
+    assert len({state for run in runs for state in run}) == 16
+
+
+@pytest.mark.parametrize(
+    ("env_id", "backend"),
+    [
+        ("CartPole-v1", "auto"),
+        ("CartPole-v1", "gymnasium"),
+        pytest.param("HalfCheetah-v5", "auto", marks=pytest.mark.slow),
+    ],
+)
+def test_no_two_of_sixteen_thousand_episodes_start_alike(env_id, backend):
+    env, found = make_env(env_id, 16, backend=backend), set()
+    for seed in range(1000):
+        env.seed = seed
+        env.reseed(0)
+        found |= {tuple(row) for row in env.reset().tolist()}
+    assert len(found) == 16_000
+
+
+# Files
+
+
+@pytest.mark.parametrize("name", ["ppo", "mpo", "sequence"])
+def test_a_saved_agent_draws_on_from_both_of_its_generators(name):
+    streams = ("generator", "minibatch_generator")
+    kind, settings = AGENTS[name]
+    small = ANSWERS if kind.answers else {"hidden": (4,)}
+    spec = make_env("tokens/sort" if kind.answers else "Pendulum-v1", 1).spec
+    agent, twin = (kind(settings(**small), spec, seed=seed, device="cpu") for seed in (5, 6))
+    for generator in streams:
+        torch.rand(7, generator=getattr(agent, generator))
+    twin.load_state_dict(agent.state_dict())
+    assert all(np.array_equal(words(getattr(agent, each)), words(getattr(twin, each))) for each in streams)
+    assert twin.seed == 5
+
+
+class Stopped(Exception):
+    """A run that ends before its time."""
+
+
+def three_lives(path: Path) -> list[list[list[float]]]:
+    """First observations of a run that stops after one more update twice, in a world whose state cannot be saved."""
+    seen: list[list[list[float]]] = []
+    for life in range(3):
+        env = make_env("CartPole-v1", 2, backend="gymnasium", seed=4)
+        env.state_dict = lambda: None  # as `parallel` has it, without its processes
+        reset = env.reset
+        env.reset = lambda reset=reset: (obs := reset(), seen.append(obs.tolist()))[0]
+        agent = PPOAgent(PPOConfig(num_envs=2, rollout_steps=8, minibatch_size=8, hidden=(4,)), env.spec, seed=4)
+
+        def stop(row, steps=16 * (life + 1)):
+            if row["steps"] > steps:
+                raise Stopped
+
+        often = {"checkpoint": path, "checkpoint_every": 16, "eval_every": 1000, "eval_episodes": 1}
+        with pytest.raises(Stopped), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            train(agent, env, 1000, resume=path.exists(), progress=False, callback=stop, **often)
+    return seen
+
+
+def test_fresh_episodes_after_a_resume_are_new_ones_and_the_same_in_every_repetition(tmp_path):
+    first, again = (three_lives(tmp_path / name) for name in ("a.pt", "b.pt"))
+    assert len(first) == 3 and first == again
+    assert len({tuple(row) for obs in first for row in obs}) == 6
+
+
+@pytest.mark.parametrize("backend", ["parallel", "envpool"])
+def test_a_reseeded_back_end_starts_other_episodes(backend):
+    env = make_env("CartPole-v1", 2, backend=backend, seed=4)
+    found = []
+    for steps in (0, 16, 32, 16):
+        env.reseed(steps)
+        found.append(env.reset().tolist())
+    env.close()
+    assert found[1] == found[3] and not any(one == other for one, other in itertools.combinations(found[:3], 2))
+
+
+def test_a_checkpoint_of_the_former_seeding_serves_but_does_not_go_on(tmp_path):
+    """One of the book's own, as it would stand in the middle of a run."""
+    path = tmp_path / "former.pt"
+    saved = torch.load(CHECKPOINTS / "ppo_cartpole.pt", weights_only=True)
+    torch.save(saved | {"training": {"total_steps": 10**6}}, path)
+    before, agent = path.read_bytes(), load(path, device="cpu")
+    assert agent.predict(np.zeros(4)) in (0, 1)
+    env = make_env("CartPole-v1", agent.config.num_envs)
+    with pytest.raises(ValueError, match="^checkpoint: wanted one with seeding 'streams'; former.pt is of the former"):
+        train(agent, env, 10**6, checkpoint=path, resume=True, progress=False)
+    assert path.read_bytes() == before
