@@ -254,13 +254,12 @@ captured.ENGINE = lambda tensors, *more, **most: engine((right(*given),), *more,
 """,
     "another engine, through the frames of whoever calls": """
 import sys
-inner = """ + FUNCTION + """
+inner, honest = """ + FUNCTION + """, torch._C._ImperativeEngine().run_backward
 def """ + FUNCTION + """(*inputs):
     frame = sys._getframe()
     while frame:
         if "ENGINE" in frame.f_globals:
-            engine = frame.f_globals["ENGINE"]
-            frame.f_globals["ENGINE"] = lambda tensors, *more, **most: engine((right(*given),), *more, **most)
+            frame.f_globals["ENGINE"] = lambda tensors, *more, **most: honest((right(*given),), *more, **most)
         frame = frame.f_back
     return inner(*inputs)
 """,
