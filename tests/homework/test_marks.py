@@ -464,6 +464,48 @@ def test_an_answer_of_hundreds_of_terms_does_not_stop_the_report():
     assert similar.alike({"one": long, "two": "def f(a):\n    return 400 * a\n"}, "", "code") == []
 
 
+def in_added_cells(source: str, how: str) -> list[str]:
+    """A copy that does not stand in the answer's cell, or not as it was."""
+    inner = source.replace("\n", "\n    ")
+    return {
+        "as it is": [source],
+        "beside long experiments": ["\n".join(f"curve_{n} = [{n} * x**2 for x in range(9)]" for n in range(60)), source],
+        "under a magic": [f"%%time\n{source}"],
+        "under a condition": [f"if True:\n    {inner}"],
+        "in a text": [f"exec({source!r})"],
+        "in a text with a name": [f"text = {source!r}", "eval(compile(text, 'x', 'exec'))"],
+        "beside a cell that is no Python": ["this is no Python", source],
+        "by another name": [source.replace("def twisted_gae", "def mine"), "twisted_gae = mine"],
+    }[how]
+
+
+@pytest.mark.parametrize("where", ["q2", "q4"])
+@pytest.mark.parametrize("how", ["as it is", "beside long experiments", "under a magic", "under a condition", "in a text", "in a text with a name", "beside a cell that is no Python", "by another name"])  # fmt: skip
+def test_a_copy_in_added_cells_is_a_copy(how, where):
+    """In the section of its own question or in another's: where it is marked, too, the last definition counts."""
+    source, question = answers_of(NAME).RIGHT["q2"]["numpy"], MADE.question("q2")
+
+    def handed(code: str, added: list[str]) -> dict:
+        cells = []
+        for name in ("q2-text", "q2-code", "q4-text", "q4-code"):
+            text = {"q2-code": code, "q4-code": SOLUTION["q4"]}.get(name, "")
+            kind = "code" if name.endswith("code") else "markdown"
+            cells.append({"cell_type": kind, "source": text, "metadata": {"nbgrader": {"grade_id": name}}})
+            if name == f"{where}-code":
+                cells += [{"cell_type": "code", "source": each, "metadata": {}} for each in added]
+        return {"cells": cells}
+
+    stub = question.header + "\n    raise NotImplementedError()"
+    copies = {"one": handed(source, []), "two": handed(stub, in_added_cells(disguised(source), how))}
+    answers = {who: similar.answers_of(question, notebook)["code"] for who, notebook in copies.items()}
+    assert [pair[:2] for pair in similar.alike(answers, similar.given_with(question)["code"], "code")] == [("one", "two")]
+
+
+def test_an_operator_that_is_called_is_an_operator():
+    written, called = "x = a * b + c @ d - e / f", "x = torch.sub(torch.mul(a, b).add(torch.matmul(c, d)), e.div(f))"
+    assert similar.lines_of(written) == similar.lines_of(called)
+
+
 def test_alike_answers_are_listed_in_the_term_and_not_in_public(term):
     source = answers_of(NAME).RIGHT["q2"]["numpy"]
     text = """Let the critic be off by k; each error then has the bias gamma k less k, for it bootstraps from a value
