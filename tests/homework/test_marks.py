@@ -491,7 +491,7 @@ def in_added_cells(source: str, how: str) -> list[str]:
     inner = source.replace("\n", "\n    ")
     return {
         "as it is": [source],
-        "beside long experiments": ["\n".join(f"curve_{n} = [{n} * x**2 for x in range(9)]" for n in range(60)), source],
+        "beside experiments": ["\n".join(f"curve_{n} = [{n} * x**2 for x in range(9)]" for n in range(60)), source],
         "under a magic": [f"%%time\n{source}"],
         "under a condition": [f"if True:\n    {inner}"],
         "in a text": [f"exec({source!r})"],
@@ -502,7 +502,10 @@ def in_added_cells(source: str, how: str) -> list[str]:
 
 
 @pytest.mark.parametrize("where", ["q2", "q4"])
-@pytest.mark.parametrize("how", ["as it is", "beside long experiments", "under a magic", "under a condition", "in a text", "in a text with a name", "beside a cell that is no Python", "by another name"])  # fmt: skip
+@pytest.mark.parametrize("how", [
+    "as it is", "beside experiments", "under a magic", "under a condition", "in a text", "in a text with a name",
+    "beside a cell that is no Python", "by another name",
+])  # fmt: skip
 def test_a_copy_in_added_cells_is_a_copy(how, where):
     """In the section of its own question or in another's: where it is marked, too, the last definition counts."""
     source, question = answers_of(NAME).RIGHT["q2"]["numpy"], MADE.question("q2")
@@ -520,7 +523,8 @@ def test_a_copy_in_added_cells_is_a_copy(how, where):
     stub = question.header + "\n    raise NotImplementedError()"
     copies = {"one": handed(source, []), "two": handed(stub, in_added_cells(disguised(source), how))}
     answers = {who: similar.answers_of(question, notebook)["code"] for who, notebook in copies.items()}
-    assert [pair[:2] for pair in similar.alike(answers, similar.given_with(question)["code"], "code")] == [("one", "two")]
+    found = similar.alike(answers, similar.given_with(question)["code"], "code")
+    assert [pair[:2] for pair in found] == [("one", "two")]
 
 
 def test_an_operator_that_is_called_is_an_operator():

@@ -239,5 +239,6 @@ def last_due(book: Any, people: list[Person]) -> dict[str, datetime.datetime]:
         if assigned.duedate is not None:
             more = [each.extension or datetime.timedelta() for each in assigned.submissions]
             more += [extension(person, assigned) for person in people]
-            found[assigned.name] = (assigned.duedate + max(more, default=datetime.timedelta())).replace(tzinfo=datetime.UTC)
+            last = assigned.duedate + max(more, default=datetime.timedelta())
+            found[assigned.name] = last.replace(tzinfo=datetime.UTC)
     return found
