@@ -1,10 +1,10 @@
 """Numbers in and out of the process that runs a student's functions, and their gradients.
 
 What is used here is taken hold of when this module is imported, before any code of the student's runs: functions of
-torch's own C types, so that another `torch.autograd.grad`, a mode that is never left, or a Tensor with a class of its own
-changes nothing. `taken` makes the functions anew for each use, so that neither does another value under a name of this
-module's. That is no wall: code in the same process can lie about its own gradient, as an `autograd.Function` may honestly
-do, too. It has to know what is right for that.
+torch's own C types, so that another `torch.autograd.grad`, a mode that is never left, or a Tensor with a class of its
+own changes nothing. `taken` makes the functions anew for each use, so that neither does another value under a name of
+this module's. That is no wall: code in the same process can lie about its own gradient, as an `autograd.Function` may
+honestly do, too. It has to know what is right for that.
 """
 
 from __future__ import annotations

@@ -32,8 +32,9 @@ from .words import counted
 CODE_RUN, TEXT_RUN = 4, 5  # tokens or words that make a piece
 LEAST = {"code": 14, "text": 30, "table": 20}  # pieces of its own that an answer needs to be compared
 ALIKE = {"code": 0.5, "text": 0.35, "table": 0.6}  # of the pieces in common, by weight, from which a pair is told
-CALLED = {"add": ast.Add, "sub": ast.Sub, "subtract": ast.Sub, "mul": ast.Mult, "multiply": ast.Mult, "div": ast.Div}
-CALLED |= {"divide": ast.Div, "true_divide": ast.Div, "matmul": ast.MatMult, "mm": ast.MatMult, "pow": ast.Pow}
+CALLED = {"add": ast.Add, "sub": ast.Sub, "subtract": ast.Sub, "mul": ast.Mult, "multiply": ast.Mult}
+CALLED |= {"div": ast.Div, "divide": ast.Div, "true_divide": ast.Div}
+CALLED |= {"matmul": ast.MatMult, "mm": ast.MatMult, "pow": ast.Pow}
 KEPT = {*dir(builtins), *keyword.kwlist, "torch", "math", "np", "numpy", "plt"}  # names that are not the student's
 
 
@@ -51,7 +52,7 @@ class Pair:
 
 
 class Anonymous(ast.NodeTransformer):
-    """Takes a student's names, numbers, notes of types and docstrings out of code; `torch.mul(a, b)` becomes `a * b`."""
+    """Takes a student's names, numbers, types and docstrings out of code; `torch.mul(a, b)` becomes `a * b`."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         operator = CALLED.get(node.func.attr) if isinstance(node.func, ast.Attribute) else None
@@ -109,7 +110,7 @@ def reached(cells: list[str], function: str) -> str:
                 if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" in node.value.strip():
                     left.append(node.value)
             inner = [statement]
-            if not isinstance(statement, (ast.FunctionDef, ast.ClassDef)):  # what an `if`, a loop, an assignment defines
+            if not isinstance(statement, (ast.FunctionDef, ast.ClassDef)):  # an `if`, a loop, an assignment
                 inner = [*ast.walk(statement)]
             for node in inner:
                 if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -199,7 +200,8 @@ def answers_of(question: Code | Written | Experiment, notebook: dict[str, Any]) 
 
     A function is looked for in the code of the whole notebook, as it is where it is marked.
     """
-    part_of = {"code": "table" if isinstance(question, Code) and question.judge else "code", "run": "code", "answer": "text"}
+    table = isinstance(question, Code) and question.judge
+    part_of = {"code": "table" if table else "code", "run": "code", "answer": "text"}
     found: dict[str, list[str]] = {}
     everything, at = [], ""
     for cell in notebook["cells"]:
