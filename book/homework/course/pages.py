@@ -26,7 +26,7 @@ from .tried_out import tried_out
 from .variants import variant_of
 
 STATE = "pages.json"  # in the term: of which content each page was made
-TEMPLATE = f"2, nbgrader {version('nbgrader')}, nbconvert {version('nbconvert')}"  # new pages for all if it changes
+TEMPLATE = f"3, nbgrader {version('nbgrader')}, nbconvert {version('nbconvert')}"  # new pages for all if it changes
 TOGETHER = 64  # pages that are held in memory at a time
 
 
