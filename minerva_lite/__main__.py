@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -16,18 +19,20 @@ import tyro
 
 from .agents import AGENTS
 from .agents.base import pick_device
-from .training.checkpoints import load, require_place
-from .training.defaults import announcement, settings_for
-from .training.evaluation import evaluate
-from .training.loop import train
+from .checks import require_count
+from .training.checkpoints import claim, load, read, require_own, require_place
+from .training.defaults import announcement, episode_limit, evaluations, settings_for
+from .training.evaluation import History, evaluate
+from .training.loop import require_learning, train
 from .training.options import as_typed, combinations, listed, option, said, unchecked
 from .training.presets import Preset
 from .training.reached import table_of_presets
-from .training.settings_file import read_config, read_settings, write_settings
+from .training.settings_file import read_config, read_settings, settings_text, write_settings
 from .training.studies import read_failures, study
-from .training.trackers import TensorBoard, WeightsAndBiases, same_run
+from .training.trackers import TensorBoard, WeightsAndBiases
 from .training.video import film
 from .worlds.envs import make_env
+from .worlds.single import EnvironmentFailed
 
 Algorithm = Literal[tuple(AGENTS)]
 Config = TypeVar("Config")
@@ -52,7 +57,7 @@ class Train(Generic[Config]):
     # settings of a run to start from (JSON); what is typed beside it wins
     config_file: Annotated[Path | None, tyro.conf.arg(name="config", metavar="FILE")] = None
     save_config: Path | None = None  # write the settings of this run to a file for --config
-    seed: int = 0  # of everything that is drawn
+    seed: int | None = None  # of everything that is drawn; 0, or with --resume the checkpoint's, unless named
     steps: int | None = None  # of all environments together; those of the preset or family unless named
     num_envs: int | None = None  # environments side by side; the same as --config.num-envs
     device: str = "auto"  # auto, cpu, cuda, mps
@@ -61,9 +66,10 @@ class Train(Generic[Config]):
     out: Path | None = None  # the checkpoint, written at evaluations, at the end and on Ctrl-C
     checkpoint_every: int | None = None  # steps between two checkpoints; at every evaluation unless named
     resume: bool = False  # go on from the checkpoint
-    eval_every: int | None = None  # steps between two evaluations; a twentieth of them all unless named
-    eval_episodes: int = 50  # of each evaluation while it trains
-    episodes: int = 100  # of the final evaluation
+    # steps between two evaluations; a twentieth of them all unless named, more where there is no preset
+    eval_every: int | None = None
+    eval_episodes: int | None = None  # of each evaluation while it trains; 50 unless named, fewer without a preset
+    episodes: int | None = None  # of the final evaluation; 100 unless named, fewer without a preset
     history: Path | None = None  # a CSV file for every figure of the run
     tensorboard: Path | None = None  # a folder that gets the figures while it runs
     wandb: str | None = None  # a project that gets the figures while it runs
@@ -105,19 +111,23 @@ def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset | N
     file = said(words, "config")
     told = read_settings(file) if file else {}
     algorithm = next((word for word in words if word in AGENTS), told.get("algorithm"))
-    env = said(words, "env") or told.get("env")
+    env = told.get("env") if (typed := said(words, "env")) is None else typed
+    if env and ":" in env and typed is None:
+        raise ValueError(
+            f"env: wanted it typed, because {env!r} imports a module, which runs its code, and only the file names it"
+        )
     start, config = None, Nothing()
     if algorithm in AGENTS:
         changes = read_config(told, algorithm, file) if file else {}
-        if env:
+        if env is not None:
             start = settings_for(algorithm, env, backend=said(words, "backend") or "auto")
         base = unchecked(start.config if start else AGENTS[algorithm][1]())
         config = replace(base, **changes)
     default = Train(
         algorithm=algorithm or tyro.MISSING,
-        env=env or tyro.MISSING,
+        env=tyro.MISSING if env is None else env,
         config=config,
-        seed=told.get("seed", 0),
+        seed=told.get("seed"),
         steps=told.get("steps", start and start.total_steps),
     )
     asked = tyro.cli(Train[type(config)], args=words, prog=prog, default=default)
@@ -136,53 +146,104 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
     """Train, save and evaluate as asked."""
     if asked.resume and not asked.out:
         raise ValueError("--resume: wanted --out, the checkpoint to go on from; got none")
+    counts = ("steps", "episodes", "eval_every", "eval_episodes", "checkpoint_every")
+    require_count(**{name: getattr(asked, name) for name in counts if getattr(asked, name) is not None})
+    require_learning(config, asked.steps)
     where = pick_device(asked.device)
-    require_place(out=asked.out, history=asked.history, save_config=asked.save_config)
+    require_place(out=asked.out)
+    resumed = (asked.resume and asked.out.is_file() and read(asked.out)["training"]) or {}
+    seed = resumed.get("seed", 0) if asked.seed is None else asked.seed
+    every, episodes, final = plan = evaluations(
+        asked.algorithm, asked.env, asked.steps, asked.eval_every, asked.eval_episodes, usual=50
+    )
     if start.family or start.untrained:
         file = read_settings(asked.config_file) if asked.config_file else {}
         told = replace(start, config=config, total_steps=asked.steps)
-        if line := announcement(asked.algorithm, asked.env, told, {*file, *file.get("config", ())} - {"config"}):
+        given = {*file, *file.get("config", ())} - {"config"}
+        if line := announcement(asked.algorithm, asked.env, told, given, plan):
             print(line, file=sys.stderr)
-    about = {"algorithm": asked.algorithm, "env": asked.env, "seed": asked.seed}
-    worlds = make_env(asked.env, config.num_envs, seed=asked.seed, device=where, backend=asked.backend)
-    agent = AGENTS[asked.algorithm][0](config, worlds.spec, seed=asked.seed, device=where, compile=asked.compile)
-    if asked.save_config:
-        write_settings(asked.save_config, **about, steps=asked.steps, config=asdict(config))
+    about = {"algorithm": asked.algorithm, "env": asked.env, "seed": seed}
+    settings = about | {"steps": asked.steps, "config": asdict(config)}
     with ExitStack() as opened:
+        for name, path, start in (
+            ("history", asked.history, History(resumed["updates"][:1]).text() if "updates" in resumed else ""),
+            ("save_config", asked.save_config, settings_text(**settings)),
+        ):
+            if path:
+                opened.enter_context(claim(name, path, streams=True))
+                require_own(name, path, start)
+        worlds = make_env(asked.env, config.num_envs, seed=seed, device=where, backend=asked.backend)
+        agent = AGENTS[asked.algorithm][0](config, worlds.spec, seed=seed, device=where, compile=asked.compile)
         trackers = [opened.enter_context(TensorBoard(asked.tensorboard))] if asked.tensorboard else []
         if asked.wandb:
-            run = same_run(asked.out, asked.resume)
-            trackers.append(opened.enter_context(WeightsAndBiases(asked.wandb, config=about | asdict(config), **run)))
+            kept = {"checkpoint": asked.out, "resume": asked.resume}
+            board = WeightsAndBiases(asked.wandb, config=about | asdict(config), **kept)
+            trackers.append(opened.enter_context(board))
+        history, unwritten = History(), False
+
+        @cache  # with the first row, because a training that is refused changes no file
+        def save_config() -> None:
+            if asked.save_config:
+                with _naming("save_config"):
+                    write_settings(asked.save_config, **settings)
 
         def track(row: dict[str, float]) -> None:
+            save_config()
             for tracker in trackers:
                 tracker(row)
 
         try:
-            history = train(
+            train(
                 agent,
                 worlds,
                 asked.steps,
-                eval_every=asked.eval_every,
-                eval_episodes=asked.eval_episodes,
+                eval_every=every,
+                eval_episodes=episodes,
                 callback=track,
                 checkpoint=asked.out,
                 checkpoint_every=asked.checkpoint_every,
                 resume=asked.resume,
+                history=history,
             )
+            save_config()
         except KeyboardInterrupt:
             place = f"{asked.out} is where --resume goes on" if asked.out else "nothing is saved without --out"
             sys.exit(f"stopped; {place}")
-    if asked.history:
-        history.to_csv(asked.history)
-    print(json.dumps(evaluate(agent, episodes=asked.episodes)))
+        finally:
+            if asked.history and history.updates:
+                try:
+                    with _naming("--history"):
+                        history.to_csv(asked.history)
+                except OSError as error:  # what the training itself has to tell comes as well
+                    unwritten = True
+                    print(error, file=sys.stderr)
+    limit = episode_limit(asked.env)
+    print(json.dumps(evaluate(agent, episodes=asked.episodes or final, max_steps=limit, interval=True)))
+    if unwritten:
+        sys.exit(1)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Let an error about a file begin with this name."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(re.sub("^path:", f"{name}:", str(error))) from error
 
 
 def evaluate_command(
-    path: Annotated[Path, tyro.conf.Positional], episodes: int = 100, max_steps: int = 100_000
+    path: Annotated[Path, tyro.conf.Positional],
+    episodes: int = 100,
+    env: str | None = None,
+    max_steps: int = 100_000,
 ) -> None:
-    """Evaluate a saved agent on the official environment. max_steps: the longest episode allowed."""
-    print(json.dumps(evaluate(load(path), episodes=episodes, max_steps=max_steps)))
+    """Evaluate a saved agent on the official environment.
+
+    env: another environment with the same spaces; or its own, <module>:<id>, which is imported only if it is typed.
+    max_steps: the longest episode allowed.
+    """
+    print(json.dumps(evaluate(load(path), env_id=env, episodes=episodes, max_steps=max_steps, interval=True)))
 
 
 def video_command(
@@ -196,10 +257,12 @@ def video_command(
 ) -> None:
     """Film a saved agent, as an .mp4 or a .gif, and print the figures of the episodes.
 
-    env: another environment with the same spaces. seed: of the first episode; that of `evaluate` unless named. fps:
+    env: as in evaluate. seed: of the first episode; that of `evaluate` unless named. fps:
     pictures a second, if not the environment's own. max_steps: the longest episode allowed.
     """
-    told = film(load(path), out, env_id=env, episodes=episodes, seed=seed, fps=fps, max_steps=max_steps)
+    with claim("out", out, streams=True):
+        require_own("out", out)
+        told = film(load(path), out, env_id=env, episodes=episodes, seed=seed, fps=fps, max_steps=max_steps)
     print(json.dumps(told))
 
 
@@ -264,7 +327,8 @@ def presets_command(env: str | None = None, algorithm: Algorithm | None = None) 
 def _options(command: str, words: list[str]) -> dict[str, str]:
     """By the name that an error begins with: the option that was typed for it."""
     if command not in ("train", "study"):
-        return {name: f"--{option(name)}" for name in ("env", "episodes", "max_steps", "fps")} | {"env_id": "--env"}
+        names = ("env", "out", "episodes", "max_steps", "fps")
+        return {name: f"--{option(name)}" for name in names} | {"env_id": "--env"}
     kinds = [AGENTS[word][1] for word in words if word in AGENTS]
     options = {field.name: f"--config.{option(field.name)}" for kind in kinds for field in fields(kind)}
     own = {field.name for field in fields(Train if command == "train" else Study)} - {"config", "algorithm"}
@@ -275,7 +339,8 @@ def _options(command: str, words: list[str]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Run what the command line says. What cannot be done as asked is one line on stderr and exit code 1.
+    """Run what the command line says. What cannot be done as asked is one line on stderr and exit code 1; where an
+    environment's own code raised, its traceback stands above that line.
 
     `python -X dev -m minerva_lite …` shows where it was found.
     """
@@ -297,6 +362,14 @@ def main() -> None:
             study_command(*read_study(words, f"{name} study"))
         else:
             tyro.extras.subcommand_cli_from_dict(commands, prog=name)
+    except EnvironmentFailed as error:  # somebody else's code, whose author needs file and line
+        if sys.flags.dev_mode:
+            raise
+        lines = [" ".join(line.split()) for line in (str(error), *getattr(error, "__notes__", ()))]
+        sys.exit(error.trace + "; ".join(lines))
+    except KeyboardInterrupt:
+        out = said(words, "out") if command == "train" else None
+        sys.exit(f"stopped; {out} is where --resume goes on" if out and Path(out).exists() else "stopped")
     except (ValueError, ImportError, OSError, FloatingPointError, torch.OutOfMemoryError, gym.error.Error) as error:
         if sys.flags.dev_mode:
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -84,6 +85,17 @@ def require_count(**values: int) -> None:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name}: wanted a whole number of at least 1; got {value!r}")
+
+
+def require_seed(**seed: object) -> int:
+    """The seed as an int, for Gymnasium takes no number of NumPy's.
+
+    Raises ValueError unless it is a whole number from 0 to 2**63 - 1.
+    """
+    ((name, value),) = seed.items()
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) < 2**63:
+        raise ValueError(f"{name}: wanted a whole number from 0 to 2**63 - 1; got {value!r}")
+    return int(value)
 
 
 def require_one_of(options: tuple[str, ...], **values: str) -> None:

@@ -105,6 +105,12 @@ class CountEnv(gym.Env):
     def _obs(self):
         return np.array([self.episode, self.t], dtype=np.float64)
 
+    def state_dict(self):
+        return {"episode": self.episode, "t": self.t}
+
+    def load_state_dict(self, state):
+        vars(self).update(state)
+
 
 class EchoEnv(gym.Env):
     """The observation is the action that arrived; bounds differ from dimension to dimension."""
@@ -157,6 +163,12 @@ class LotteryEnv(gym.Env):
     def step(self, action):
         self.t += 1
         return np.full(1, self.t, dtype=np.float64), 1.0, self.t == self.length, False, {}
+
+    def state_dict(self):
+        return {"length": self.length, "t": self.t}
+
+    def load_state_dict(self, state):
+        vars(self).update(state)
 
 
 TOYS = {

@@ -22,14 +22,15 @@ import sys
 if "google.colab" in sys.modules:
     if not os.path.isdir("/content/{folder}"):
         !git clone -q --depth 1 --branch notebooks {repository} /content/{folder}
-        %pip install -q {pins} /content/{folder}
+        %pip install -q {pins}
+        %pip install -q --no-deps /content/{folder}
     %cd -q /content/{folder}/book"""
 
 
 def pins(root: Path = ROOT) -> list[str]:
-    """What the package needs, in the versions of requirements.txt, but for torch."""
+    """What the package and the chapters need, in the versions of requirements.txt, but for torch."""
     listed = re.search(r"^dependencies = \[(.*?)^\]", (root / "pyproject.toml").read_text("utf8"), re.M | re.S)[1]
-    needed = set(re.findall(r'"([\w-]+)', listed)) - {"torch"}
+    needed = set(re.findall(r'"([\w-]+)', listed)) - {"torch"} | {"scipy"}
     pinned = re.findall(r"^([\w-]+)==(\S+)", (root / "requirements.txt").read_text("utf8"), re.M)
     return [f"{name}=={version}" for name, version in pinned if name in needed]
 

@@ -24,10 +24,9 @@ from course.graders import (  # noqa: E402
     ReadApart,
     Rebuild,
     Record,
-    code,
     rubric_of,
-    with_rubrics,
 )
+from course.rendering import filters  # noqa: E402
 from nbgrader import preprocessors as own  # noqa: E402
 from nbgrader.converters import GenerateAssignment  # noqa: E402
 
@@ -58,4 +57,4 @@ c.Rebuild.release = str(COURSE / "release")
 c.MarkApart.course = str(COURSE)
 c.AssignLatePenalties.plugin_class = LatePolicy
 # Rubrics stand beside the answers in the formgrader, and on no page for students.
-c.HTMLExporter.filters = {"markdown2html": with_rubrics(partial(rubric_of, COURSE)), "highlight_code": code}
+c.HTMLExporter.filters = filters(partial(rubric_of, COURSE))

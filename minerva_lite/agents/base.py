@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from ..checks import require_bool, require_dtype, require_shape, require_unit_interval
+from ..checks import require_bool, require_dtype, require_seed, require_shape, require_unit_interval
 from ..experience.normalizer import Normalizer
 from ..worlds.seeding import ACTING, SEEDING, UPDATES, WEIGHTS, generator, stream
 from ..worlds.spec import EnvSpec, VectorEnv
@@ -123,6 +123,7 @@ class Agent:
     """
 
     name: str
+    env_from_file = False  # whether `spec.env_id` was read from a file, and nobody has named that environment since
     answers = False  # whether it acts by whole answers to prompts, as the tasks of `worlds.tokens` want it
     config: CollectSettings
     policy: Policy
@@ -142,6 +143,7 @@ class Agent:
         self.device = pick_device(device)
         self.obs_normalizer = Normalizer((spec.obs_dim,))
         # Weights are drawn on the CPU, so that every device starts from the same ones.
+        seed = require_seed(seed=seed)
         modules = self.make_modules(generator(stream(seed, WEIGHTS))) | {"obs_normalizer": self.obs_normalizer}
         for name, module in modules.items():
             setattr(self, name, module)
@@ -242,6 +244,9 @@ class Agent:
     def collect(self, env: VectorEnv, obs: Tensor) -> tuple[Any, Tensor]:
         """The data of one update, acting in `env` from obs [B, O]; and what to act on next, [B, O]."""
         raise NotImplementedError
+
+    def fresh_episodes(self) -> None:
+        """Forget the episodes in progress: to be called where the environments were reset between two rollouts."""
 
     def update(self, rollout: Any, progress: float = 0.0) -> dict[str, Tensor]:
         """Improve on one rollout; `progress` in [0, 1] is the share of training done, by which a rate or a bound falls.

@@ -83,6 +83,11 @@ class MPOConfig(CollectSettings, OptimizerSettings, BoundSettings):
             )
 
     @property
+    def first_learning(self) -> int:
+        """Environment steps to hold before the first learner step."""
+        return max(self.warmup_steps, self.sequence_length * self.num_envs)
+
+    @property
     def capacity(self) -> int:
         """Steps that the replay holds of each environment."""
         return self.replay_steps // self.num_envs
@@ -147,11 +152,11 @@ class MPOAgent(Agent):
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
         """Store the rollout, then learn from batches of what is stored; the diagnostics of the last batch.
 
-        Raises NonFiniteStep: a step was refused. The rollout then leaves the replay again, where it would go on to
-        spoil updates; the next one takes its place.
+        Raises NonFiniteStep: a step was refused. Steps whose numbers are too large to learn from then leave the replay,
+        where they would go on to spoil updates.
         """
         c = self.config
-        self.replay.insert(rollout)
+        self.replay.insert(rollout, self.replay.starts_of(rollout))
         figures: dict[str, Tensor] = {}
         if self.replay.num_steps >= c.warmup_steps and self.replay.size >= c.sequence_length:
             for name, rate in (("critic", c.critic_learning_rate), ("policy", c.policy_learning_rate)):
@@ -161,7 +166,7 @@ class MPOAgent(Agent):
                     batch = self.replay.sample(c.minibatch_size, c.sequence_length, self.minibatch_generator)
                     figures = self.learn(batch)
             except NonFiniteStep:
-                self.replay.withdraw(len(rollout.reward))
+                self.replay.drop_huge()
                 raise
             figures |= self.sums_and_shares(figures)
         return figures | {"train/replay_steps": torch.tensor(float(self.replay.num_steps))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
@@ -108,6 +109,25 @@ def _small(head: nn.Linear, generator: Generator) -> None:
         head.weight.copy_(0.003 * (2.0 * unit - 1.0))
 
 
+class _ClampInward(torch.autograd.Function):
+    """A clamp that lets through, outside the interval, the gradients whose descent leads back to it.
+
+    torch's own lets none through there, and a network whose output has left the interval could never bring it back.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, low: float, high: float) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.low, ctx.high = low, high
+        return x.clamp(low, high)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (x,) = ctx.saved_tensors
+        outward = ((x > ctx.high) & (gradient < 0)) | ((x < ctx.low) & (gradient > 0))
+        return gradient.masked_fill(outward, 0.0), None, None
+
+
 class Policy(nn.Module):
     """A network from obs [..., O] to the parameters of a distribution over actions, and what to ask of the latter.
 
@@ -159,6 +179,9 @@ class Policy(nn.Module):
         """Redraw the last layer's weights uniformly from +-0.003."""
         raise NotImplementedError
 
+    def project(self) -> None:
+        """Put parameters that have left their range back on its edge, in place: after each optimizer step."""
+
     @property
     def encoder(self) -> nn.Module:
         """All but the last layer: [..., O] to [..., hidden[-1]]; a critic may share it."""
@@ -205,10 +228,16 @@ class GaussianPolicy(Policy):
     def forward(self, obs: Tensor) -> Params:
         output = self.mean(obs)
         mean, shift = output.chunk(2, -1) if self.state_std else (output, torch.zeros_like(output))
-        # Clamped, so that neither a density nor its gradient overflows; outside the interval no gradient flows.
+        # Clamped, so that neither a density nor its gradient overflows. A parameter is kept inside by `project`.
+        clamp = _ClampInward.apply if self.state_std else torch.clamp
         # LaTeX: \sigma_i = \exp \left( \operatorname{clip}(\ell^\sigma_i + x^\sigma_i, -20, 2) \right)
-        std = (self.log_std + shift).clamp(LOG_STD_MIN, LOG_STD_MAX).exp()
+        std = clamp(self.log_std + shift, LOG_STD_MIN, LOG_STD_MAX).exp()
         return mean, std
+
+    @torch.no_grad()
+    def project(self) -> None:
+        if not self.state_std:
+            self.log_std.clamp_(LOG_STD_MIN, LOG_STD_MAX)
 
     def log_prob(self, params: Params, action: Tensor) -> Tensor:
         return gaussian_log_prob(action, *params)

@@ -103,6 +103,9 @@ class OnPolicyAgent(Agent):
         value = self.critic(obs)
         return self.reward_scaler.unscale(value) if self.config.normalize_reward else value
 
+    def fresh_episodes(self) -> None:
+        self.reward_scaler.running.zero_()
+
     @torch.no_grad()
     def absorb_rewards(self, rollout: Rollout) -> None:
         if not self.config.normalize_reward:
@@ -110,7 +113,7 @@ class OnPolicyAgent(Agent):
         scaler, real = self.reward_scaler, None if rollout.restart_weight is None else rollout.real
         with self.all_or_nothing("reward_scaler.stats.var", scaler, scaler.stats):
             if self.config.whole_episodes:  # no episode of the rollout before goes on in this one
-                scaler.running = torch.zeros_like(rollout.reward[0])
+                self.fresh_episodes()
             scaler.absorb(rollout.reward, rollout.ended, real)
 
     @torch.no_grad()
@@ -210,6 +213,11 @@ class GradientAgent(OneOptimizer, OnPolicyAgent, Generic[Rows]):
         loss, parts = self.loss(batch)
         grad_norm = self.gradient_step(loss)
         return self.diagnose(batch) | parts | {"train/grad_norm": grad_norm, "train/learning_rate": self.learning_rate}
+
+    def gradient_step(self, loss: Tensor) -> Tensor:
+        norm = super().gradient_step(loss)
+        self.policy.project()
+        return norm
 
     def loss(self, batch: Rows) -> tuple[Tensor, dict[str, Tensor]]:
         """The scalar to descend on a batch, and its detached parts under the names they are logged by."""

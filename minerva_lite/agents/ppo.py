@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -88,7 +88,7 @@ class PPOAgent(GradientAgent[Batch]):
         stopped = False
         for epoch in range(c.epochs):
             if c.recompute_advantage and epoch > 0:
-                batch = self.prepare(rollout)
+                batch = replace(self.prepare(rollout), value_old=first.value_old)  # around which `clip_value` clips
             for rows in batch.minibatches(c.minibatch_size, self.minibatch_generator):
                 if c.normalize_advantage and len(rows) == 1:
                     continue  # rows of restart weight 0 can leave one; alone it has no spread

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import torch
@@ -81,6 +82,19 @@ class REINFORCEAgent(GradientAgent[WeightedBatch]):
         # LaTeX: A_t = G_t - b_t
         advantage = returns - baseline
         return advantage, baseline
+
+    def around(self, rollout: Rollout, step: Tensor) -> dict[str, Tensor]:
+        figures = super().around(rollout, step)
+        if not self.config.whole_episodes:
+            return figures
+        cut = ~rollout.ended.any(0)
+        if self.config.baseline != "value" and bool(cut.any()):
+            warnings.warn(
+                f"rollout_steps: wanted enough for every episode to end, without a critic one that is cut counts as "
+                f"over; got {self.config.rollout_steps} (train/cut_episodes is the share of those that are cut)",
+                stacklevel=2,
+            )
+        return figures | {"train/cut_episodes": cut.to(rollout.reward.dtype).mean()}
 
     def state_value(self, obs: Tensor) -> Tensor:
         if self.config.baseline != "value":

@@ -165,13 +165,16 @@ class SequenceAgent(OneOptimizer, AnsweringAgent):
         value_target = None
         if c.advantage == "critic":
             advantage, value_target = self.token_advantage(rollout, tokens)
+            made_of = advantage.abs() + value_target.abs()
+            if c.kl == "reward":
+                made_of = made_of + c.eta * rollout.behavior_log_prob.abs()
         else:
             advantage = self.answer_advantage(whole).expand_as(mask)
         mean = average_tokens(advantage, mask, "token")
         variance = average_tokens((advantage - mean).square(), mask, "token")
         figures |= {"adv/raw_mean": mean, "adv/raw_std": variance.sqrt()}
         if c.advantage == "critic" and c.normalize_advantage:
-            advantage = normalize_tokens(advantage, mask)
+            advantage = normalize_tokens(advantage, mask, size=(made_of * mask).max())
         batch = AnswerBatch(
             prompt=rollout.prompt,
             answer=rollout.answer,

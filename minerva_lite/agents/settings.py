@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
-from types import MappingProxyType
-from typing import Any, TypeVar
+from enum import Enum
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -83,24 +85,39 @@ def _require_log_std(**named: float) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A number of NumPy's as Python's, and a list as a tuple, of plain values too."""
+    """A number of NumPy's as Python's, a member of an enumeration of numbers as its number, and a list as a tuple."""
     if isinstance(value, (list, tuple)):
         return tuple(_plain(each) for each in value)
+    if isinstance(value, Enum) and isinstance(value, (int, float, str)):
+        return value.value
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _is(value: Any, hint: Any) -> bool:
+    """Whether a plain value is of the declared type; a whole number passes as float. Other types are not looked at."""
+    either = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    kinds = {get_origin(kind) or kind for kind in either}
+    known = kinds <= {bool, int, float, str, tuple, NoneType}
+    return not known or type(value) in kinds or (type(value) is int and float in kinds)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A configuration whose fields are checked when it is made. Raises ValueError: a value outside its range.
+    """A configuration whose fields are checked when it is made. Raises ValueError: a value of another type or range.
 
     A number of NumPy's becomes Python's, and a list a tuple: a checkpoint holds plain values, and a fingerprint hashes.
     """
 
     def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
         for each in fields(self):
-            object.__setattr__(self, each.name, _plain(getattr(self, each.name)))
+            value = _plain(getattr(self, each.name))
+            object.__setattr__(self, each.name, value)
             if "check" in each.metadata:
-                each.metadata["check"](**{each.name: getattr(self, each.name)})
+                with suppress(TypeError):  # of a comparison: then the type is what is wrong
+                    each.metadata["check"](**{each.name: value})
+            if not _is(value, hints[each.name]):
+                raise ValueError(f"{each.name}: wanted {getattr(each.type, '__name__', each.type)}; got {value!r}")
 
 
 def completed(current: Any, saved: Mapping[str, Any]) -> dict[str, Any]:

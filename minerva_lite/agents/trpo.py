@@ -18,7 +18,7 @@ from ..checks import (
 )
 from ..experience.rollout import Batch, Rollout
 from ..experience.vine import Vine, collect_vine
-from ..formulas.objectives import importance_surrogate, normalize_advantage, value_loss, vine_surrogate
+from ..formulas.objectives import importance_surrogate, normalize_advantage, rounding_alone, value_loss, vine_surrogate
 from ..formulas.trust_region import (
     CurvatureError,
     LineSearch,
@@ -30,6 +30,7 @@ from ..formulas.trust_region import (
     predicted_gain,
 )
 from .critic_fit import fit_adam, fit_lbfgs
+from .networks import LOG_STD_MAX, LOG_STD_MIN
 from .on_policy import OnPolicyAgent, OnPolicyConfig
 from .optimizers import flatten
 from .settings import count, non_negative, one_of, positive, unit_interval
@@ -146,12 +147,12 @@ class TRPOAgent(OnPolicyAgent):
             # is scaled back by the norm.
             unit = conjugate_gradient(product, gradient / norm, c.cg_iterations, tolerance=c.cg_tolerance)
             direction = norm * unit
-            scaled = full_step(gradient, direction, kl_bound)
+            scaled = self.inside(parameters, full_step(gradient, direction, kl_bound))
         except CurvatureError:
             return figures | {"train/skip_curvature": torch.ones(())}
         if at_rounding_level(predicted_gain(gradient, scaled), batch.advantage, kl_bound):
             return figures | {"train/skip_rounding": torch.ones(())}
-        step = c.natural_step * direction if c.step_rule == "fixed" else scaled
+        step = self.inside(parameters, c.natural_step * direction) if c.step_rule == "fixed" else scaled
         gain = predicted_gain(gradient, step)
         self.guard.admit("predicted gain", gain, step.norm())
         found = self.search(batch, parameters, step, surrogate.detach(), float(gain), kl_bound)
@@ -169,7 +170,18 @@ class TRPOAgent(OnPolicyAgent):
     def informative(self, advantage: Tensor) -> bool:
         """Whether the advantages tell actions apart: their spread is above the rounding of their size."""
         spread = (advantage - advantage.mean()).abs().max()
-        return bool(spread > 64.0 * torch.finfo(advantage.dtype).eps * advantage.abs().max())
+        return not bool(rounding_alone(spread, advantage.abs().max(), torch.finfo(spread.dtype).eps))
+
+    @torch.no_grad()
+    def inside(self, parameters: list[nn.Parameter], step: Tensor) -> Tensor:
+        """The step [n], cut where it would take a log-std out of its range: what is cut gains nothing."""
+        moves = step.split([p.numel() for p in parameters])
+        log_std = getattr(self.policy, "log_std", None)
+        cut = [
+            m.clamp(LOG_STD_MIN - p, LOG_STD_MAX - p) if p is log_std else m
+            for p, m in zip(parameters, moves, strict=True)
+        ]
+        return torch.cat(cut)
 
     def surrogate(self, batch: Batch | VineBatch) -> Tensor:
         """The scalar to climb, 0-d, as a function of the policy's present parameters."""
@@ -225,6 +237,7 @@ class TRPOAgent(OnPolicyAgent):
             moves = (fraction * step).split([p.numel() for p in parameters])
             for parameter, old, move in zip(parameters, before, moves, strict=True):
                 parameter.copy_(old + move.view_as(old))
+            self.policy.project()
 
         def evaluate(fraction: float) -> tuple[Tensor, Tensor]:
             walk(fraction)

@@ -133,6 +133,7 @@ def one_process(job: dict[str, Any], verdicts: dict[str, str], told: dict[str, s
     package = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
+    environment["TORCHDYNAMO_DISABLE"] = "1"
     kind, at, why, wait, frames = "", "", "", STARTING, queue.Queue[Any]()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty:
         child = subprocess.Popen(

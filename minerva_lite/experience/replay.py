@@ -18,7 +18,8 @@ class SequenceReplay:
 
     It takes rollouts and returns a `Rollout`: sequences of `length` steps side by side, each from one environment and
     in the order in which they happened. A sequence may contain the end of an episode; its flags say so, and next_obs
-    is the true successor there. behavior_log_prob is kept, behavior_params are not.
+    is the true successor there. A row counts as truncated too where the next one held does not follow it: after a
+    reset, or where rows are missing. behavior_log_prob is kept, behavior_params are not.
     """
 
     def __init__(self, capacity: int):
@@ -27,9 +28,10 @@ class SequenceReplay:
         self.columns: dict[str, Tensor] = {}  # each [capacity, B, ...], made when the first rollout gives the shapes
         self.position, self.size = 0, 0  # where the next step goes; steps held, of each environment
 
-    def insert(self, rollout: Rollout) -> None:
+    def insert(self, rollout: Rollout, starts: Tensor | None = None) -> None:
         """Add the T steps of a rollout; once the ring is full they replace the oldest T. The work is O(T).
 
+        starts: [T, B] bool, the rows that do not follow the row before them; None: all do.
         Raises ValueError: the rollout is longer than the ring, its shapes differ from those held, or it has rows that
         are no real transitions.
         """
@@ -41,25 +43,44 @@ class SequenceReplay:
             )
         if steps > self.capacity:
             raise ValueError(f"rollout: wanted at most the replay's capacity, {self.capacity} steps; got {steps}")
+        rows = {name: getattr(rollout, name) for name in FIELDS}
+        rows["starts"] = torch.zeros_like(rollout.terminated) if starts is None else starts
         if not self.columns:
             self.columns = {
                 name: torch.zeros(self.capacity, *t.shape[1:], dtype=t.dtype, device=t.device)
-                for name, t in ((name, getattr(rollout, name)) for name in FIELDS)
+                for name, t in rows.items()
             }
         for name, column in self.columns.items():
-            require_shape((steps, *column.shape[1:]), **{name: getattr(rollout, name)})
-            require_dtype(column.dtype, **{name: getattr(rollout, name)})
+            require_shape((steps, *column.shape[1:]), **{name: rows[name]})
+            require_dtype(column.dtype, **{name: rows[name]})
         device = rollout.reward.device
         index = (self.position + torch.arange(steps, device=device)) % self.capacity
         for name, column in self.columns.items():
-            column[index] = getattr(rollout, name)
+            column[index] = rows[name]
         self.position = (self.position + steps) % self.capacity
         self.size = min(self.size + steps, self.capacity)
+
+    def starts_of(self, rollout: Rollout) -> Tensor:
+        """`starts` of a rollout that comes next, [T, B]: row 0 may begin elsewhere than where the newest step led."""
+        starts = torch.zeros_like(rollout.terminated)
+        if self.size:
+            starts[0] = (rollout.obs[0] != self.columns["next_obs"][self.position - 1]).any(-1)
+        return starts
 
     def withdraw(self, steps: int) -> None:
         """Take back the last `steps` steps that were inserted. What they replaced in a full ring does not come back."""
         self.position = (self.position - steps) % self.capacity
         self.size -= steps
+
+    def drop_huge(self) -> None:
+        """Take out every step that holds a number whose square nearly overflows: no update can learn from it."""
+        held = self.state_dict()["columns"]
+        floats = [column.flatten(1) for column in held.values() if column.is_floating_point()]
+        # "Nearly" is by a factor of 1000: a loss adds up squares, and a target the rewards of a sequence.
+        kept = torch.stack([(x.abs() < torch.finfo(x.dtype).max ** 0.5 / 1e3).all(1) for x in floats]).all(0)
+        held["starts"][1:] |= ~kept[:-1, None]
+        columns = {name: column[kept] for name, column in held.items()}
+        self.load_state_dict({"size": int(kept.sum()), "columns": columns}, kept.device)
 
     @property
     def num_steps(self) -> int:
@@ -85,6 +106,7 @@ class SequenceReplay:
         steps = torch.arange(length, device=reward.device).unsqueeze(1)
         row = (oldest + draw // envs + steps) % self.capacity
         drawn = {name: column[row, draw % envs] for name, column in self.columns.items()}
+        drawn["truncated"][:-1] |= drawn.pop("starts")[1:] & ~drawn["terminated"][:-1]
         return Rollout(**drawn, behavior_params=())
 
     def state_dict(self) -> dict[str, Any]:
@@ -97,4 +119,5 @@ class SequenceReplay:
         self.columns, self.position, self.size = {}, 0, 0
         if state["size"]:
             held = {name: column.to(device) for name, column in state["columns"].items()}
-            self.insert(Rollout(**held, behavior_params=()))
+            starts = held.pop("starts", None)  # older files have none
+            self.insert(Rollout(**held, behavior_params=()), starts)

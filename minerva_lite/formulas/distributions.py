@@ -108,11 +108,13 @@ def categorical_log_prob(action: Tensor, logits: Tensor) -> Tensor:
 
 
 def categorical_entropy(logits: Tensor) -> Tensor:
-    r"""Entropy of softmax(logits [..., K]): [...], nats."""
+    r"""Entropy of softmax(logits [..., K]): [...], nats. A logit of -inf rules an action out."""
     # LaTeX: \log p_j = \ell_j - \operatorname{logsumexp}_k \ell_k
     log_prob = logits.log_softmax(-1)
+    probability = log_prob.exp()
+    log_prob = log_prob.masked_fill(probability == 0, 0.0)  # it may be -inf, and such an action counts 0
     # LaTeX: H = -\sum_j \exp(\log p_j) \log p_j
-    return -(log_prob.exp() * log_prob).sum(-1)
+    return -(probability * log_prob).sum(-1)
 
 
 def categorical_kl(logits_old: Tensor, logits: Tensor) -> Tensor:
@@ -125,8 +127,10 @@ def categorical_kl(logits_old: Tensor, logits: Tensor) -> Tensor:
     log_prob_old = logits_old.log_softmax(-1)
     # LaTeX: \log p_j = \ell_j - \operatorname{logsumexp}_k \ell_k
     log_prob = logits.log_softmax(-1)
+    old = log_prob_old.exp()
+    log_ratio = (log_prob_old - log_prob).masked_fill(old == 0, 0.0)
     # LaTeX: \mathrm{KL} = \sum_j \exp(\log p^{\mathrm{old}}_j) \left[ \log p^{\mathrm{old}}_j - \log p_j \right]
-    return (log_prob_old.exp() * (log_prob_old - log_prob)).sum(-1)
+    return (old * log_ratio).sum(-1)
 
 
 def categorical_sample(logits: Tensor, generator: Generator | None = None, noise: Tensor | None = None) -> Tensor:
@@ -136,6 +140,8 @@ def categorical_sample(logits: Tensor, generator: Generator | None = None, noise
     """
     if noise is None:
         noise = torch.rand(logits.shape, generator=generator, dtype=logits.dtype, device=logits.device)
+    # torch.rand gives 0 for all that lies below its spacing, eps / 2; half of that, or 0 would beat every logit.
+    noise = noise.masked_fill(noise == 0, torch.finfo(noise.dtype).eps / 4)
     # The action whose exponential draw divided by exp(logit) is smallest has the softmax's probability: this is the
     # Gumbel-max trick, written with exponentials.
     # LaTeX: \xi_j = -\log(1 - u_j)

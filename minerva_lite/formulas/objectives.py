@@ -157,9 +157,19 @@ def clipped_value_loss(value: Tensor, value_old: Tensor, value_target: Tensor, c
     return 0.5 * worst.mean()
 
 
+def rounding_alone(spread: Tensor, size: Tensor, eps: float) -> Tensor:
+    r"""Whether equal numbers of this size could be so far apart by rounding; all 0-d, the answer bool.
+
+    eps: the spacing of numbers at 1, `torch.finfo(dtype).eps`.
+    """
+    # LaTeX: \mathrm{alone} = \mathbf{1}\left[ s \le 64\, \epsilon\, m \right]
+    return spread <= 64.0 * eps * size
+
+
 def normalize_advantage(advantage: Tensor, eps: float = 1e-8) -> Tensor:
     r"""Advantages shifted to mean 0 and scaled to population standard deviation 1: [...], no unit.
 
+    Where only rounding tells them apart, all are 0.
     Raises ValueError: fewer than two advantages, which have no spread.
     """
     if advantage.numel() < 2:
@@ -167,4 +177,6 @@ def normalize_advantage(advantage: Tensor, eps: float = 1e-8) -> Tensor:
     # LaTeX: c_t = A_t - \operatorname{mean}_t A_t
     centered = advantage - advantage.mean()
     # LaTeX: \hat{A}_t = \frac{c_t}{\sqrt{\operatorname{mean}_t c_t^2} + \varepsilon}
-    return centered / (centered.square().mean().sqrt() + eps)
+    normalized = centered / (centered.square().mean().sqrt() + eps)
+    alone = rounding_alone(centered.abs().max(), advantage.abs().max(), torch.finfo(advantage.dtype).eps)
+    return normalized.masked_fill(alone, 0.0)

@@ -22,6 +22,7 @@ from ..checks import (
     require_unit_interval,
 )
 from .distributions import kl_estimates
+from .objectives import rounding_alone
 
 AVERAGES = ("token", "sequence", "constant")  # what `average_tokens` can divide by
 
@@ -241,11 +242,12 @@ def average_tokens(value: Tensor, mask: Tensor, average: str) -> Tensor:
     return kept.mean()
 
 
-def normalize_tokens(advantage: Tensor, mask: Tensor, eps: float = 1e-8) -> Tensor:
+def normalize_tokens(advantage: Tensor, mask: Tensor, eps: float = 1e-8, size: Tensor | None = None) -> Tensor:
     r"""Advantages shifted to mean 0 and scaled to standard deviation 1 over all tokens of a batch: [L, B], no unit.
 
     advantage, mask: [L, B], the mask bool. Entries behind an answer's end are shifted too, and nothing reads them.
-    `normalize_advantage` does the same where every row counts.
+    `normalize_advantage` does the same where every row counts. Where only rounding tells the tokens apart, all are 0.
+    size: 0-d, the largest number that the advantages were made of, by which rounding is judged; None: of themselves.
 
     Raises ValueError: as `average_tokens`.
     """
@@ -254,7 +256,10 @@ def normalize_tokens(advantage: Tensor, mask: Tensor, eps: float = 1e-8) -> Tens
     centered = advantage - mean
     mean_square = average_tokens(centered.square(), mask, "token")
     # LaTeX: \hat{A}_t = \frac{c_t}{\sqrt{\nu} + \varepsilon}
-    return centered / (mean_square.sqrt() + eps)
+    normalized = centered / (mean_square.sqrt() + eps)
+    size = (advantage * mask).abs().max() if size is None else size
+    alone = rounding_alone(mean_square.sqrt(), size, torch.finfo(advantage.dtype).eps)
+    return normalized.masked_fill(alone, 0.0)
 
 
 def _require_answers(mask: Tensor, **values: Tensor) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..agents.decoder import Decoder
-from .checkpoints import replacing
+from .checkpoints import loaded, replacing
 
 FORMAT = 1
 
@@ -36,14 +36,14 @@ def load_base(path: str | Path) -> Decoder:
     """
     path = Path(path)
     try:
-        told = torch.load(path, map_location="cpu", weights_only=True)
+        told = loaded(path)
         if told["format"] != FORMAT:
             raise ValueError(f"format {told['format']}")
         decoder = Decoder(**told["decoder"], generator=Generator())
         decoder.load_state_dict({name: _unpacked(weight) for name, weight in told["weights"].items()})
     except FileNotFoundError:
         raise
-    except Exception as error:  # torch reports a damaged file by half a dozen exception types
+    except Exception as error:  # a file may hold anything
         why = " ".join(str(error).split())
         raise ValueError(f"path: wanted a base model of format {FORMAT}; {path.name} is none ({why})") from error
     return decoder

@@ -2,41 +2,168 @@
 
 from __future__ import annotations
 
+import glob
 import math
 import os
+import pickle
 import platform
 import secrets
+import shutil
+import stat
+import sys
+import tempfile
+import warnings
+import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import torch
 
 from ..agents import AGENTS
 from ..agents.base import pick_device
 from ..worlds.spec import EnvSpec
 
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
 FORMAT = 3  # 1 had no training; 1 and 2 are of version 0.1, whose settings and networks differ from these
+PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype, torch.device)  # besides tensors
 
 
 def save(agent: Any, path: str | Path, training: dict[str, Any] | None = None) -> None:
     """Write everything that training changes, normalizer and generator included, and the settings.
 
-    training: where a run stands, as `train` tells it. A crash never leaves half a checkpoint.
+    training: where a run stands, as `train` tells it. The file is read back before it takes its place; a state of the
+    environments that cannot be read is left out, with a warning. A crash never leaves half a checkpoint.
     Raises OSError: there is no room for it. FloatingPointError: a number that training changes is NaN or infinite.
-    In both cases the file that stood there is untouched.
+    ValueError: the agent holds something that cannot be read back. In all cases the file that stood there is untouched.
     """
-    learned = agent.state_dict()
+    learned = plain(agent.state_dict(), "state")
     _require_finite({part: value for part, value in learned.items() if part not in ("config", "spec")})
     versions = {"python": platform.python_version(), "torch": str(torch.__version__), "gymnasium": gym.__version__}
     state = {"format": FORMAT, "agent": agent.name, "versions": versions, "state": learned, "training": training}
-    with replacing(path) as part, part.open("wb") as file:
+    with replacing(path) as part:
         try:
+            _write(state, part)
+        except ValueError as error:
+            if not (training and training.get("env")):
+                raise
+            _warn_of_fresh_episodes(error)
+            _write(state | {"training": training | {"env": None}}, part)
+
+
+def _write(state: dict[str, Any], part: Path) -> None:
+    """Write, and read back where it lies, without a second copy in memory. Raises ValueError: it cannot be read."""
+    try:
+        with part.open("wb") as file:
             torch.save(state, file)
-        except RuntimeError as error:  # what torch makes of a disk that fills up while it writes
-            raise OSError(str(error.__context__ or error)) from error
+        loaded(part, in_place=True)
+    except RuntimeError as error:  # what torch makes of a disk that fills up while it writes
+        raise OSError(str(error.__context__ or error)) from error
+    except (AttributeError, TypeError, ValueError, pickle.PicklingError) as error:
+        raise ValueError(f"path: wanted a checkpoint that can be read, so nothing has changed; {error}") from None
+
+
+def plain(value: Any, name: str) -> Any:
+    """A nested value as `loaded` gives it back: NumPy's numbers, enumerations and other kin as what they are equal to.
+
+    Raises ValueError: something that is no tensor, number or text, nor a list, tuple or dictionary of them.
+    """
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, torch.Tensor):
+        return value.detach().as_subclass(torch.Tensor)
+    if isinstance(value, dict):
+        return {plain(key, name): plain(each, f"{name}.{key}") for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return (tuple if isinstance(value, tuple) else list)(plain(x, f"{name}[{i}]") for i, x in enumerate(value))
+    for kind in (int, float, str):  # an IntEnum is an int, np.float64 a float
+        if isinstance(value, kind):
+            return getattr(kind, f"__{kind.__name__}__")(value)
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
+        return torch.from_numpy(np.array(value)) if value.ndim else value.item()
+    kind = type(value)
+    raise ValueError(
+        f"{name}: wanted tensors, numbers, text, and lists, tuples and dictionaries of them in a checkpoint; "
+        f"got {kind.__module__}.{kind.__qualname__}"
+    )
+
+
+def plain_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of a history, without what a callback may have put there that no checkpoint can hold."""
+    kept: list[dict[str, Any]] = [{} for _ in rows]
+    for row, made in zip(rows, kept, strict=True):
+        for name, value in row.items():
+            with suppress(ValueError, RecursionError):
+                made[plain(name, "")] = plain(value, "")
+    return kept
+
+
+def state_of(env: Any) -> Any:
+    """The state of environments as a checkpoint holds it, for `unpacked`; None: there is none.
+
+    One that is offered but cannot be written, or raises, is None too, with a warning: the agent is to be saved.
+    """
+    try:
+        return packed(env.state_dict())
+    except Exception as error:
+        _warn_of_fresh_episodes(error)
+        return None
+
+
+def _warn_of_fresh_episodes(error: Exception) -> None:
+    told = f"the state of the environments is not saved, a resumed run starts fresh episodes: {error}"
+    warnings.warn(told, stacklevel=4)
+
+
+def packed(value: Any) -> Any:
+    """A nested value so that `unpacked` makes the same of what the loader gives back, which knows no NumPy.
+
+    Arrays, NumPy's numbers and tuples stand in a pair behind their kind.
+    Raises ValueError: something that would come back as another thing, or not at all.
+    """
+    kind = type(value)
+    if kind in PLAIN:
+        return value
+    if isinstance(value, torch.Tensor):
+        return value.detach()
+    if kind is list:
+        return [packed(each) for each in value]
+    if kind is tuple:
+        return "tuple", tuple(packed(each) for each in value)
+    if kind is dict:
+        return {packed(key): packed(each) for key, each in value.items()}
+    if kind is np.str_:
+        return str(value)
+    if kind is np.ndarray or isinstance(value, np.generic):
+        try:
+            return "array" if kind is np.ndarray else "number", torch.from_numpy(np.array(value))
+        except (TypeError, ValueError):  # no numbers, or of a kind that torch does not have
+            pass
+    raise ValueError(
+        "env: wanted a state of tensors, numbers, text, arrays, and lists, tuples and dictionaries of them; "
+        f"got {kind.__module__}.{kind.__qualname__}"
+    )
+
+
+def unpacked(value: Any) -> Any:
+    """What `packed` was given."""
+    if type(value) is list:
+        return [unpacked(each) for each in value]
+    if type(value) is dict:
+        return {unpacked(key): unpacked(each) for key, each in value.items()}
+    if type(value) is not tuple:
+        return value
+    kind, inside = value
+    if kind == "tuple":
+        return tuple(unpacked(each) for each in inside)
+    return inside.numpy() if kind == "array" else inside.numpy()[()]
 
 
 def _require_finite(state: Any, where: str = "") -> None:
@@ -55,28 +182,131 @@ def _require_finite(state: Any, where: str = "") -> None:
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A name beside `path` to write to. The file takes the place of `path` when the block ends, or goes if it fails.
+    """A name to write to. The file takes the place of `path` when the block ends, or goes if it fails.
 
+    A symbolic link stays, and the file that it leads to is replaced. A device or a pipe is written to.
     Raises OSError: it cannot be written; the message says where, and what stood there is untouched.
     """
-    path = Path(path)
-    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+    path, real, stream = Path(path), Path(os.path.realpath(path)), stream_of(path)
+    folder = real.parent if stream is None else Path(tempfile.gettempdir())
+    part = folder / f"{real.name}.{secrets.token_hex(4)}.part"
     try:
         yield part
-        with part.open("r+b") as file:  # on the disk before the old one goes
-            os.fsync(file.fileno())
-        os.replace(part, path)
+        if stream is None:
+            with part.open("r+b") as file:  # on the disk before the old one goes
+                os.fsync(file.fileno())
+            os.replace(part, real)
+        else:
+            sys.stdout.flush()
+            with part.open("rb") as file, open(stream, "wb", closefd=not isinstance(stream, int)) as target:
+                shutil.copyfileobj(file, target)
     except OSError as error:
         raise OSError(f"path: wanted to write {path}, where nothing has changed; got {error}") from error
     finally:
         part.unlink(missing_ok=True)
 
 
+def stream_of(path: str | Path) -> str | int | None:
+    """What to open in order to write to a device, a pipe or the standard output; None for a file, a folder, nothing."""
+    try:
+        there = os.stat(path)
+    except OSError:
+        return None
+    for number in (1, 2):  # /dev/stdout may lead to a file, which what is printed later must not write over
+        with suppress(OSError):
+            if os.path.samestat(there, os.fstat(number)):
+                return number
+    return None if stat.S_ISREG(there.st_mode) or stat.S_ISDIR(there.st_mode) else str(path)
+
+
 def require_place(**paths: str | Path | None) -> None:
     """Raise ValueError unless every path that is not None could be a file: better now than after hours of training."""
     for name, path in paths.items():
-        if path is not None and (Path(path).is_dir() or not os.access(Path(path).parent, os.W_OK)):
+        real = Path(os.path.realpath(path or "."))
+        if path is not None and stream_of(path) is None and (real.is_dir() or not os.access(real.parent, os.W_OK)):
             raise ValueError(f"{name}: wanted a file in a folder that exists and may be written to; got {path}")
+
+
+def require_own(name: str, path: str | Path, start: str = "") -> None:
+    """Raise ValueError if a file holds something, unless it begins with `start`, by which a run knows what it wrote."""
+    if stream_of(path) is None and Path(path).exists():
+        with Path(path).open("rb") as file:
+            found = file.read(max(1, len(start.encode())))
+        if found and found != start.encode():
+            raise ValueError(f"{name}: {Path(path).name} exists, and is not of this run; wanted another name")
+
+
+@contextmanager
+def claim(name: str, *paths: str | Path | None, streams: bool = False) -> Iterator[None]:
+    """Keep files for the block: meanwhile no other process, and no other block of this one, may claim them.
+
+    The lock is on an empty file beside each, `.<name>.lock`, because a file that is replaced would lose its own. The
+    operating system opens it when its process dies, and it goes with the block. So does what a killed process had not
+    finished writing. streams: let devices and pipes pass, which nobody claims.
+    Raises ValueError: a place where no file can be, a device or pipe, or a file that is claimed already.
+    """
+    with ExitStack() as claimed:
+        for path in paths:
+            require_place(**{name: path})
+            if path is not None and stream_of(path) is not None:
+                if not streams:
+                    raise ValueError(f"{name}: wanted a file; got {path}")
+            elif path is not None:
+                claimed.enter_context(_locked(name, Path(os.path.realpath(path))))
+        yield
+
+
+CLAIMED: set[Path] = set()  # by this process, which on some systems may lock a file twice
+
+
+@contextmanager
+def _locked(name: str, path: Path) -> Iterator[None]:
+    taken = f"{name}: wanted a file that nothing else writes; {path.name} is taken, by another process or option"
+    if path in CLAIMED:
+        raise ValueError(taken)
+    lock, handle = path.with_name(f".{path.name}.lock"), -1
+    while not _is(lock, handle):  # whoever held it may have removed it in between
+        with suppress(OSError):
+            os.close(handle)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            if sys.platform == "win32":
+                msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+            else:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            os.close(handle)
+            raise ValueError(taken) from None
+        except OSError:  # a file system without locks: `stamp` tells of others
+            pass
+    CLAIMED.add(path)
+    try:
+        for part in path.parent.glob(f"{glob.escape(path.name)}.{8 * '[0-9a-f]'}.part"):
+            part.unlink()
+        yield
+    finally:
+        CLAIMED.remove(path)
+        if _is(lock, handle):
+            with suppress(OSError):  # Windows removes no open file
+                lock.unlink()
+        os.close(handle)
+
+
+def _is(path: Path, handle: int) -> bool:
+    """Whether an open file still has this name."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    except OSError:
+        return False
+
+
+def stamp(path: Path) -> tuple[int, ...] | None:
+    """What changes when somebody writes a file; None if there is none."""
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return None
+    return there.st_ino, there.st_mtime_ns, there.st_size
 
 
 def load(path: str | Path, *, device: str | torch.device = "auto") -> Any:
@@ -84,6 +314,7 @@ def load(path: str | Path, *, device: str | torch.device = "auto") -> Any:
 
     One that was saved on another kind of device, say a GPU, draws on from its own generator here, because neither kind
     can take over the other's.
+    Its environment's name is the file's, so `evaluate` and `film` want one that imports a module named to them.
     Raises FileNotFoundError, or ValueError: the file is no checkpoint of this package, of another format, or does not
     fit together; or the device is not here.
     """
@@ -97,6 +328,7 @@ def load(path: str | Path, *, device: str | torch.device = "auto") -> Any:
         own = {name: getattr(agent, name).get_state() for name in ("generator", "minibatch_generator")}
         other = len(state["generator"]) != len(own["generator"])
         agent.load_state_dict(state | own if other else state)
+    agent.env_from_file = True
     return agent
 
 
@@ -105,7 +337,7 @@ def fitting(path: str | Path, name: str) -> Iterator[None]:
     """Raise ValueError if the block finds that a checkpoint of `name` lacks something, or has other shapes."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:  # torch tells shapes by RuntimeError
+    except Exception as error:  # a file may hold anything
         raise ValueError(
             f"path: wanted a checkpoint of {name} as this version saves it; {Path(path).name} differs ({error})"
         ) from error
@@ -118,16 +350,38 @@ def read(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        saved = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # torch reports a damaged file by half a dozen exception types
-        raise ValueError(f"path: wanted a checkpoint of minerva_lite; {path.name} cannot be read ({error})") from error
-    if not isinstance(saved, dict) or saved.get("agent") not in AGENTS or not isinstance(saved.get("format"), int):
+        saved = loaded(path)
+    except ValueError as error:
+        raise ValueError(f"path: wanted a checkpoint of minerva_lite; {error}") from None
+    kinds = {"agent": str, "format": int, "state": dict, "training": (dict, type(None))}
+    fits = isinstance(saved, dict) and all(isinstance(saved.get(name), kind) for name, kind in kinds.items())
+    if not fits or saved["agent"] not in AGENTS:
         raise ValueError(f"path: wanted a checkpoint of minerva_lite; {path.name} holds something else")
     if saved["format"] != FORMAT:
         raise ValueError(f"path: wanted format {FORMAT}; {path.name} has format {saved['format']}, {_of(saved)}")
     return saved
+
+
+def loaded(path: Path, *, in_place: bool = False) -> Any:
+    """What `torch.save` wrote, if it is tensors and plain values, and every byte has its checksum.
+
+    in_place: leave tensors in the file. Raises FileNotFoundError, or ValueError: it cannot be read, and why.
+    """
+    try:
+        with zipfile.ZipFile(path) as file:  # torch writes the checksums, and does not compare them
+            whole = file.testzip() is None
+        if whole:
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=in_place)
+        why = "a byte of it has changed since it was written"
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        why = error.strerror or "the system does not let it"
+    except pickle.UnpicklingError:
+        why = "it holds more than tensors and plain values, and such a file may run code"
+    except Exception:  # a damaged file is told by half a dozen exception types
+        why = "it is damaged, or was never written by torch.save"
+    raise ValueError(f"{path.name} cannot be read: {why}")
 
 
 def _of(saved: dict[str, Any]) -> str:

@@ -22,13 +22,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
 
 from ..agents import AGENTS, SequenceConfig
 from ..checks import require_one_of
 from ..worlds.envs import make_env
+from ..worlds.numpy_backed import registered_id
 from ..worlds.spec import EnvSpec
 from ..worlds.tokens import TASKS
 from .presets import BODY, HUMANOID, LUNAR_LANDER, PENDULUM, PRESETS, Preset
@@ -67,9 +69,43 @@ def facts(env_id: str, *, backend: str = "auto") -> Facts:
         if inner is None:  # torch-native
             return Facts(env.spec, True, env.max_steps)
         space = getattr(inner, "single_observation_space", inner.observation_space)  # EnvPool has but the latter
-        registered = getattr(inner.spec, "config", inner.spec)
+        registered = inner.envs[0].spec if hasattr(inner, "envs") else inner.spec.config
         limit = getattr(registered, "max_episode_steps", None)
         return Facts(env.spec, bool(np.isfinite([space.low, space.high]).all()), limit)
+
+
+def episode_limit(env_id: str) -> int:
+    """Steps of a whole episode: the official environment's time limit, `TIME_LIMIT` where none is registered."""
+    if env_id in TASKS:
+        return 1
+    official = gym.registry.get(registered_id(env_id).rpartition(":")[2])
+    return getattr(official, "max_episode_steps", None) or TIME_LIMIT
+
+
+class Evaluations(NamedTuple):
+    """How a training is evaluated."""
+
+    every: int  # steps between two evaluations while it trains
+    episodes: int  # of each of them
+    final: int  # episodes of the one of the trained agent
+
+
+def evaluations(
+    algorithm: str, env_id: str, total_steps: int, every: int | None, episodes: int | None, *, usual: int
+) -> Evaluations:
+    """What is asked for; with a preset, or where only one of the two is given, 20 evaluations of `usual` episodes.
+
+    Without both they take at most a fifth of the steps, or 3 evaluations of 3 episodes if that is more: there are 20 of
+    50 episodes, then fewer evaluations, then fewer episodes. The final one has 100 episodes, but at least 10, and no
+    more steps than the training. An episode counts as long as `episode_limit`.
+    """
+    kept, limit = (algorithm, env_id) in PRESETS, episode_limit(env_id)
+    final = 100 if kept else min(max(total_steps // limit, 10), 100)
+    if kept or every or episodes:
+        return Evaluations(every or max(1, total_steps // 20), episodes or usual, final)
+    room = max(total_steps // 5, 3 * 3 * limit)
+    times = min(max(room // (50 * limit), 3), 20)
+    return Evaluations(-(-total_steps // times), min(max(room // (times * limit), 3), 50), final)
 
 
 def settings_for(algorithm: str, env_id: str, *, backend: str = "auto") -> Preset:
@@ -94,11 +130,17 @@ def defaults_for(algorithm: str, env_id: str, *, backend: str = "auto") -> Prese
     return Preset(config, _whole_rollouts(kept.total_steps, config), known.family)
 
 
-def announcement(algorithm: str, env_id: str, settings: Preset, given: Collection[str] = ()) -> str:
+def announcement(
+    algorithm: str,
+    env_id: str,
+    settings: Preset,
+    given: Collection[str] = (),
+    evaluated: Evaluations | None = None,
+) -> str:
     """One line for a user: there is no preset, which defaults were taken instead, and the main ones of them.
 
-    given: settings, or `steps`, that a file gives and no family. Empty if the file gives them all. Of a preset that
-    nobody has trained it says so.
+    given: settings, or `steps`, that a file gives and no family. Empty if the file gives them all. evaluated: told too.
+    Of a preset that nobody has trained it says so.
     """
     if {"steps", *(field.name for field in fields(settings.config))} <= set(given):
         return ""
@@ -113,7 +155,9 @@ def announcement(algorithm: str, env_id: str, settings: Preset, given: Collectio
     told = [family + " for what the file leaves open" if given else family]
     told += [f"{name} {getattr(settings.config, name)}" for name in own]
     told += [] if "steps" in given else [f"over {settings.total_steps} steps"]
-    return f"no preset for {algorithm} on {env_id}: {', '.join(told)}; --config.… and --steps change them"
+    told += [f"evaluated every {evaluated.every} steps over {evaluated.episodes} episodes"] if evaluated else []
+    ways = "--config.…, --steps and --eval-…" if evaluated else "--config.… and --steps"
+    return f"no preset for {algorithm} on {env_id}: {', '.join(told)}; {ways} change them"
 
 
 def _lengths(config: Any, time_limit: int) -> dict[str, int]:

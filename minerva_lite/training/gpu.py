@@ -120,7 +120,7 @@ class Accelerated(Plain):
     def __init__(self, agent: Agent, known: Known, *, masked: bool, record: bool):
         super().__init__(agent)
         self.known, self.masked, self.record = known, masked, record
-        self.unsettled: tuple[Answer, dict[str, int], int] | None = None
+        self.unsettled: tuple[Answer, Answer, dict[str, int], int] | None = None
         self.act_and_step = torch.compile(act_and_step)
         self.move: Move | None = self.compiled_move if agent.compile else None
         self.forget()
@@ -177,18 +177,20 @@ class Accelerated(Plain):
                 return self.recorded_update(vars(rollout))
         counts = {name: getattr(self.agent, name) for name in self.known.counters}
         figures = self.masked_update(vars(rollout))
-        self.unsettled = (Answer(self.finite), counts, len(rollout.reward)) if counts else None
+        answers = Answer(self.finite), Answer(self.agent.guard.arrived)
+        self.unsettled = (*answers, counts, len(rollout.reward)) if counts else None
         return figures
 
     def settle(self) -> None:
         """Take back what Python counted in an update that was refused: by now the device has long said so."""
         if self.unsettled:
-            was_finite, counts, steps = self.unsettled
+            was_finite, arrived, counts, steps = self.unsettled
             if not was_finite:
                 for name, number in counts.items():
                     setattr(self.agent, name, number)
                 for name in self.known.replays:
-                    getattr(self.agent, name).withdraw(steps)
+                    replay = getattr(self.agent, name)
+                    replay.drop_huge() if arrived else replay.withdraw(steps)
             self.unsettled = None
 
     def masked_update(self, fields: dict[str, Any]) -> dict[str, Tensor]:
@@ -357,7 +359,8 @@ class Answer:
 
 def floats(figures: dict[str, Tensor]) -> dict[str, float]:
     """0-d figures as numbers: whatever lies on a device comes over in one transfer, the one moment it is waited for."""
-    away = {name: figure.detach() for name, figure in figures.items() if figure.device.type != "cpu"}
+    tensors = {name: figure.detach() for name, figure in figures.items() if isinstance(figure, Tensor)}
+    away = {name: figure for name, figure in tensors.items() if figure.device.type != "cpu"}
     brought = dict(zip(away, wide(torch.stack(list(away.values()))).tolist(), strict=True)) if away else {}
     return {name: brought[name] if name in brought else float(figure) for name, figure in figures.items()}
 

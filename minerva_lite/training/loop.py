@@ -9,8 +9,10 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
+from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,11 @@ from ..agents.settings import completed
 from ..checks import require_count
 from ..experience.episodes import RunningEpisodes, finished_only
 from ..worlds.seeding import SEEDING
+from ..worlds.single import EnvironmentFailed
 from ..worlds.spec import EnvSpec, VectorEnv
-from .checkpoints import fitting, read, require_place, save
-from .evaluation import History, evaluate
+from .checkpoints import claim, fitting, plain, plain_rows, read, save, stamp, state_of, unpacked
+from .defaults import episode_limit, evaluations
+from .evaluation import History, evaluate, official, warn_of_cut
 from .gpu import STEP, Plain, accelerate, floats
 
 
@@ -35,43 +39,63 @@ def train(
     total_steps: int,
     *,
     eval_every: int | None = None,
-    eval_episodes: int = 10,
+    eval_episodes: int | None = None,
     stop_at: float | None = None,
     progress: bool = True,
     callback: Callable[[dict[str, float]], None] | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: int | None = None,
     resume: bool = False,
+    history: History | None = None,
 ) -> History:
     """Collect and update until `total_steps` environment steps are done, rounded up to whole rollouts.
 
-    eval_every: evaluate after the first update past each multiple (None: total_steps / 20). stop_at: leave early
-    once an evaluation's mean reaches it. callback: called with every row of figures. The row of an update in which
-    episodes finished has their means, `train/episode_return` (raw rewards, actions sampled) and `train/episode_length`.
+    eval_every: evaluate after the first update past each multiple (None: total_steps / 20), over eval_episodes (None:
+    10); without both and without a preset, as `defaults.evaluations` says. Evaluation cuts an episode at its registered
+    time limit, without one after 1000 steps. stop_at: leave early once an evaluation's mean reaches it. callback:
+    called with every row of figures. The row of an update in which episodes finished has their means,
+    `train/episode_return` (raw rewards, actions sampled) and `train/episode_length`.
     checkpoint: a file written after the first update past each multiple of checkpoint_every (None: at every
-    evaluation), at the end, and on Ctrl-C, which waits for the update in progress; beside it, under the same name with
-    `.best` before the suffix, the agent of the best evaluation, which is one whose mean is finite. resume: go on from
-    that file if it exists; with the same agent, environment and arguments the run ends as if it had never stopped, to
-    the bit, where the environment's state can be saved, and with fresh episodes, and a warning, where not.
-    Raises ValueError: total_steps below one rollout, an environment that does not fit the agent, a checkpoint or a
-    `.best` that exists without `resume`, or one of another run. OSError: a checkpoint cannot be written.
-    OutOfMemoryError: the device's memory is full. FloatingPointError: three updates in a row were refused, or a number
-    that is not finite would have gone into a checkpoint, on Ctrl-C and at the end too. In both cases the last
-    checkpoint stands, and its numbers are finite. An update is refused if its rollout holds a number that is not
+    evaluation), at the end, where an evaluation fails, and on Ctrl-C, which waits for the update in progress; beside
+    it, under the same name with `.best` before the suffix, the agent of the best evaluation, which is one whose mean is
+    finite. No other training gets the two files meanwhile. resume: go on from that file if it exists; with the same
+    agent, environment and arguments the run ends as if it had never stopped, to the bit, where the environment's state
+    can be saved, and with fresh episodes, and a warning, where not.
+    history: an empty one to fill and return, so that its rows are at hand when an error ends the training.
+    Raises ValueError: total_steps with which nothing is learned, an environment that does not fit the agent or has no
+    official one to evaluate on, a checkpoint or a `.best` that exists without `resume`, one of another run (seeds and
+    back end count, too), or one that another training writes. OSError: a checkpoint cannot be written, or somebody else
+    has written it. OutOfMemoryError: the device's memory is full. EnvironmentFailed: an environment raised; a note
+    names the checkpoint that stands. FloatingPointError: three updates in a row were refused, an evaluation met a
+    number that is not finite, or one would have gone into a checkpoint, on Ctrl-C and at the end too. In all cases the
+    last checkpoint stands, and its numbers are finite. An update is refused if its rollout holds a number that is not
     finite; it ends early, before anything moves by that, at a step whose loss or gradient is not. The first such update
     is told by a warning, every hundredth too, and all of them by the figure `train/skipped_batches`.
     """
-    require_count(total_steps=total_steps, eval_episodes=eval_episodes)
-    for name, every in (("eval_every", eval_every), ("checkpoint_every", checkpoint_every)):
-        if every is not None:
-            require_count(**{name: every})
+    counts = {"eval_every": eval_every, "eval_episodes": eval_episodes, "checkpoint_every": checkpoint_every}
+    require_count(total_steps=total_steps, **{name: count for name, count in counts.items() if count is not None})
     _require_fit(agent, env, total_steps)
-    eval_every = eval_every or max(1, total_steps // 20)
-    require_place(checkpoint=checkpoint)
-    runner = accelerate(agent)
-    run = _Run(checkpoint, runner, env, total_steps)
-    obs, history = run.begin(resume), run.history
-    with runner, _bar(run, progress) as bar, _memory_hint(agent), _finish_the_update() as interrupted:
+    agent.env_from_file = False
+    env_id = agent.spec.env_id
+    eval_every, eval_episodes, _ = evaluations(agent.name, env_id, total_steps, eval_every, eval_episodes, usual=10)
+    runner, history = accelerate(agent), History() if history is None else history
+    run = _Run(checkpoint, runner, env, total_steps, history)
+    with (
+        run.naming_what_is_left(),
+        claim("checkpoint", run.path, run.best),
+        official(agent, env_id, eval_episodes) as copies,
+        nullcontext(run.begin(resume)) as obs,
+        runner,
+        _bar(run, progress) as bar,
+        _memory_hint(agent),
+        _finish_the_update() as interrupted,
+    ):
+        play = partial(evaluate, agent, episodes=eval_episodes, max_steps=episode_limit(env_id), copies=copies)
+        if run.owes_evaluation(eval_every):
+            if callback:  # a tracker forgets what it has from the first step that it gets again
+                callback(dict(history.updates[-1]))
+            run.judge(play, obs, callback, stop_at)
+            run.save(obs)
         while run.steps < total_steps and not run.stopped:
             start = time.perf_counter()
             rollout, obs = runner.collect(env, obs)
@@ -85,33 +109,41 @@ def train(
             run.notice_refusals(row, rollout)
             history.updates.append(row)
             if callback:
-                callback(row)
+                callback(dict(row))
             last = run.steps >= total_steps
             evaluated = _passed(before, run.steps, eval_every) or last
-            if evaluated:
-                row = {"steps": run.steps, "seconds": run.seconds} | evaluate(agent, episodes=eval_episodes)
-                run.keep_best(row)
-                history.evaluations.append(row)
-                if callback:
-                    callback(row)
-                run.stopped = stop_at is not None and stop_at <= row["eval/mean"] < math.inf
-            _show(bar, run)
             due = evaluated if checkpoint_every is None else _passed(before, run.steps, checkpoint_every)
-            if due or last or run.stopped or interrupted:
-                run.save(obs)
+            if due or last or interrupted:
+                run.save(obs)  # before an evaluation, so that nothing that happens there can lose the training
+            if evaluated and not interrupted:
+                run.judge(play, obs, callback, stop_at)
+                if due or last or run.stopped or interrupted:
+                    run.save(obs)
+            _show(bar, run)
             if interrupted:
                 raise KeyboardInterrupt
     return history
 
 
-def _require_fit(agent: Any, env: VectorEnv, total_steps: int) -> None:
-    """Raise ValueError unless the budget holds a rollout and the environment is the one the agent was made for."""
-    config = agent.config
+def require_learning(config: Any, total_steps: int, held: int = 0) -> None:
+    """Raise ValueError unless so many steps hold an update. held: steps that a replay has from before."""
     if total_steps < config.batch_size:
         raise ValueError(
             f"total_steps: wanted at least one rollout, {config.rollout_steps} * {config.num_envs} = "
             f"{config.batch_size}; got {total_steps}"
         )
+    least = config.first_learning - held if hasattr(config, "first_learning") else 0
+    if -(-total_steps // config.batch_size) * config.batch_size < least:
+        raise ValueError(
+            f"total_steps: wanted at least {least}, after which {type(config).__name__} has collected enough to learn "
+            f"from (warmup_steps, sequence_length); got {total_steps}"
+        )
+
+
+def _require_fit(agent: Any, env: VectorEnv, total_steps: int) -> None:
+    """Raise ValueError unless the budget holds a rollout and the environment is the one the agent was made for."""
+    config = agent.config
+    require_learning(config, total_steps, agent.replay.num_steps if hasattr(agent, "replay") else 0)
     if env.num_envs != config.num_envs or env.spec != agent.spec:
         raise ValueError(
             f"env: wanted {config.num_envs} of {agent.spec}, what the agent was made for; "
@@ -173,40 +205,113 @@ def _passed(before: int, after: int, every: int) -> bool:
 class _Run:
     """Where a training stands, and its files."""
 
-    def __init__(self, path: str | Path | None, runner: Plain, env: VectorEnv, total_steps: int):
+    def __init__(self, path: str | Path | None, runner: Plain, env: VectorEnv, total_steps: int, history: History):
         self.path, self.runner, self.agent = Path(path) if path else None, runner, runner.agent
         self.env, self.total_steps = env, total_steps
-        self.history, self.steps, self.seconds, self.stopped = History(), 0, 0.0, False
+        self.history, self.steps, self.seconds, self.stopped = history, 0, 0.0, False
         self.episodes = RunningEpisodes(whole=getattr(self.agent.config, "whole_episodes", False))
         self.shown: dict[str, str] = {}  # on the progress bar, the latest of each
         self.refused = dict(self.agent.guard.skipped)  # what the guard has refused so far, by name
         self.warned = False
         self.best = self.path and self.path.with_name(f"{self.path.stem}.best{self.path.suffix}")
+        self.best_mean = -math.inf  # of the evaluation whose agent is the best
         self.saved: int | None = None  # steps of the checkpoint that stands in the file
+        self.left: dict[Path, tuple[int, ...] | None] = {}  # the files as they were read or written last
 
     def save(self, obs: torch.Tensor) -> None:
         if self.path:
-            told = {name: getattr(self, name) for name in ("total_steps", "steps", "seconds", "stopped")}
-            told |= {"updates": self.history.updates, "evaluations": self.history.evaluations}
-            told |= {"episodes": self.episodes.state_dict(), "obs": obs, "env": self.env.state_dict()}
+            told = self.about() | {name: getattr(self, name) for name in ("steps", "seconds", "stopped")}
+            told |= {name: plain_rows(getattr(self.history, name)) for name in ("updates", "evaluations")}
+            told |= {"episodes": self.episodes.state_dict(), "obs": obs, "env": state_of(self.env)}
             self.write(self.path, told)
             self.saved = self.steps
 
+    def owes_evaluation(self, every: int) -> bool:
+        """Whether the checkpoint that was taken over was written just before an evaluation."""
+        if not self.history.updates:
+            return False
+        before = self.history.updates[-2]["steps"] if len(self.history.updates) > 1 else 0
+        due = _passed(before, self.steps, every) or self.steps >= self.total_steps
+        return due and self.steps not in self.history.steps("eval/mean")
+
+    def judge(
+        self,
+        play: Callable[[], dict[str, float]],
+        obs: torch.Tensor,
+        callback: Callable[[dict[str, float]], None] | None,
+        stop_at: float | None,
+    ) -> None:
+        """Evaluate, and keep what comes of it. An error leaves a checkpoint of this step.
+
+        All evaluations of a run cut episodes at the same step, so their means compare, cut or not.
+        Raises FloatingPointError: a number that is not finite.
+        """
+        try:
+            row = {"steps": self.steps, "seconds": self.seconds} | play()
+        except BaseException as error:
+            if self.saved != self.steps:
+                self.save(obs)
+            if isinstance(error, ValueError):
+                raise FloatingPointError(f"{error}; {self.what_is_left()}") from error
+            raise
+        if "eval/unfinished" in row and not len(self.history.column("eval/unfinished")):
+            warn_of_cut(self.agent.spec.env_id, play.keywords["max_steps"])
+        self.keep_best(row)
+        self.history.evaluations.append(row)
+        if callback:
+            callback(dict(row))
+        self.stopped = stop_at is not None and stop_at <= row["eval/mean"] < math.inf
+
     def keep_best(self, row: dict[str, float]) -> None:
         """Save the agent by itself if no evaluation so far was as good; one that is not finite is no measure."""
-        finite = [other["eval/mean"] for other in self.history.evaluations if math.isfinite(other["eval/mean"])]
-        if self.best and math.isfinite(row["eval/mean"]) and all(row["eval/mean"] > mean for mean in finite):
-            self.write(self.best)
+        if math.isfinite(row["eval/mean"]) and row["eval/mean"] > self.best_mean:
+            self.best_mean = row["eval/mean"]
+            if self.best:
+                self.write(self.best, self.about() | {"best_mean": self.best_mean})
 
-    def write(self, path: Path, training: dict[str, Any] | None = None) -> None:
-        """Save the agent. Raises FloatingPointError: it has diverged; the message says what is left of the run."""
+    def about(self) -> dict[str, Any]:
+        """What must be the same when the run is resumed, beside configuration and spec."""
+        agent, env = self.agent, self.env
+        seeds = {"seed": getattr(agent, "seed", None), "env_seed": getattr(env, "seed", None)}
+        kinds = [type(each).__name__ for each in (env, getattr(env, "env", None)) if each is not None]
+        return {
+            "total_steps": self.total_steps,
+            **{name: int(seed) for name, seed in seeds.items() if isinstance(seed, Integral)},
+            "backend": " of ".join(kinds),  # what Gymnasium made, which may be processes, stands inside
+            "autoreset": getattr(env, "autoreset", "same_step"),
+            "stagger": getattr(env, "stagger", False),
+            "dtype": agent.dtype,
+            "device": agent.device.type,
+        }
+
+    def write(self, path: Path, training: dict[str, Any]) -> None:
+        """Save the agent.
+
+        Raises FloatingPointError: it has diverged; the message says what is left of the run. OSError: somebody else has
+        written the file.
+        """
+        if stamp(path) not in (None, self.left.get(path)):
+            raise OSError(f"checkpoint: wanted {path.name} as this run left it; somebody else has written it")
         try:
             save(self.runner, path, training)
+            self.left[path] = stamp(path)
         except FloatingPointError as error:
-            kept = f"{self.path} holds the last good checkpoint, of {self.saved} steps"
-            left = ["no good checkpoint was written" if self.saved is None else kept]
-            left += [f"{self.best} the agent of the best evaluation"] if self.best and self.best.exists() else []
-            raise FloatingPointError("; ".join([f"{error} after {self.steps} steps", *left])) from error
+            raise FloatingPointError(f"{error} after {self.steps} steps; {self.what_is_left()}") from error
+
+    def what_is_left(self) -> str:
+        """What an error leaves of the run."""
+        kept = f"{self.path} holds the last good checkpoint, of {self.saved} steps"
+        best = [f"{self.best} the agent of the best evaluation"] if self.best and self.best.exists() else []
+        return "; ".join(["no good checkpoint was written" if self.saved is None else kept, *best])
+
+    @contextmanager
+    def naming_what_is_left(self) -> Iterator[None]:
+        """Add to the error of an environment where the training stood, and what is left of it."""
+        try:
+            yield
+        except EnvironmentFailed as error:
+            error.add_note(f"the training stood at {self.steps} steps; {self.what_is_left()}")
+            raise
 
     def notice_refusals(self, row: dict[str, float], rollout: Any) -> None:
         """Warn of this training's first refusal, and of every hundredth.
@@ -232,72 +337,83 @@ class _Run:
 
     def begin(self, resume: bool) -> torch.Tensor:
         """Start, or take over what the file says; what to act on first, [B, O]."""
-        if not (self.path and self.path.exists()):
-            if self.best and self.best.exists() and not resume:
+        self.left = {path: stamp(path) for path in (self.path, self.best) if path}
+        if self.path:
+            plain(self.runner.state_dict(), "state")  # better refused now than when the first checkpoint is due
+        saved = None
+        if self.path and self.path.exists():
+            if not resume:
+                raise ValueError(
+                    f"checkpoint: {self.path.name} exists; wanted resume=True to go on from it, or another name"
+                )
+            saved = self.require_same(self.path, "steps")
+        if self.best and self.best.exists():
+            if not resume:
                 raise ValueError(
                     f"checkpoint: {self.best.name} exists, the best agent of another run; wanted another name"
                 )
+            self.best_mean = self.require_same(self.best, "best_mean")["training"]["best_mean"]
+        if saved is None:
+            self.agent.fresh_episodes()
             return self.env.reset()
-        if not resume:
-            raise ValueError(
-                f"checkpoint: {self.path.name} exists; wanted resume=True to go on from it, or another name"
-            )
-        saved = read(self.path)
-        self.require_same(saved)
         told = saved["training"]
         with fitting(self.path, self.agent.name):
             self.runner.load_state_dict(saved["state"])
         self.refused = dict(self.agent.guard.skipped)
-        for leftover in self.path.parent.glob(f"{self.path.name}*.part"):  # of a process killed while it wrote
-            leftover.unlink()
-        self.steps, self.seconds, self.stopped = told["steps"], told["seconds"], told["stopped"]
+        with fitting(self.path, self.agent.name):
+            self.steps, self.seconds, self.stopped = int(told["steps"]), float(told["seconds"]), bool(told["stopped"])
+            self.history.updates, self.history.evaluations = ([*map(dict, told[x])] for x in ("updates", "evaluations"))
+            means = [row["eval/mean"] for row in told["evaluations"]]
+            self.best_mean = max([self.best_mean, *(mean for mean in means if math.isfinite(mean))])
+            state, obs = unpacked(told["env"]), told["obs"].to(self.agent.device)
         self.saved = self.steps
-        self.history.updates, self.history.evaluations = told["updates"], told["evaluations"]
-        if told["env"] is None:
+        if state is None:
             warnings.warn(
                 f"{self.env.spec.env_id} goes on with fresh episodes: its state cannot be saved", stacklevel=3
             )
+            self.agent.fresh_episodes()
             self.env.reseed(self.steps)  # not the first episodes again
             return self.env.reset()
-        try:
-            self.env.load_state_dict(told["env"])
-        except (NotImplementedError, KeyError) as error:
-            raise ValueError(
-                f"checkpoint: wanted the state of a {type(self.env).__name__}; {self.path.name} holds that of another "
-                "back end: name the one it was saved with"
-            ) from error
+        with fitting(self.path, self.agent.name):
+            self.env.load_state_dict(state)
         # A file that does not hold them was written by a version that did not count them.
         unknown = {"running": torch.full((2, self.env.num_envs), torch.nan)}
-        self.episodes.load_state_dict(told.get("episodes", unknown))
-        return told["obs"].to(self.agent.device)
+        with fitting(self.path, self.agent.name):
+            self.episodes.load_state_dict(told.get("episodes", unknown))
+        return obs
 
-    def require_same(self, saved: dict[str, Any]) -> None:
-        """Raise ValueError unless a checkpoint holds this training: algorithm, steps, environment and settings."""
-        agent, told, file = self.agent, saved.get("training"), self.path.name
-        if saved["agent"] != agent.name or told is None or told["total_steps"] != self.total_steps:
-            held = f"one of {saved['agent']} over {told['total_steps']} steps" if told else f"{saved['agent']} alone"
-            way = "go on with that, or under another name" if told else "nothing to go on from; take another name"
-            raise ValueError(
-                f"checkpoint: wanted a training of {agent.name} over {self.total_steps} steps; {file} holds {held}: "
-                f"{way}"
-            )
+    def require_same(self, path: Path, part: str) -> dict[str, Any]:
+        """What a file holds. Raises ValueError: it is not of this training, or `part` is not among what it tells."""
+        agent, saved, file = self.agent, read(path), path.name
         state = saved["state"]
         if state.get("seeding") != SEEDING:
             raise ValueError(
                 f"checkpoint: wanted one with seeding {SEEDING!r}; {file} is of the former seeding, in which streams "
                 "of random numbers were shared: it can be evaluated and filmed; train under another name"
             )
-        with fitting(self.path, agent.name):
+        told = saved["training"] or {}
+        if saved["agent"] != agent.name or part not in told or told.get("total_steps") != self.total_steps:
+            steps = told.get("total_steps")
+            held = f"one of {saved['agent']} over {steps} steps" if told else f"{saved['agent']} alone"
+            way = "go on with that, or under another name" if told else "nothing to go on from; take another name"
+            wanted = "a training" if part == "steps" else "the best agent of a training"
+            raise ValueError(
+                f"checkpoint: wanted {wanted} of {agent.name} over {self.total_steps} steps; {file} holds {held}: {way}"
+            )
+        with fitting(path, agent.name):
             spec = EnvSpec(**state["spec"])
-        ours = asdict(agent.spec) | asdict(agent.config)
-        theirs = asdict(spec) | completed(agent.config, state["config"])
-        ours.pop("own"), theirs.pop("own")  # older files have none
+            about = self.about()
+            ours = asdict(agent.spec) | asdict(agent.config) | about
+            theirs = asdict(spec) | completed(agent.config, state["config"]) | {n: told.get(n, about[n]) for n in about}
+        if theirs["own"] is None:
+            del ours["own"]
         other = [name for name in ours if name not in theirs or theirs[name] != ours[name]]
         if other:
             raise ValueError(
                 f"checkpoint: wanted a training with {_written(ours, other)}; {file} holds one with "
                 f"{_written(theirs, other)}: go on with its settings, or under another name"
             )
+        return saved
 
 
 def _written(settings: dict[str, Any], names: list[str]) -> str:

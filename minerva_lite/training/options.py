@@ -17,9 +17,9 @@ def said(words: Sequence[str], option: str) -> str | None:
     """The word after `--option`, or behind its `=`; the last one, as the parser has it. None: it is not there."""
     found = None
     for word, after in zip(words, [*words[1:], None], strict=True):
-        name, _, value = word.partition("=")
+        name, sign, value = word.partition("=")
         if name.replace("_", "-") == f"--{option}":
-            found = value or after
+            found = value if sign else after
     return found
 
 

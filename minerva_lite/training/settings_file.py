@@ -18,10 +18,15 @@ TOP: dict[str, Any] = {"algorithm": str, "env": str, "seed": int, "steps": int, 
 CALLED = {int: "a whole number", float: "a number", bool: "true or false", str: "a string", dict: "an object"}
 
 
+def settings_text(**settings: Any) -> str:
+    """The settings of a run, those named in `TOP`, as JSON."""
+    return json.dumps({name: settings[name] for name in TOP}, indent=2) + "\n"
+
+
 def write_settings(path: str | Path, **settings: Any) -> None:
     """Write the settings of a run, those named in `TOP`. Raises OSError: they cannot be written."""
     with replacing(path) as part:
-        part.write_text(json.dumps({name: settings[name] for name in TOP}, indent=2) + "\n", "utf8")
+        part.write_text(settings_text(**settings), "utf8", newline="\n")
 
 
 def read_settings(path: str | Path) -> dict[str, Any]:
@@ -32,7 +37,7 @@ def read_settings(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        told = json.loads(path.read_text("utf8"))
+        told = json.loads(path.read_bytes())  # in UTF-8 or UTF-16, with a mark or without
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{path}: wanted a file of settings; there is none") from error
     except ValueError as error:  # no JSON, or no text

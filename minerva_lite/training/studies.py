@@ -12,7 +12,6 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,14 @@ import torch
 from tqdm.auto import tqdm
 
 from ..agents import AGENTS
-from ..checks import require_count, require_one_of
+from ..checks import require_count, require_one_of, require_seed
 from ..worlds.envs import BACKENDS, make_env
 from ..worlds.seeding import SEEDING
-from .checkpoints import replacing
-from .defaults import settings_for
+from .checkpoints import claim, replacing, stamp
+from .defaults import episode_limit, settings_for
 from .evaluation import evaluate
 from .fingerprint import fingerprint
-from .loop import train
+from .loop import require_learning, train
 from .variants import ABLATIONS, varied
 from .workers import outcomes, workers
 
@@ -62,13 +61,21 @@ class Task:
 def run(task: Task) -> list[dict[str, Any]]:
     """Train one seed: a row per evaluation, the last over 100 episodes."""
     torch.set_num_threads(1)  # one process per core is faster than one process on all cores
-    env = make_env(task.env_id, task.config.num_envs, seed=task.seed, backend=task.backend)
+    try:
+        env = make_env(task.env_id, task.config.num_envs, seed=task.seed, backend=task.backend)
+    except ValueError as error:
+        if ":" in task.env_id or task.env_id in gymnasium.registry:
+            raise
+        raise ValueError(
+            f"{error}; what a script or a notebook registers is unknown to the workers of a study: put it into a "
+            "module and name it <module>:<id>, which they import"
+        ) from error
     agent = task.agent_class(task.config, env.spec, seed=task.seed, device="cpu")
     often = {"eval_every": task.eval_every, "eval_episodes": task.eval_episodes}
     history = train(agent, env, task.total_steps, progress=False, **often)
-    last = history.updates[-1]
+    last, final = history.updates[-1], evaluate(agent, episodes=100, max_steps=episode_limit(task.env_id))
     rows = [(row, task.eval_episodes) for row in history.evaluations]
-    rows.append(({"steps": last["steps"], "seconds": last["seconds"]} | evaluate(agent, episodes=100), 100))
+    rows.append(({"steps": last["steps"], "seconds": last["seconds"]} | final, 100))
     mark = fingerprint(task.agent_class, task.config, task.env_id, task.backend)
     return [
         dict(zip(COLUMNS, task.name, strict=False))
@@ -106,13 +113,14 @@ def study(
     jobs: how many runs at a time, each in its own process with one thread. address: the Ray cluster that does the runs
     (`local` starts one here); its machines need this package. command: what the file's first line names; unless named
     this command line.
-    A run's rows are written when it ends. The same call on the same file keeps the runs that the file holds, even if
-    presets have changed since, and does the missing ones. A run that raises, or kills its process, leaves a line that
-    `read_failures` returns; then `study` ends with a warning, and the next call tries the run again.
+    A run's rows are written when it ends; until the last has, no other process gets the file. The same call on the same
+    file keeps the runs that the file holds, even if presets have changed since, and does the missing ones. A run that
+    raises, or kills its process, leaves a line that `read_failures` returns; then `study` ends with a warning, and the
+    next call tries the run again.
     Raises ValueError, before anything is written: nothing to run, an unknown algorithm, variant, setting or back end, a
     preset that does not take the changes, a setting that both a variant and `settings` change, steps that are no whole
-    number or too few, fewer than one job, a file that holds anything but runs of this study by the same versions, or
-    no cluster at `address`. ImportError: Ray is missing.
+    number or too few, fewer than one job, a file that holds anything but runs of this study by the same versions or
+    that another process writes, or no cluster at `address`. ImportError: Ray is missing.
     """
     require_count(jobs=jobs, eval_episodes=eval_episodes)
     counts = {"total_steps": total_steps, "eval_every": eval_every}
@@ -123,19 +131,20 @@ def study(
     often = {"eval_every": eval_every, "eval_episodes": eval_episodes, "backend": backend}
     made = _tasks(algorithms, env_ids, seeds, variants, settings or {"": {}}, total_steps, often)
     tasks = {task.name: task for task in made}
-    table = _Table(Path(path), list(tasks), command or f"python -m minerva_lite {shlex.join(sys.argv[1:])}")
-    if total_steps is not None:
-        table.require_steps(tasks)
-    left = {name: task for name, task in tasks.items() if name not in table.runs}
-    if left:
-        shown = {"total": len(tasks), "initial": len(tasks) - len(left), "unit": "run", "disable": not progress}
-        with workers(jobs, address) as pool, tqdm(**shown) as bar:
-            table.write()
-            for name, rows, error in outcomes(run, left, pool):
-                table.add(name, rows, error)
-                bar.update()
-                bar.set_postfix({"failed": len(table.failures)} if table.failures else {})
-    table.write()
+    with claim("path", path):
+        table = _Table(Path(path), list(tasks), command or f"python -m minerva_lite {shlex.join(sys.argv[1:])}")
+        if total_steps is not None:
+            table.require_steps(tasks)
+        left = {name: task for name, task in tasks.items() if name not in table.runs}
+        if left:
+            shown = {"total": len(tasks), "initial": len(tasks) - len(left), "unit": "run", "disable": not progress}
+            with workers(jobs, address) as pool, tqdm(**shown) as bar:
+                table.write()
+                for name, rows, error in outcomes(run, left, pool):
+                    table.add(name, rows, error)
+                    bar.update()
+                    bar.set_postfix({"failed": len(table.failures)} if table.failures else {})
+        table.write()
     if failed := len(table.failures):
         warnings.warn(f"{failed} of {len(tasks)} runs failed: see read_failures({str(path)!r})", stacklevel=2)
 
@@ -167,10 +176,7 @@ def _tasks(
     """All runs of a study, in the order of the table."""
     algorithms = [algorithms] if isinstance(algorithms, str) else list(algorithms)
     env_ids, seeds = list(env_ids), list(seeds)
-    for i, seed in enumerate(seeds):
-        if not isinstance(seed, Integral) or seed < 0:
-            raise ValueError(f"seeds[{i}]: wanted a whole number of at least 0; got {seed!r}")
-    seeds = [int(seed) for seed in seeds]  # Gymnasium takes no number of NumPy's
+    seeds = [require_seed(**{f"seeds[{i}]": seed}) for i, seed in enumerate(seeds)]
     names = None if variants is None else list(variants)
     tasks = []
     for algorithm in algorithms:
@@ -214,6 +220,7 @@ def _steps(asked: int | None, kept: int, config: Any) -> int:
         return max(kept, config.batch_size)
     if asked < config.batch_size:
         raise ValueError(f"total_steps: wanted at least one rollout, {config.batch_size} steps; got {asked}")
+    require_learning(config, asked)
     return asked
 
 
@@ -225,7 +232,8 @@ class _Table:
         self.runs: dict[Name, str] = {}  # the rows of each run that ended, as they stand in the file
         self.failures: dict[Name, str] = {}
         self.command = f"# command: {command}"
-        if path.exists():
+        self.stamp = stamp(path)
+        if self.stamp:
             self._read()
 
     def _read(self) -> None:
@@ -280,17 +288,26 @@ class _Table:
         else:
             self.runs[name] = text = _as_csv(row.values() for row in rows)
             self.failures.pop(name, None)
+        alone = stamp(self.path) in (None, self.stamp)
         with self.path.open("a", newline="", encoding="utf8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+        if alone:
+            self.stamp = stamp(self.path)
 
     def write(self) -> None:
-        """Write the table, in order, to a second file that then replaces the first: a kill leaves one of the two."""
+        """Write the table, in order, to a second file that then replaces the first: a kill leaves one of the two.
+
+        Raises OSError: somebody else has written the file.
+        """
+        if stamp(self.path) not in (None, self.stamp):
+            raise OSError(f"path: wanted {self.path.name} as this study left it; what somebody else wrote stands")
         head = f"{self.command}\n{_versions()}\n{SEEDING_LINE}\n{_as_csv([COLUMNS])}"
         kept = [texts[name] for texts in (self.runs, self.failures) for name in self.names if name in texts]
         with replacing(self.path) as part:
             part.write_text(head + "".join(kept), "utf8", newline="")
+        self.stamp = stamp(self.path)
 
 
 def _versions() -> str:

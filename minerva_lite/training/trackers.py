@@ -50,24 +50,28 @@ class TensorBoard:
 class WeightsAndBiases:
     """Every figure over environment steps, in a run of `project`; `settings` go to `wandb.init`.
 
-    `mode="offline"` and `dir=…` keep it on this machine. `**same_run("run.pt", resume=True)` goes on with the run of a
-    checkpoint: of each step W&B keeps the row that it received first, and drops the one that a resumed training sends
-    again.
+    `mode="offline"` and `dir=…` keep it on this machine. checkpoint: that of the training, whose run a resumed training
+    goes on with (`same_run`): of each step W&B keeps the row that it received first, and drops the one that is sent
+    again. The run begins at the first row, so a training that is refused leaves none.
     Raises ImportError: W&B is missing.
     """
 
-    def __init__(self, project: str, **settings: Any):
+    def __init__(self, project: str, *, checkpoint: str | Path | None = None, resume: Any = None, **settings: Any):
         try:
             from wandb import init  # by name, because a folder `wandb` that it left here would be imported as a package
         except ImportError as error:
             raise ImportError(f"WeightsAndBiases needs `pip install minerva_lite[tracking]` ({error})") from error
-        self.run = init(project=project, **settings)
+        self._begin, self.settings, self.run = init, settings | {"project": project, "resume": resume}, None
+        self.checkpoint = checkpoint
 
     def __call__(self, row: Mapping[str, float]) -> None:
+        if self.run is None:
+            self.run = self._begin(**self.settings | same_run(self.checkpoint, bool(self.settings["resume"])))
         self.run.log({name: value for name, value in row.items() if name != "steps"}, step=int(row["steps"]))
 
     def close(self, *, failed: bool = False) -> None:
-        self.run.finish(exit_code=int(failed))
+        if self.run is not None:
+            self.run.finish(exit_code=int(failed))
 
     def __enter__(self) -> WeightsAndBiases:
         return self

@@ -16,11 +16,12 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from ..checks import require_one_of, require_positive
+from ..checks import require_count, require_one_of, require_positive
 from ..worlds.envs import make_env
 from ..worlds.numpy_backed import registered_id
+from ..worlds.single import make_single
 from .checkpoints import replacing, require_place
-from .evaluation import evaluate, summary
+from .evaluation import evaluate, named_env, official, summary
 
 # What ffmpeg makes of the pictures. H.264 stores colors at half the resolution, so both sides must be even. A GIF has
 # one palette, here of its first pictures, and no viewer shows more than 50 pictures a second.
@@ -45,22 +46,32 @@ def film(
 
     Episodes and figures are those of `evaluate` with the same seeds: the agent plays first, then its actions are
     repeated in an environment that draws. fps: pictures per second (None: the environment's own).
-    Raises ValueError: another kind of file, no folder for it, what `evaluate` refuses, an environment that draws no
-    pictures, or one that does not repeat an episode under its seed. ImportError: what draws or writes is not
-    installed. OSError: the film cannot be written. Then there is no new file, and an old one is untouched.
+    Raises ValueError: another kind of file, no folder for it, what `evaluate` refuses, an episode that goes on after
+    `max_steps` steps, an environment that draws no pictures, or one that does not repeat an episode under its seed.
+    ImportError: what draws or writes is not installed. OSError: the film cannot be written. Then there is no new file,
+    and an old one is untouched.
     """
     path = Path(path)
     require_one_of(tuple(FORMATS), **{"the suffix of path": path.suffix})
+    require_count(episodes=episodes)
     require_place(path=path)
     if fps is not None:
         require_positive(fps=fps)
-    env_id = env_id or agent.spec.env_id
+    env_id = named_env(agent, env_id)
     if getattr(agent, "answers", False):
         raise ValueError(f"env_id: wanted an environment that draws pictures; got {env_id}, whose answers are text")
-    with _named(env_id, AttributeError), closing(make_env(env_id, backend="gymnasium")) as official:
-        rate = fps or _pictures_a_second(official.env.envs[0], env_id)
+    with _named(env_id, AttributeError), closing(make_env(env_id, backend="gymnasium")) as one:
+        rate = fps or _pictures_a_second(one.env.envs[0], env_id)
     actions: list[np.ndarray] = []
-    figures = evaluate(agent, env_id, episodes=episodes, seed=seed, max_steps=max_steps, watch=actions.append)
+    require_count(episodes=episodes)
+    with official(agent, env_id, episodes) as copies:
+        how = {"seed": seed, "max_steps": max_steps, "watch": actions.append, "copies": copies}
+        figures = evaluate(agent, env_id, episodes=episodes, **how)
+    if unfinished := round(episodes * figures.get("eval/unfinished", 0.0)):
+        raise ValueError(
+            f"max_steps: wanted episodes of {env_id} to end within {max_steps} steps; {unfinished} of {episodes} did "
+            "not: register it with max_episode_steps, or allow more"
+        )
     total, length = torch.zeros(2, episodes, dtype=torch.float64)
 
     def pictures() -> Iterator[np.ndarray]:
@@ -93,12 +104,12 @@ def _pictures_a_second(env: gym.Env, env_id: str) -> float:
 def _replay(env_id: str, seed: int, actions: list[np.ndarray]) -> Generator[np.ndarray, None, list[float]]:
     """Pictures [H, W, 3] of one episode, its last state among them; then the rewards."""
     rewards, over = [], False
-    with closing(gym.make(registered_id(env_id), render_mode="rgb_array", disable_env_checker=True)) as env:
+    with closing(make_single(registered_id(env_id), 0, render_mode="rgb_array")) as env:
         env.reset(seed=seed)
         yield _first_picture(env, env_id)
         while not over and len(rewards) < len(actions):
             _, reward, terminated, truncated, _ = env.step(actions[len(rewards)])
-            rewards.append(float(reward))
+            rewards.append(reward)
             over = terminated or truncated
             yield env.render()
     return rewards

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import difflib
 import re
+from contextlib import closing
+from dataclasses import replace
 
 import gymnasium as gym
 import torch
 
-from ..checks import require_count, require_one_of
+from ..checks import require_count, require_one_of, require_seed
 from .numpy_backed import AUTORESET, EnvPoolEnv, GymEnv
 from .spec import EnvSpec, Step
 from .tokens import TASKS, TokenEnv
@@ -56,8 +58,9 @@ def make_env(
     below the time limit, so that it does not end all first episodes together. autoreset: `same_step`, or
     `next_step`, Gymnasium's other way: the step after an end is the reset, a phantom row, to which `collect` gives
     restart weight 0.
-    Raises ValueError: an unknown id, back end or autoreset, fewer than one environment, `stagger` for one that is not
-    torch-native, `next_step` for one that is not Gymnasium's, or spaces no agent here can handle, pixels among them.
+    Raises ValueError: an unknown id, back end or autoreset, fewer than one environment, a seed that is none, `stagger`
+    for one that is not torch-native, `next_step` for one that is not Gymnasium's, or spaces no agent here can handle,
+    pixels among them. EnvironmentFailed: the environment's own code raised, here or in a step.
     ImportError: the optional packages of the back end or of dm_control are missing.
     `gymnasium.error.DependencyNotInstalled`: MuJoCo or Box2D is missing.
     """
@@ -65,6 +68,7 @@ def make_env(
     _require_form(env_id)
     require_one_of(tuple(AUTORESET), autoreset=autoreset)
     require_count(num_envs=num_envs)
+    seed = require_seed(seed=seed)
     if isinstance(env_id, str) and env_id.startswith("tokens/"):
         _require_task(env_id, backend, stagger, autoreset)
         return TokenEnv(TASKS[env_id], num_envs, seed=seed, device=device, dtype=dtype)
@@ -77,7 +81,11 @@ def make_env(
             "gymnasium and parallel have"
         )
     if native:
-        return TORCH_ENVS[env_id](num_envs, seed=seed, device=device, dtype=dtype, stagger=stagger)
+        twin = TORCH_ENVS[env_id](num_envs, seed=seed, device=device, dtype=dtype, stagger=stagger)
+        if twin.spec.own is None and env_id in gym.registry:  # actions in the units of Gymnasium's, for `predict`
+            with closing(GymEnv(env_id, 1)) as official:
+                twin.spec = replace(twin.spec, own=official.spec.own)
+        return twin
     if stagger:
         here = f"back end {backend}" if env_id in TORCH_ENVS else env_id
         raise ValueError(f"stagger: wanted False for {here}, only torch-native clocks can be set; got True")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,9 +15,10 @@ import torch
 from torch import Tensor
 
 from ..checks import require_count, require_one_of, require_shape
-from .own_spaces import describe, flat
+from .own_spaces import describe
 from .seeding import seeds_of_worlds
-from .snapshot import Opaque, restore, snapshot
+from .single import EnvironmentFailed, make_single
+from .snapshot import Unknown, restore, snapshot
 from .spec import Step
 
 AUTORESET = {"same_step": gym.vector.AutoresetMode.SAME_STEP, "next_step": gym.vector.AutoresetMode.NEXT_STEP}
@@ -47,8 +49,7 @@ class NumpyEnv:
 
     def reseed(self, steps: int) -> None:
         """Give the next reset seeds of its own, for episodes that begin after so many steps of training."""
-        short = self.spec.env_id.startswith("dm_control/")
-        self._seeds: list[int] | None = seeds_of_worlds(self.seed, self.num_envs, steps, 32 if short else 128)
+        self._seeds: list[int] | None = seeds_of_worlds(self.seed, self.num_envs, steps)
 
     def advance(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """True successors, rewards, terminated, truncated, and what to act on next."""
@@ -108,14 +109,10 @@ class GymEnv(NumpyEnv):
     ):
         require_count(num_envs=num_envs)
         require_one_of(tuple(AUTORESET), autoreset=autoreset)
-        self.env: gym.vector.VectorEnv[Any, Any, Any] = gym.make_vec(
-            registered_id(env_id),
-            num_envs,
-            vectorization_mode="async" if parallel else "sync",
-            vector_kwargs={"autoreset_mode": AUTORESET[autoreset]},
-            wrappers=(flat,),  # type: ignore[arg-type]  # wanted are wrappers; one that has nothing to do is none
-        )
-        self.autoreset = autoreset
+        vector = gym.vector.AsyncVectorEnv if parallel else gym.vector.SyncVectorEnv
+        made = [partial(make_single, registered_id(env_id), number) for number in range(num_envs)]
+        self.env: gym.vector.VectorEnv[Any, Any, Any] = vector(made, autoreset_mode=AUTORESET[autoreset])
+        self.autoreset, self.steps = autoreset, 0  # that each environment has made
         spaces = self.env.single_observation_space, self.env.single_action_space
         try:
             super().__init__(env_id, num_envs, spaces, seed, device, dtype)
@@ -126,7 +123,8 @@ class GymEnv(NumpyEnv):
     def reset(self, seeds: Sequence[int] | None = None) -> Tensor:
         """Start new episodes everywhere: [B, O]. seeds: one for each environment; else the run's, the first time."""
         wanted = self._seeds if seeds is None else [*seeds]
-        obs, _ = self.env.reset(seed=wanted)  # type: ignore[arg-type]  # a list, too
+        with self._failing():
+            obs, _ = self.env.reset(seed=wanted)  # type: ignore[arg-type]  # a list, too
         self._seeds = None
         self._over = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
         return self._obs(obs)
@@ -143,12 +141,12 @@ class GymEnv(NumpyEnv):
         self.env.close()
 
     def state_dict(self) -> dict[str, Any] | None:
-        """All that the next steps depend on; None if `parallel`, or if `snapshot` cannot save a part of it."""
+        """All that the next steps depend on; None if `parallel`, or if `snapshot` does not know one of them."""
         if not isinstance(self.env, gym.vector.SyncVectorEnv):  # they are in other processes
             return None
         try:
             envs = [snapshot(env) for env in self.env.envs]
-        except Opaque:
+        except Unknown:
             return None
         return {"envs": envs} | ({"over": self._over} if self.autoreset == "next_step" else {})
 
@@ -173,13 +171,30 @@ class GymEnv(NumpyEnv):
             self.env._autoreset_envs = self._over.cpu().numpy().copy()  # what Gymnasium knows of it
 
     def advance(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        obs, reward, terminated, truncated, info = self.env.step(action)
+        with self._failing():
+            obs, reward, terminated, truncated, info = self.env.step(action)
+        self.steps += 1
         next_obs = obs
-        if "final_obs" in info:
+        if "final_obs" in info:  # Gymnasium's own, for that of an environment is empty
             next_obs = obs.copy()
-            for i in np.flatnonzero(info["_final_obs"]):
+            for i in np.flatnonzero(terminated | truncated):
                 next_obs[i] = info["final_obs"][i]
         return next_obs, reward, terminated, truncated, obs
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Add to the error of an environment how far it had come, and what is lost of it between processes."""
+        try:
+            yield
+        except EnvironmentFailed as error:
+            there = error.args[0] if isinstance(error.args[0], EnvironmentFailed) else error  # Gymnasium makes another
+            failed = EnvironmentFailed(f"{there}; it had made {self.steps} steps")
+            failed.trace = there.trace
+            raise failed from error.__cause__ or RuntimeError(there.trace)
+        except (EOFError, ConnectionError) as error:
+            raise EnvironmentFailed(
+                f"{self.spec.env_id}: the process of an environment ended; it had made {self.steps} steps"
+            ) from error
 
 
 def registered_id(env_id: str) -> str:

@@ -11,8 +11,9 @@ from gymnasium import spaces
 
 from .spec import EnvSpec, OwnSpaces
 
-# A Box of bytes with rows and columns and more numbers than this is a picture; a smaller one is the map of a grid.
+# What has rows and columns and more numbers than this is a picture; a smaller one is the map of a grid.
 PICTURE = 1_000
+BOUND = 1e30  # from here on a bound of actions stands for none, such as the largest number of float32
 
 
 def describe(env_id: str, observed: gym.Space[Any], actions: gym.Space[Any]) -> EnvSpec:
@@ -43,7 +44,7 @@ def describe(env_id: str, observed: gym.Space[Any], actions: gym.Space[Any]) -> 
     elif isinstance(actions, spaces.MultiBinary):
         numbers["choices"] = (2,) * int(np.prod(actions.shape))
         low, high = np.zeros(actions.shape, np.int64), np.ones(actions.shape, np.int64)
-    elif isinstance(actions, spaces.Box) and np.isfinite([actions.low, actions.high]).all():
+    elif isinstance(actions, spaces.Box) and (np.abs(np.array([actions.low, actions.high], float)) < BOUND).all():
         numbers["action_dim"] = int(np.prod(actions.shape))
         low, high = actions.low, actions.high
     else:
@@ -81,6 +82,5 @@ def _numeric(space: gym.Space[Any]) -> bool:
 
 
 def _pixels(space: gym.Space[Any]) -> bool:
-    if not isinstance(space, spaces.Box) or space.dtype != np.uint8:
-        return False
-    return len(space.shape) > 1 and int(np.prod(space.shape)) > PICTURE
+    shape = space.shape or ()
+    return len(shape) > 1 and int(np.prod(shape)) > PICTURE

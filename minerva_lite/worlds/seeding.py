@@ -9,13 +9,18 @@ import torch
 from numpy.random import MT19937, SeedSequence
 from torch import Generator
 
+from ..checks import require_seed
+
 SEEDING = "streams"  # what checkpoints and studies are marked with; the former one, of shared streams, has no mark
 WEIGHTS, ACTING, UPDATES, WORLDS = range(4)  # what has streams of its own
 
 
 def stream(seed: int, *place: int) -> SeedSequence:
-    """The stream of one part of a run: `place` is one of the four above, and numbers that lead further."""
-    return SeedSequence(seed, spawn_key=place)
+    """The stream of one part of a run: `place` is one of the four above, and numbers that lead further.
+
+    Raises ValueError: a seed that is no whole number from 0 to 2**63 - 1.
+    """
+    return SeedSequence(require_seed(seed=seed), spawn_key=place)
 
 
 def generator(source: SeedSequence, device: torch.device | str = "cpu") -> Generator:
@@ -32,15 +37,13 @@ def generator(source: SeedSequence, device: torch.device | str = "cpu") -> Gener
     return made
 
 
-def seeds_of_worlds(seed: int, count: int, steps: int = 0, bits: int = 128) -> list[int]:
+def seeds_of_worlds(seed: int, count: int, steps: int = 0) -> list[int]:
     """Seeds for `count` environments outside torch, whose first episodes begin after so many steps of training.
 
-    The lowest 32 bits follow one another from a number that is drawn, so that they differ within a run. With `bits` 32
-    there is nothing else, and two runs may have a seed in common by chance.
+    They have 128 bits, of which the lowest 32 follow one another from a number that is drawn: an environment that takes
+    no more than those has a seed of its own within the run, and one of another run by chance.
     """
     low = int(stream(seed, WORLDS, steps).generate_state(1)[0])
     seeds = [(low + i) % 2**32 for i in range(count)]
-    if bits == 32:
-        return seeds
     high = (stream(seed, WORLDS, steps, i).generate_state(3) for i in range(count))
     return [int.from_bytes(words.tobytes(), "little") << 32 | each for words, each in zip(high, seeds, strict=True)]

@@ -1,152 +1,171 @@
-"""The state of an environment outside torch, as tensors and plain values, saved and restored.
+"""The state of an environment outside torch, saved and restored: of classes that are known to come back exactly.
 
-Everything found in the environment's attributes is saved: numbers, arrays, random generators, MuJoCo's data and model.
-If one attribute is neither of these nor known to stay as it was built, the environment cannot be saved at all: half a
-state would be worse than none.
+Nothing is guessed of a foreign object. A class below is known by the attributes that change after it was made; another
+one says itself what its state is, by `state_dict` and `load_state_dict`; with any other there is no state.
 """
 
 from __future__ import annotations
 
-import types
-from enum import Enum
+import copy
+import sys
+from collections.abc import Collection
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import torch
 
-Saved = Any  # tensors, numbers, strings, None, and lists, tuples and dictionaries of them
-
-# Built once and never changed by a step or a reset.
-STATIC = (gym.Space, gym.envs.registration.EnvSpec, types.FunctionType, types.MethodType, types.ModuleType, type, Enum)
-STATIC_NAMES = {"MujocoRenderer", "ArraySpec", "BoundedArray", "Array"}
-PLAIN = (bool, int, float, str, type(None))
-
-
-class Opaque(Exception):
-    """An attribute that `snapshot` cannot save; the message says where it stands and of which type it is."""
-
-
-def snapshot(env: gym.Env) -> Saved:
-    """The state of one environment. Raises Opaque: something in it cannot be saved."""
-    return _save(env, type(env).__name__, set())
-
-
-def restore(env: gym.Env, saved: Saved) -> None:
-    """Put an environment that was made with the same arguments into a saved state."""
-    _load(env, saved, set())
-
-
-def _members(thing: Any) -> dict[str, Any]:
-    """The attributes of a wrapper, an environment, or a task of dm_control that are to be saved."""
-    return {name: value for name, value in vars(thing).items() if not _static(value)}
-
-
-def _static(value: Any) -> bool:
-    text = isinstance(value, np.ndarray) and value.dtype.kind in "SU"  # such as the map of a grid, in letters
-    return text or isinstance(value, STATIC) or type(value).__name__ in STATIC_NAMES
-
-
-def _nested(thing: Any) -> bool:
-    """Whether to save a thing by saving its attributes."""
-    return isinstance(thing, gym.Env) or type(thing).__module__.startswith(("dm_control.", "shimmy."))
-
-
-def _physics(thing: Any) -> tuple[Any, Any] | None:
-    """MuJoCo's model and data, if this is an object that holds both."""
-    if type(thing).__module__.startswith("dm_control.") and hasattr(thing, "model") and hasattr(thing, "data"):
-        return thing.model.ptr, thing.data.ptr
-    return None
+# By class: the attributes that a step or a reset changes, besides the random generator.
+ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "minerva_lite.worlds.single.Single": (),
+    "gymnasium.wrappers.common.TimeLimit": ("_elapsed_steps",),
+    "gymnasium.wrappers.common.OrderEnforcing": ("_has_reset",),
+    "gymnasium.wrappers.common.PassiveEnvChecker": (),
+    "gymnasium.wrappers.transform_observation.FlattenObservation": (),
+    "gymnasium.envs.classic_control.acrobot.AcrobotEnv": ("state",),
+    "gymnasium.envs.classic_control.cartpole.CartPoleEnv": ("state", "steps_beyond_terminated"),
+    "gymnasium.envs.classic_control.continuous_mountain_car.Continuous_MountainCarEnv": ("state",),
+    "gymnasium.envs.classic_control.mountain_car.MountainCarEnv": ("state",),
+    "gymnasium.envs.classic_control.pendulum.PendulumEnv": ("state", "last_u"),
+    "gymnasium.envs.toy_text.blackjack.BlackjackEnv": (
+        "dealer", "player", "dealer_top_card_suit", "dealer_top_card_value_str",
+    ),
+    "gymnasium.envs.toy_text.cliffwalking.CliffWalkingEnv": ("s", "lastaction"),
+    "gymnasium.envs.toy_text.frozen_lake.FrozenLakeEnv": ("s", "lastaction"),
+    "gymnasium.envs.toy_text.taxi.TaxiEnv": ("s", "lastaction", "fickle_step", "taxi_orientation"),
+}  # fmt: skip
+# Classes whose state is MuJoCo's: Gymnasium's, of versions 4 and 5, and the tasks of the Control Suite.
+ROBOTS = (
+    "ant.AntEnv half_cheetah.HalfCheetahEnv hopper.HopperEnv humanoid.HumanoidEnv humanoidstandup.HumanoidStandupEnv "
+    "inverted_double_pendulum.InvertedDoublePendulumEnv inverted_pendulum.InvertedPendulumEnv pusher.PusherEnv "
+    "reacher.ReacherEnv swimmer.SwimmerEnv walker2d.Walker2dEnv"
+)
+MUJOCO = {f"gymnasium.envs.mujoco.{each.replace('.', f'_v{n}.')}" for each in ROBOTS.split() for n in (4, 5)}
+TASKS = (
+    "acrobot.Balance ball_in_cup.BallInCup cartpole.Balance cheetah.Cheetah dog.Fetch dog.Move dog.Stand finger.Spin "
+    "finger.Turn fish.Swim fish.Upright hopper.Hopper humanoid.Humanoid humanoid_CMU.HumanoidCMU lqr.LQRLevel "
+    "manipulator.Bring pendulum.SwingUp point_mass.PointMass quadruped.Escape quadruped.Fetch quadruped.Move "
+    "reacher.Reacher stacker.Stack swimmer.Swimmer walker.PlanarWalker"
+)
+SUITE = {f"dm_control.suite.{each}" for each in TASKS.split()}
+PHYSICS = {f"{each.rpartition('.')[0]}.Physics" for each in SUITE}
+# Of MuJoCo's model, what tasks of the Control Suite draw: where goals lie and how large, springs, gains, a terrain.
+DRAWN = ["body_pos", "body_quat", "dof_damping", "geom_pos", "geom_size", "hfield_data", "jnt_stiffness", "site_pos"]
+DRAWN += ["site_size", "wrap_prm"]
+# Of its data, where bodies were a small step ago: the rewards of Ant and Humanoid read it before the next step.
+BEHIND = ("xpos", "xipos")
 
 
-def _save(value: Any, where: str, seen: set[int]) -> Saved:
-    if isinstance(value, PLAIN):
-        return value
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind not in "fiub":  # numbers
-            raise Opaque(f"{where}, an array of {value.dtype}")
-        return torch.from_numpy(np.ascontiguousarray(value).copy())
-    if isinstance(value, torch.Tensor):
-        return value.detach().clone()
-    if isinstance(value, (list, tuple)):
-        return type(value)(_save(x, f"{where}[{i}]", seen) for i, x in enumerate(value))
-    if isinstance(value, dict):
-        return {k: _save(x, f"{where}[{k!r}]", seen) for k, x in value.items() if not _static(x)}
-    if isinstance(value, np.random.Generator):
-        return {"generator": _save(value.bit_generator.state, where, seen)}
-    if isinstance(value, np.random.RandomState):
-        return {"generator": _save(value.get_state(legacy=False), where, seen)}
-    if type(value).__module__.startswith("mujoco") and type(value).__name__ in ("MjData", "MjModel"):
-        arrays = {name: torch.from_numpy(array.copy()) for name, array in _arrays(value).items()}
-        return arrays | ({"integration": _integration(value)} if type(value).__name__ == "MjData" else {})
-    physics = _physics(value)
+class Unknown(Exception):
+    """An environment, or a wrapper around it, whose state nobody says; the message is its class."""
+
+
+def snapshot(env: gym.Env[Any, Any]) -> list[dict[str, Any]]:
+    """The state of one environment, a dictionary for each wrapper and for itself. Raises Unknown."""
+    return [{"class": _name(each), "state": _state(each), "random": _random(each)} for each in _layers(env)]
+
+
+def restore(env: gym.Env[Any, Any], saved: list[dict[str, Any]]) -> None:
+    """Put an environment that was made with the same arguments, and reset once, into a saved state.
+
+    Raises ValueError: it is of another class, or in other wrappers.
+    """
+    layers = _layers(env)
+    here, there = [_name(each) for each in layers], [each["class"] for each in saved]
+    if here != there:
+        raise ValueError(f"env: wanted the state of {', '.join(here)}; got that of {', '.join(there)}")
+    for layer, held in zip(layers, saved, strict=True):
+        if isinstance(held["random"], dict):
+            source = layer.np_random
+            if isinstance(source, np.random.RandomState):
+                source.set_state(held["random"])
+            else:
+                source.bit_generator.state = held["random"]
+        _set_state(layer, copy.deepcopy(held["state"]))
+
+
+def _layers(env: gym.Env[Any, Any]) -> list[Any]:
+    """The wrappers, from outside, and the environment itself."""
+    return [env, *_layers(env.env)] if isinstance(env, gym.Wrapper) else [env]
+
+
+def _name(thing: Any) -> str:
+    """Where the class of a thing is found."""
+    return f"{type(thing).__module__}.{type(thing).__qualname__}"
+
+
+def _is(thing: Any, names: Collection[str]) -> bool:
+    """Whether a thing is of exactly the class that is found under one of these names."""
+    kind = type(thing)
+    return _name(thing) in names and getattr(sys.modules.get(kind.__module__), kind.__qualname__, 0) is kind
+
+
+def _offers(thing: Any) -> bool:
+    """Whether the class itself says what its state is; a subclass may have more of it, so it has to say it again."""
+    return all(name in vars(type(thing)) for name in ("state_dict", "load_state_dict"))
+
+
+def _random(layer: Any) -> Any:
+    """The state of an environment's own generator: NumPy's, or of dm_control a RandomState."""
+    source = None if isinstance(layer, gym.Wrapper) else layer.np_random
+    if isinstance(source, np.random.RandomState):
+        return source.get_state(legacy=False)
+    return source.bit_generator.state if isinstance(source, np.random.Generator) else None
+
+
+def _state(layer: Any) -> Any:
+    if _offers(layer):
+        if (offered := layer.state_dict()) is None:
+            raise Unknown(_name(layer))
+        return copy.deepcopy(offered)
+    owner, names, physics = _known(layer)
+    state = {name: copy.deepcopy(vars(owner)[name]) for name in names if name in vars(owner)}
     if physics:
-        return {"physics": [_save(part, where, seen) for part in physics]}
-    if _nested(value):
-        if id(value) in seen:
-            return None
-        seen.add(id(value))
-        return {name: _save(x, f"{where}.{name}", seen) for name, x in _members(value).items()}
-    raise Opaque(f"{where}, a {type(value).__module__}.{type(value).__name__}")
+        import mujoco
+
+        model, data = physics
+        state["integration"] = np.empty(mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_INTEGRATION))
+        mujoco.mj_getState(model, data, state["integration"], mujoco.mjtState.mjSTATE_INTEGRATION)
+        state |= {name: getattr(model, name).copy() for name in DRAWN}
+        state |= {name: getattr(data, name).copy() for name in BEHIND}
+    return state
 
 
-def _load(value: Any, saved: Saved, seen: set[int]) -> Any:
-    """The value that replaces `value`. Objects that hold state are changed in place and returned."""
-    if isinstance(value, np.random.Generator):
-        value.bit_generator.state = _load({}, saved["generator"], seen)
-    elif isinstance(value, np.random.RandomState):
-        value.set_state(_load({}, saved["generator"], seen))
-    elif type(value).__module__.startswith("mujoco") and type(value).__name__ in ("MjData", "MjModel"):
-        if "integration" in saved:
-            import mujoco
+def _set_state(layer: Any, state: Any) -> None:
+    if _offers(layer):
+        layer.load_state_dict(state)
+        return
+    owner, names, physics = _known(layer)
+    for name in set(names) & set(state):
+        setattr(owner, name, state[name])
+    if physics:
+        import mujoco
 
-            # dm_control's step begins with the second half of MuJoCo's. So the first half, which computes contacts and
-            # constraints from the state, has to run here; its results lie in memory that cannot be copied.
-            mujoco.mj_setState(value.model, value, saved["integration"].numpy(), mujoco.mjtState.mjSTATE_INTEGRATION)
-            mujoco.mj_step1(value.model, value)
-        for name, array in _arrays(value).items():
-            kept = saved[name].numpy()
-            if kept.shape == array.shape and not np.array_equal(kept, array, equal_nan=kept.dtype.kind == "f"):
-                array[...] = kept
-    elif physics := _physics(value):
-        for part, state in zip(physics, saved["physics"], strict=True):
-            _load(part, state, seen)
-    elif _nested(value):
-        if id(value) not in seen:
-            seen.add(id(value))
-            for name, state in saved.items():
-                setattr(value, name, _load(getattr(value, name, None), state, seen))
-    elif isinstance(saved, torch.Tensor):
-        return saved.clone() if isinstance(value, torch.Tensor) else saved.numpy().copy()
-    elif isinstance(saved, (list, tuple)):
-        old = value if isinstance(value, (list, tuple)) and len(value) == len(saved) else [None] * len(saved)
-        return type(saved)(_load(o, x, seen) for o, x in zip(old, saved, strict=True))
-    elif isinstance(saved, dict):
-        there = value if isinstance(value, dict) else {}
-        kept = {name: x for name, x in there.items() if _static(x)}
-        return kept | {name: _load(there.get(name), x, seen) for name, x in saved.items()}
-    else:
-        return saved
-    return value
+        model, data = physics
+        for name in DRAWN:
+            getattr(model, name)[...] = state[name]
+        mujoco.mj_setState(model, data, state["integration"], mujoco.mjtState.mjSTATE_INTEGRATION)
+        # dm_control's step begins with the second half of MuJoCo's. So the first half, which computes contacts and
+        # constraints from the state, has to run here; its results lie in memory that cannot be copied.
+        mujoco.mj_step1(model, data)
+        for name in BEHIND:
+            getattr(data, name)[...] = state[name]
 
 
-def _integration(data: Any) -> torch.Tensor:
-    """All that MuJoCo's next step depends on, as one vector."""
-    import mujoco
+def _known(layer: Any) -> tuple[Any, tuple[str, ...], tuple[Any, Any] | None]:
+    """Where the state is: an object and its attributes, and MuJoCo's model and data or None. Raises Unknown."""
+    if _is(layer, ATTRIBUTES) and not _drew_its_map(layer):
+        return layer, ATTRIBUTES[_name(layer)], None
+    if _is(layer, MUJOCO):
+        return layer, (), (layer.model, layer.data)
+    if _is(layer, {"shimmy.dm_control_compatibility.DmControlCompatibilityV0"}):
+        inner = layer._env
+        known = _is(inner, {"dm_control.rl.control.Environment"})
+        if known and _is(inner.task, SUITE) and _is(inner.physics, PHYSICS):
+            return inner, ("_step_count", "_reset_next_step"), (inner.physics.model.ptr, inner.physics.data.ptr)
+    raise Unknown(_name(layer))
 
-    which = mujoco.mjtState.mjSTATE_INTEGRATION
-    vector = np.empty(mujoco.mj_stateSize(data.model, which))
-    mujoco.mj_getState(data.model, data, vector, which)
-    return torch.from_numpy(vector)
 
-
-def _arrays(thing: Any) -> dict[str, np.ndarray]:
-    """Every array of MuJoCo's data or model, by name."""
-    # Textures are left out: they take megabytes and change only what is drawn.
-    names = (name for name in dir(thing) if not name.startswith(("_", "tex_")))
-    named = {name: getattr(thing, name, None) for name in names}
-    return {
-        name: array for name, array in named.items() if isinstance(array, np.ndarray) and array.dtype.kind in "fiub"
-    }
+def _drew_its_map(layer: Any) -> bool:
+    """Whether it is a frozen lake on a map that was drawn when it was made: the next one will have another map."""
+    told = layer.spec.kwargs if type(layer).__name__ == "FrozenLakeEnv" and layer.spec else {}
+    return told.get("desc") is None and told.get("map_name", "") is None

@@ -73,15 +73,19 @@ class EnvSpec:
         if self.own is None:
             raise ValueError(
                 f"spec.own: wanted the bounds of {self.env_id}, which neither a checkpoint of an older version nor a "
-                f"spec made by hand has; got None: set agent.spec = make_env({self.env_id!r}).spec"
+                f"spec made by hand has; got None: set agent.spec = make_env({self.env_id!r}, "
+                "backend='gymnasium').spec"
             )
         require_shape((None, *self.action_shape), action=action)
         low, high = np.array(self.own.low), np.array(self.own.high)
         if self.discrete:
             values = action.cpu().numpy().reshape(len(action), len(low)) + low
         else:
-            values = low + 0.5 * (action.clamp(-1.0, 1.0).cpu().double().numpy() + 1.0) * (high - low)
-            values = np.rint(values) if np.issubdtype(self.own.action_dtype, np.integer) else values
+            width = high.astype(float) - low.astype(float)
+            values = low + 0.5 * (action.clamp(-1.0, 1.0).cpu().double().numpy() + 1.0) * width
+            if np.issubdtype(self.own.action_dtype, np.integer):
+                values = np.rint(values).astype(object)  # Python's numbers: float64 does not hold every large bound
+            values = np.clip(values, low, high)  # rounding may leave the bounds by the last bit
         own: np.ndarray = values.reshape(len(action), *self.own.action_shape).astype(self.own.action_dtype)
         return own
 

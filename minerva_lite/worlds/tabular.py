@@ -294,8 +294,9 @@ def drifting_critic(error: float) -> tuple[TabularMDP, Tensor, Tensor]:
 
 def inverse_cdf(probability: Tensor, uniform: Tensor) -> Tensor:
     """Index [...] drawn from each row of `probability` [..., K] by a uniform number in [0, 1), `uniform` [...]."""
-    # Rounding can leave the last sum below the uniform number; the last index takes it.
-    return (probability.cumsum(-1)[..., :-1] <= uniform.unsqueeze(-1)).sum(-1)
+    total = probability.cumsum(-1)
+    # Rounding can leave the last sum below the uniform number; the last index that adds to the sum takes it.
+    return ((total <= uniform.unsqueeze(-1)) & (total < total[..., -1:])).sum(-1)
 
 
 def _simplex(generator: Generator, *shape: int) -> Tensor:

@@ -45,6 +45,12 @@ class DialsEnv(CombinationEnv):
     action_space = gym.spaces.MultiDiscrete([3, 2], start=[0, 4])
     right = {1.0: [2, 4], -1.0: [0, 5]}
 
+    def state_dict(self):
+        return {"t": self.t, "lamp": self.lamp}
+
+    def load_state_dict(self, state):
+        vars(self).update(state)
+
 
 class SwitchesEnv(CombinationEnv):
     action_space = gym.spaces.MultiBinary(3)

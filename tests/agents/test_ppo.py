@@ -406,7 +406,8 @@ def test_advantages_and_targets_are_those_of_the_critic_before_each_epoch_only_w
     seen, now = seen[:3], now[:3]  # afterward `diagnose` looks once more
     assert len(seen) == 3
     for before, current in zip(seen, now, strict=True):
-        assert torch.equal(before, current if again else now[0])
+        assert torch.equal(before[[0, 1, 3]], (current if again else now[0])[[0, 1, 3]])
+        assert torch.equal(before[2], now[0][2]), "V before the update, around which `clip_value` clips"
     assert not torch.equal(now[0], now[1]), "the critic did move"
     assert torch.equal(seen[0][3], seen[2][3]), "the old log-probabilities are never others"
     assert figures["value/mean"] == pytest.approx(now[0][2].mean().item(), abs=1e-6), "figures are of the rollout's V"

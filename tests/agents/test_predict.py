@@ -298,7 +298,7 @@ def test_an_older_file_acts_goes_on_and_says_what_it_lacks(tmp_path, same):
         old.predict(np.zeros(3))
     assert str(told.value) == (
         "spec.own: wanted the bounds of Pendulum-v1, which neither a checkpoint of an older version nor a spec made by "
-        "hand has; got None: set agent.spec = make_env('Pendulum-v1').spec"
+        "hand has; got None: set agent.spec = make_env('Pendulum-v1', backend='gymnasium').spec"
     )
     old.spec = make_env("Pendulum-v1").spec
     assert old.predict(np.zeros(3)).shape == (1,) and evaluate(old, episodes=1)["eval/length"] == 200

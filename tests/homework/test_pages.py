@@ -24,6 +24,7 @@ from .hostile import MADE, NAME, hand_in, solved
 
 from course import apart, classroom, graders, handout, intake, pictures, reading, rendering  # isort: skip
 from course import term as terms  # isort: skip
+from course.tex import symbols_only  # isort: skip
 from course.isolation import Limits, offered  # isort: skip
 
 SHORT = Limits(cell_seconds=3.0, case_seconds=2.0, question_seconds=8.0, unsafe=offered() != "bubblewrap")
@@ -391,6 +392,130 @@ def test_the_marker_sees_rubrics_and_pictures_and_students_do_not_see_rubrics(te
     for text in (page, feedback):
         assert text.count("Added by the student") == 2, "the cell of text and the cell of code"
         assert text.index("Added by the student") < text.index("question 1 was withdrawn")
+
+
+RUBRIC = r"""One point for $\frac{\gamma}{\lambda} \le \sum_t \rho_t$, one for
+$$\begin{aligned} \log \pi &= \mathbb{E}[A] - \varepsilon \\ &> 0. \end{aligned}$$"""
+HONEST = r"So $\operatorname{E}[x_t] = \tfrac12$ by $$\begin{cases} 1 & \text{if } a \\ 0 \end{cases}$$"
+DEFINES = r"""
+\let\g=\gamma\let\gamma=\lambda\let\lambda=\g | \def\frac#1#2{1} | \gdef\pi{0} | \global\def\le{\ge} | \newcommand{\rho}{x}
+\renewcommand\sum{1} | \renewcommand{\log}[1]{9} | \providecommand{\E}{1} | \DeclareMathOperator{\varepsilon}{0}
+\DeclareMathOperator*{\log}{exp} | \newenvironment{aligned}{0}{1} | \renewenvironment{aligned}{0}{1}
+\require{color}\definecolor{black}{named}{white} | \DeclarePairedDelimiter{\mathbb}{<}{>} | \edef\E{1} | \text{$\def\gamma{x}$}
+\\\def\gamma{y} | \d<b></b>ef\gamma{x} | \d<br>ef\gamma{x} | \&#100;ef\gamma{x} | \newtagform{a}{b} | \unicode{65} | \catcode`x=0
+"""
+PAINTS = r"""
+\smash{\rlap{\lower 30em{\color{white}{\Rule{60em}{28em}{0em}}}}} | \raise 14em{\Huge\color{red}{4 of 4}} | \rule[-30em]{60em}{28em}
+\\[-40em] x \\[20em] y | \llap{\kern-9em\Huge X} | \style{position:fixed;top:0;left:0;font-size:90em}{X} | \bbox[red,90em]{x}
+\vphantom{\Rule{0em}{9em}{90em}}\hspace{-90em}\Huge XXXXX | \mathrlap{\Huge XXXXXXXXXXXXXXXXXXX} | \genfrac{}{}{60em}{}{1}{2}
+{1\above 60em 2} | \begin{array}{c}x\\[-90em]\Huge X\end{array} | \mmlToken{mo}[lspace="-90em" mathsize="900px"]{X} | \fcolorbox{red}{red}{\Huge X}
+\sqrt{\sqrt{\sqrt{\sqrt{\boldsymbol{\underset{x\\y\\z}{\overset{x^{x^x}}{X}}}}}}} | \class{panel}{x} | \moveleft 50em{\Huge X}
+"""
+
+
+def marker_page(*cells) -> str:
+    """The formgrader's page of a notebook with these cells, whose rubrics are `RUBRIC`; without its server."""
+    from nbconvert.exporters import HTMLExporter
+    from nbgrader.server_extensions.formgrader import handlers
+    from traitlets.config import Config
+
+    config = Config()
+    config.HTMLExporter.template_name = "formgrade"
+    config.HTMLExporter.extra_template_basedirs = [handlers.template_path]
+    config.HTMLExporter.filters = rendering.filters(lambda assignment, cell: RUBRIC)
+    asked = {"submission_id": "1", "assignment_id": NAME, "notebook_id": NAME, "base_url": "", "index": 0, "total": 1}
+    return HTMLExporter(config=config).from_notebook_node(nbformat.v4.new_notebook(cells=list(cells)), resources=asked)[0]
+
+
+def answer_cell(source: str):
+    about = {"grade_id": "q1-answer", "grade": True, "solution": True, "locked": False, "points": 4}
+    return nbformat.v4.new_markdown_cell(source, metadata={"nbgrader": about})
+
+
+MATHJAX = {  # what the page asks for, as Debian's libjs-mathjax has it; and with every package on, what the book's have
+    "2.7": (Path("/usr/share/javascript/mathjax"), "MathJax.js", "{base}MathJax.js?config=TeX-AMS_CHTML-full"),
+    "3.2": (Path(graders.__file__).parents[3] / ".assets/node_modules/mathjax/es5", "tex-chtml-full.js", ""),
+}
+
+
+@pytest.mark.page
+@pytest.mark.parametrize("version", MATHJAX)
+def test_no_formula_of_a_student_changes_or_covers_what_the_marker_sees(version):
+    """With the real MathJax: question, rubric and solution look the same to the pixel, whatever was handed in."""
+    home, main, script = MATHJAX[version]
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None or not (home / main).exists():
+        pytest.skip(f"no Chromium, or no MathJax {version} on this machine")
+    from playwright.sync_api import sync_playwright
+
+    base = "https://cdnjs.cloudflare.com/ajax/libs/mathjax/2.7.7/"
+    begin = f"document.write('<script src=\"{script.format(base=base)}\"><\\/script>')"
+    if version == "3.2":
+        inline = "window.MathJax = {tex: {inlineMath: [['$', '$'], ['\\\\(', '\\\\)']], packages: {'[+]': ['mathtools']}}};"
+        begin = f"{inline}\n{(home / main).read_text()};MathJax.Hub = {{Config() {{}}, Queue() {{}}}};"
+    hostile = "\n\n".join(f"${each.strip()}$" for each in f"{DEFINES}|{PAINTS}".replace("\n", "|").split("|") if each)
+    seen, text = {}, "given: $\\gamma$ and $\\frac{1}{2}$"
+    given = nbformat.v4.new_markdown_cell(text, metadata={"nbgrader": {"grade_id": "q1-text", "locked": True}})
+    own = nbformat.v4.new_markdown_cell
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        for kind, source in (("honest", HONEST), ("hostile", hostile)):
+            html = marker_page(own(source), answer_cell(source), given)
+
+            def served(route, request, html=html):
+                address = request.url.split("?")[0]
+                file = home / address.removeprefix(base)
+                if address.startswith("http://marker/page"):
+                    route.fulfill(status=200, content_type="text/html; charset=utf-8", body=html)
+                elif address == f"{base}latest.js":
+                    route.fulfill(status=200, content_type="text/javascript", body=begin)
+                elif address.startswith(base) and file.is_file():
+                    route.fulfill(status=200, path=file)
+                else:
+                    route.fulfill(status=404, body="")
+
+            page = browser.new_page(viewport={"width": 1200, "height": 900})
+            page.route("**/*", served)
+            page.goto("http://marker/page", wait_until="load")
+            page.wait_for_function("window.MathJax && (MathJax.startup || MathJax.isReady)")
+            page.evaluate("MathJax.startup ? MathJax.startup.promise : new Promise(done => MathJax.Hub.Queue(() => done()))")
+            page.add_style_tag(content="[style*=contain] {height: 300px}")  # so that both pages are as long
+            for name, place in (("rubric", "div:has(> p > strong:text-is('Rubric'))"), ("question", "p:text('given')")):
+                seen[kind, name] = page.locator(place).last.screenshot(style="#MathJax_Message {display: none}")
+            assert page.locator("mjx-container, .MathJax_CHTML, .mjx-chtml").count() >= 8, "formulas are set"
+        browser.close()
+    for name in ("rubric", "question"):
+        assert seen["honest", name] == seen["hostile", name], name
+
+
+def test_of_a_students_tex_symbols_and_layouts_stay():
+    tex = r"$\alpha_{t} \le \frac{1}{2} \\ \text{if } x$ and \\(a \,\mid\, b\\), C:\temp"
+    assert symbols_only(tex) == tex.replace("\\temp", "∖temp")
+    assert symbols_only(HONEST) == HONEST and symbols_only(r"x\\y") == r"x\\ y"
+    assert "∖def" in rendering.tamed(r"![$\def\a{1}$](nowhere.png)"), "nor in the words for a picture that is missing"
+
+
+SLOW_TO_SHOW = {
+    "dots": "." * 200_000, "indents": "\n " * 20_000, "names": "a." * 20_000, "quotes": "'" * 100_000,
+    "brackets": "[" * 20_000, "pictures": "![" * 10_000, "nested": "<b>" * 6_600,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SLOW_TO_SHOW)
+def test_what_is_slow_to_show_stops_neither_the_marker_nor_the_page(what):
+    """The formgrader makes its pages in Jupyter's own process; this is what it does there."""
+    named = {"grade_id": "q2-code", "grade": False, "solution": True, "locked": False}
+    made = nbformat.v4.new_code_cell if what in ("dots", "indents", "names", "quotes") else nbformat.v4.new_markdown_cell
+    cells = [made(SLOW_TO_SHOW[what]) for _ in range(3)]
+    cells.append(nbformat.v4.new_code_cell(SLOW_TO_SHOW[what], metadata={"nbgrader": named}))
+    apart.server(), apart.ask("rendering.cells", b"[]", memory=1 << 30, seconds=20.0)
+    began, spent = time.monotonic(), time.process_time()
+    page = marker_page(*cells, answer_cell("$x$"))
+    assert time.process_time() - spent < 4 and time.monotonic() - began < 60
+    assert page.count("Added by the student") == 3 and "One point for" in page
+    asked = rendering.Request(json.dumps(nbformat.v4.new_notebook(cells=cells)), {"nbgrader": {"score": 0.0, "max_score": 1.0, "late_penalty": 0.0, "notebook": NAME}})  # fmt: skip
+    (page,) = rendering.pages([asked], workers=1)
+    assert isinstance(page, str) and page.count("Added by the student") == 3
 
 
 @pytest.mark.page

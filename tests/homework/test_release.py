@@ -152,7 +152,7 @@ def test_the_package_holds_neither_solutions_nor_graders(term):
     with zipfile.ZipFile(wheel) as package:
         names = package.namelist()
         text = "\n".join(package.read(name).decode("utf8", "replace") for name in names if not name.endswith("/"))
-    assert any(name == "minerva_lite/exercises/homework.py" for name in names)
+    assert {"minerva_lite/exercises/homework.py", "minerva_lite/py.typed"} <= set(names)
     assert not [name for name in names if "homework/" in name or "course" in name or "answers/hw" in name]
     for seed in (SEED, "example"):
         assert leaks(text, telling(seed), COMMON) == []

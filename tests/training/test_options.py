@@ -119,8 +119,8 @@ def test_a_file_that_gives_every_setting_leaves_nothing_to_announce(minerva, tmp
     minerva("train --config part.json")
     assert capsys.readouterr().err == (
         "no preset for ppo on Acrobot-v1: taken are the defaults of the family 'discrete' for what the file leaves "
-        f"open, gamma 0.99, over {defaults.settings_for('ppo', 'Acrobot-v1').total_steps} steps; --config.… and "
-        "--steps change them\n"
+        f"open, gamma 0.99, over {defaults.settings_for('ppo', 'Acrobot-v1').total_steps} steps, evaluated every 128000 "
+        "steps over 50 episodes; --config.…, --steps and --eval-… change them\n"
     )
 
 
@@ -279,7 +279,7 @@ def test_a_study_does_not_mix_runs_of_other_steps(tmp_path, monkeypatch):
 
     small = Preset(PPOConfig(num_envs=4, rollout_steps=16, minibatch_size=32, epochs=1, hidden=(8,)), total_steps=640)
     monkeypatch.setattr(studies, "settings_for", lambda algorithm, env_id, **how: small)
-    monkeypatch.setattr(studies, "evaluate", lambda agent, episodes: dict.fromkeys(FIGURES, 1.0))
+    monkeypatch.setattr(studies, "evaluate", lambda agent, **how: dict.fromkeys(FIGURES, 1.0))
     how = {"eval_every": None, "eval_episodes": 1, "backend": "auto"}
     task = studies._tasks("ppo", ["CartPole-v1"], [0], ["preset"], {"": {}}, 100, how)[0]
     rows = studies.run(task)

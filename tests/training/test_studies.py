@@ -244,7 +244,7 @@ def test_bad_studies_are_refused_before_anything_is_written(tmp_path):
         (r"variants\['x'\]: wanted one of .*num_envs, .*; got 'epoch'", {"variants": {"x": {"epoch": 2}}}),
         ("epochs: wanted a whole number of at least 1; got 0", {"variants": {"x": {"epochs": 0}}}),
         (r"variants: wanted names of printable characters; got 'a\\nb'", {"variants": {"a\nb": {}}}),
-        (r"seeds\[1\]: wanted a whole number of at least 0; got -1", {"seeds": [0, -1]}),
+        (r"seeds\[1\]: wanted a whole number from 0 to 2\*\*63 - 1; got -1", {"seeds": [0, -1]}),
         ("seeds: wanted at least one algorithm, environment, variant and seed", {"seeds": []}),
     ):
         with pytest.raises(ValueError, match=wanted):

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import types
+from contextlib import nullcontext
 
 import pytest
 
@@ -181,7 +182,8 @@ def test_the_command_line_resumes_its_run(tmp_path, monkeypatch):
             runs.append(settings)
 
         def log(self, row, step):
-            pass
+            if len(runs) == 1:
+                raise KeyboardInterrupt
 
         def finish(self, exit_code):
             pass
@@ -190,10 +192,11 @@ def test_the_command_line_resumes_its_run(tmp_path, monkeypatch):
     wandb.init = Run
     monkeypatch.setitem(sys.modules, "wandb", wandb)
     monkeypatch.chdir(tmp_path)
-    words = "train a2c --env CartPole-v1 --steps 256 --episodes 1 --wandb book --out run.pt --resume"
-    for _ in range(2):
-        monkeypatch.setattr(sys, "argv", ["minerva_lite", *words.split()])
-        main()
+    words = "train a2c --env CartPole-v1 --steps 256 --episodes 1 --wandb book --out run.pt"
+    for more, end in (("--resume", "stopped; "), ("--resume", None), ("", "--out: run.pt exists; ")):
+        monkeypatch.setattr(sys, "argv", ["minerva_lite", *words.split(), *more.split()])
+        with pytest.raises(SystemExit, match=end) if end else nullcontext():
+            main()
     assert [run["project"] for run in runs] == ["book", "book"] and runs[0]["id"] == runs[1]["id"]
     assert {run["resume"] for run in runs} == {"allow"}
 

@@ -179,7 +179,7 @@ def test_a_gif_keeps_the_time_of_an_environment_faster_than_a_gif(tmp_path):
         ("ToyLottery-v0", {}, ValueError, r"^env_id: wanted an environment with render_mode rgb_array; ToyLottery-v0 has \[\]$"),
         ("GrayNeverEnds-v0", {"max_steps": 20}, ValueError, r"^max_steps: wanted episodes of GrayNeverEnds-v0 to end within 20 steps; 1 of 1 did not: "),
         ("GrayIgnoresItsSeed-v0", {}, ValueError, r"^env_id: wanted an environment whose seed decides what happens; GrayIgnoresItsSeed-v0 was played with .* and filmed with "),
-        ("GrayBreaksWhenFilmed-v0", {}, RuntimeError, "^broken$"),
+        ("GrayBreaksWhenFilmed-v0", {}, RuntimeError, "^GrayBreaksWhenFilmed-v0: environment 0 raised RuntimeError in step: broken$"),
     ],
 )  # fmt: skip
 def test_a_film_that_fails_names_the_cause_and_keeps_the_older_file(env_id, arguments, kind, message, tmp_path):

@@ -56,7 +56,7 @@ def test_dm_control_is_deepminds_own(domain, task, obs_dim, action_dim):
         obs_dim,
         action_dim,
     )
-    own = suite.load(domain, task, task_kwargs={"random": seeds_of_worlds(5, 1, bits=32)[0]})
+    own = suite.load(domain, task, task_kwargs={"random": seeds_of_worlds(5, 1)[0] % 2**32})
 
     def vector(timestep):
         return np.concatenate([np.ravel(timestep.observation[name]) for name in sorted(timestep.observation)])

@@ -19,10 +19,7 @@ from . import assignment, pack_of, reading, seed_of
 from .feedback import UNWRITTEN
 from .isolation import Limits
 from .marking import Mark, marked_once
-from .rendering import code, harmless, with_rubrics
 from .variants import base_of, variant_of, variants
-
-__all__ = ["LatePolicy", "MarkApart", "ReadApart", "Rebuild", "Record", "code", "harmless", "with_rubrics"]
 
 LONGEST = 20_000  # characters of a Markdown cell
 ADDED = 60_000  # and of all that a student added: some of it takes a second to render

@@ -123,7 +123,8 @@ def about_colab(package: str | None) -> str:
 
 def colab_cell(package: str) -> nbformat.NotebookNode:
     cell = nbformat.v4.new_code_cell(
-        f'# Run this first on Colab: its torch stays, the package comes as of this term.\n%pip install -q "{package}"'
+        "# Run this first on Colab: the package comes as of this term; Colab's torch stays if it is new enough.\n"
+        f'%pip install -q "{package}"'
     )
     cell["id"] = "colab"
     return cell

@@ -242,6 +242,17 @@ def warm_cg(draw: Random) -> Code:
                     break
             left = least
             made.append(Case(name, best))
+        # Powers of two and small integers: exactly at a boundary in whatever order it is computed.
+        size = 2.0 ** int(torch.randint(-2, 3, (1,), generator=generator))
+        even = {"matrix": torch.tensor([[1.0, 0.0], [0.0, 3.0]]).double(), "target": size * torch.ones(2).double(), "scale": torch.ones(2).double()}  # fmt: skip
+        start = size * torch.tensor([2.0, 0.0]).double()
+        tried = even | {"start": start, "damping": 0.0, "tolerance": 1e-6, "iterations": 1}
+        made.append(Case("a start exactly as good as nothing", tried))
+        start = size * torch.tensor([1.0, -1.0]).double()
+        start = start if begin(even["matrix"], even["target"], start).abs().max() == 0.0 else torch.zeros_like(start)
+        tolerance = {"weighted": 0.25, "largest": 0.5, "progress": 1.0}[rule]
+        tried = even | {"start": start, "damping": 0.0, "tolerance": tolerance, "iterations": 3}
+        made.append(Case("exactly at the tolerance", tried))
         return made
 
     return Code(

@@ -289,7 +289,7 @@ def drift(draw: Random) -> Code:
                 drawn["advantage"][:, ::2] = 0.0
                 drawn["advantage"][:, 1] = torch.tensor([-1.0, 0.0, 1.0])
                 drawn["advantage"][1] = 0.0
-                drawn["log_ratio"][:, :2], drawn["valid"][:, :2] = 0.6, True
+                drawn["log_ratio"][:, :2], drawn["log_ratio"][:, 2], drawn["valid"][:, :3] = 0.6, -0.7, True
             if "between" in name:  # 0.2 outside in logarithms is not 0.2 outside in ratios, and 1 / 1.2 is not 0.8
                 drawn["log_ratio"] = drawn["log_ratio"].abs()
                 drawn["log_ratio"][:, 0] = torch.tensor([0.19, 0.19, -0.21, -0.21]).double()

@@ -21,6 +21,7 @@ CAME_THROUGH = 17  # a process that ended as it should, and not by os._exit(0)
 PROCESSES = 16  # that a submission may have at a time
 FILES = 20_000  # that it may make: each takes memory of the kernel's
 LINE = 1 << 24  # bytes that it may say at a time
+ASLEEP = 20.0  # seconds by the clock that a cell or a question may take without the processor
 LOOK = 0.1  # seconds between two looks at what it does
 BEAT = 5.0  # seconds between two signs of life to the grader
 TICK = os.sysconf("SC_CLK_TCK")
@@ -43,7 +44,7 @@ class Tree:
     """All that this process started, directly or not, and that still runs; and the processor time of all of it."""
 
     seconds: float = 0.0  # of those that have ended as well
-    awake: bool = False  # whether any of it runs, or waits for the processor
+    awake: bool = False  # whether any of it runs, or waits for the processor; not for a disk, nor for another process
     pids: list[int] = field(default_factory=list)
 
 
@@ -74,7 +75,7 @@ def tree() -> Tree:
         rest += children.get(pid, [])
         if state not in "ZX":
             made.pids.append(pid)
-            made.awake = made.awake or state in "RD" or threads_run(pid)
+            made.awake = made.awake or state == "R" or threads_run(pid)
     made.seconds = ticks / TICK
     return made
 
@@ -82,7 +83,7 @@ def tree() -> Tree:
 def threads_run(pid: int) -> bool:
     with contextlib.suppress(OSError, IndexError, ValueError):
         tasks = os.listdir(f"/proc/{pid}/task")
-        return len(tasks) > 1 and any(status(f"/proc/{pid}/task/{task}/stat")[0] in "RD" for task in tasks)
+        return len(tasks) > 1 and any(status(f"/proc/{pid}/task/{task}/stat")[0] == "R" for task in tasks)
     return False
 
 
@@ -95,9 +96,9 @@ class Meter:
     def look(self) -> Tree:
         now, found = time.monotonic(), tree()
         spent = found.seconds - self.since
-        # A stop of this process, or of the whole machine, is no sleep of the student's.
-        if not found.awake and spent <= self.seen:
-            self.asleep += min(now - self.last, 1.0)
+        # A stop of this process, or of the whole machine, is no sleep of the student's; a little work is no day's.
+        if not found.awake:
+            self.asleep += max(0.0, min(now - self.last, 1.0) - max(0.0, spent - self.seen))
         self.seen, self.last = spent, now
         return found
 
@@ -276,18 +277,25 @@ class Overseer:
                 elif frame.get("begins", "") is None:
                     over = True
                 elif frame.get("begins") in known:
+                    self.charge(at, meter)
                     at, meter = frame["begins"], Meter()
             if over:
                 return "", ""
-            if gone or len(student.pending) > LINE:
-                return at, "ended the whole process" if gone else SLOW
-            why = self.watched(meter, 1.0 + seconds, 3.0 * seconds)
-            if not why and time.monotonic() - self.spent.last > 1.0:
-                self.spent.look()
-                why = SLOW if self.spent.beyond(self.job["seconds"], self.job["seconds"]) else ""
-                at = "" if why else at
+            why = "ended the whole process" if gone else SLOW if len(student.pending) > LINE else ""
+            why = why or self.watched(meter, 1.0 + seconds, min(3.0 * seconds, ASLEEP))
             if why:
+                self.charge(at, meter)
                 return at, why
+            if time.monotonic() - self.spent.last > 1.0:
+                self.spent.look()
+                if self.spent.beyond(self.job["seconds"], 3.0 * ASLEEP):
+                    return "", SLOW
+
+    def charge(self, cell: str, meter: Meter) -> None:
+        """Take what a cell of the student's own has used from what all of them may, also when they are begun anew."""
+        if cell in self.job["own"]:
+            meter.look()
+            self.job["own_seconds"] -= meter.seen
 
     def questions(self, student: Student) -> None:
         for question in self.job["questions"]:
@@ -303,9 +311,11 @@ class Overseer:
                 return
 
     def next_cases(self) -> bytes:
-        """The line that comes next from the grader; nothing of it was here before it was asked for."""
+        """The line that comes next from the grader; nothing of it was here before it was asked for.
+
+        While it is waited for no sign of life is given.
+        """
         while b"\n" not in self.coming:
-            self.alive()
             if select.select([self.orders], [], [], 1.0)[0]:
                 data = os.read(self.orders, 1 << 18)
                 if not data:
@@ -341,7 +351,7 @@ class Overseer:
             if gone or len(student.pending) > LINE:
                 end()
                 return DIED
-            if why := self.watched(meter, limit, limit):
+            if why := self.watched(meter, limit, min(limit, ASLEEP)):
                 self.halted(student, name)
                 return why
 

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -26,15 +26,17 @@ from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from traitlets.config import Config
 
 from . import apart
+from .tex import symbols_only
 
 MEMORY = 1 << 30  # bytes that a page may take
 SECONDS = 60.0
+CELLS_SECONDS = 5.0  # and all that a student wrote on it, for which whoever marks waits
 TAGS = {*ALLOWED_TAGS, "p", "br", "hr", "div", "span", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "img", "table"}
 TAGS |= {"thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "del", "sub", "sup"}
 ATTRIBUTES = {"a": ["href"], "img": ["src", "alt"], "th": ["align"], "td": ["align"]}
 PICTURE = re.compile(r"[A-Za-z0-9+/=\s]+")
-# Of TeX what reaches beyond a formula: names and classes by which a page's own program finds its parts, links, loading.
-REACHING = re.compile(r"\\+(?=(class|cssId|style|href|require|unicode|mmlToken)(?![A-Za-z]))")
+# Nothing in it paints outside it, whatever its formulas ask for.
+WITHIN = '<div style="contain: content; overflow: auto">'
 OWN = '<div style="border-left: 5px dashed #b8860b; padding-left: 1em"><p><strong>Added by the student</strong></p>'
 # What is told of a mark is long, and stands on one line.
 WRAPPED = (
@@ -60,7 +62,7 @@ class Renderer(IPythonRenderer):
 
 
 class Tamed(Filter):
-    """Pictures from the cell alone, links that lead away and say so, formulas that stay formulas."""
+    """Pictures from the cell alone, links that lead away and say so, formulas of symbols."""
 
     def __init__(self, source: Any, pictures: dict[str, str]) -> None:
         super().__init__(source)
@@ -76,16 +78,18 @@ class Tamed(Filter):
             if token["type"] in ("Characters", "SpaceCharacters"):
                 text += data
                 continue
-            if text:
-                yield {"type": "Characters", "data": text if verbatim else REACHING.sub("", text)}
-                text = ""
-            verbatim += {"StartTag": 1, "EndTag": -1}.get(token["type"], 0) * (name in ("pre", "code"))
+            source = told = ""
             if name == "img" and isinstance(data, dict):
                 source = unquote(data.get((None, "src"), "")).removeprefix("attachment:")
                 told = data.get((None, "alt")) or "a picture that was handed in"
                 if source not in self.pictures:
-                    yield {"type": "Characters", "data": f"[no picture: {told}]"}
+                    text += f"[no picture: {told}]"
                     continue
+            if text:
+                yield {"type": "Characters", "data": text if verbatim else symbols_only(text)}
+                text = ""
+            verbatim += {"StartTag": 1, "EndTag": -1}.get(token["type"], 0) * (name in ("pre", "code"))
+            if source:
                 token["data"] = {(None, "src"): self.pictures[source], (None, "alt"): told}
                 token["data"][None, "style"] = "max-width: 100%"
             elif name == "a" and isinstance(data, dict):
@@ -96,7 +100,7 @@ class Tamed(Filter):
                     token["data"] = {(None, key): value for key, value in opened.items()}
             yield token
         if text:
-            yield {"type": "Characters", "data": REACHING.sub("", text)}
+            yield {"type": "Characters", "data": symbols_only(text)}
 
 
 def outside(address: str) -> bool:
@@ -143,20 +147,52 @@ def name_of(cell: Any) -> str:
     return about.get("grade_id") or ""
 
 
-@pass_context
-def harmless(context: Any, source: str) -> str:
-    """A Markdown cell as HTML: what a student writes is shown to whoever marks it."""
-    cell = context.get("cell") or {}
-    made = tamed(source, pictures_in(cell))
-    made = f"{SPACED}{made}" if "<table" in made else made
-    return made if name_of(cell) or not cell else f"{OWN}{made}</div>"
+def handed_in(cell: Any) -> bool:
+    """Whether a student wrote a cell, and not the assignment."""
+    return not name_of(cell) or name_of(cell).endswith(("-answer", "-code", "-run"))
+
+
+def html_of(cell: Any) -> str:
+    """A cell's source as HTML; what a student wrote stays within its own box, and a cell of their own is called so."""
+    if cell["cell_type"] == "markdown":
+        made = tamed(cell["source"], pictures_in(cell))
+        made = f"{SPACED}{made}" if "<table" in made else made
+    else:
+        made = Highlight2HTML(pygments_lexer="ipython3")(cell["source"], metadata=cell["metadata"])
+    return boxed(cell, made) if handed_in(cell) else made
+
+
+def boxed(cell: Any, made: str) -> str:
+    return f"{WITHIN}{made}</div>" if name_of(cell) else f"{OWN}{WITHIN}{made}</div></div>"
+
+
+def cells(asked: bytes) -> bytes:
+    """The HTML of each of a student's cells, as JSON: `html_of`, in a process with limits."""
+    return json.dumps([html_of(cell) for cell in json.loads(asked)]).encode()
+
+
+def made_apart(notebook: Any) -> list[str]:
+    """The HTML of each cell that a student wrote; as plain text where that takes too much."""
+    theirs = [cell for cell in notebook["cells"] if handed_in(cell)]
+    kept = ("cell_type", "source", "metadata", "attachments")
+    asked = json.dumps([{key: cell[key] for key in kept if key in cell} for cell in theirs]).encode()
+    try:
+        return json.loads(apart.ask("rendering.cells", asked, memory=MEMORY, seconds=CELLS_SECONDS))
+    except apart.Failed:
+        return [boxed(cell, f"<pre>{html.escape(''.join(cell['source']))}</pre>") for cell in theirs]
 
 
 @pass_context
-def code(context: Any, source: str, *args: Any, **kwargs: Any) -> str:
-    """A code cell as HTML; one of the student's own is called so."""
-    made = Highlight2HTML(pygments_lexer="ipython3")(source, *args, **kwargs)
-    return made if name_of(context.get("cell") or {}) else f"{OWN}{made}</div>"
+def harmless(context: Any, source: str, *args: Any, **kwargs: Any) -> str:
+    """A cell as HTML: what a student wrote is shown to whoever marks it, and was made apart."""
+    cell = context["cell"]
+    if not handed_in(cell):
+        return html_of(cell)
+    resources = context["resources"]
+    if "handed_in" not in resources:
+        resources["handed_in"] = made_apart(context["nb"])
+    theirs = filter(handed_in, context["nb"].cells)
+    return next(made for one, made in zip(theirs, resources["handed_in"], strict=True) if one is cell)
 
 
 def with_rubrics(rubric: Callable[[str, str], str]) -> Callable[[Any, str], str]:
@@ -178,6 +214,12 @@ def with_rubrics(rubric: Callable[[str, str], str]) -> Callable[[Any, str], str]
     return shown
 
 
+def filters(rubric: Callable[[str, str], str] | None = None) -> dict[str, Any]:
+    """For `nbconvert`'s exporter. nbconvert's search for links into a notebook's files takes seconds for some texts."""
+    markdown = with_rubrics(rubric) if rubric else harmless
+    return {"markdown2html": markdown, "highlight_code": harmless, "strip_files_prefix": lambda made: made}
+
+
 @dataclass(frozen=True)
 class Request:
     """A page to make: the notebook's JSON with scores and comments in it, and what the template asks for beside it."""
@@ -191,7 +233,8 @@ def pages(requests: list[Request], workers: int) -> list[str | apart.Failed]:
 
     def one(request: Request) -> str | apart.Failed:
         try:
-            asked = json.dumps(asdict(request)).encode()
+            theirs = {"handed_in": made_apart(json.loads(request.notebook))}
+            asked = json.dumps(asdict(replace(request, resources=request.resources | theirs))).encode()
             return apart.ask("rendering.page", asked, memory=MEMORY, seconds=SECONDS).decode("utf8")
         except apart.Failed as failed:
             return failed
@@ -219,7 +262,7 @@ def exporter() -> HTMLExporter:
     config.HTMLExporter.extra_template_basedirs = [str(folder / "templates")]
     styles = folder / "static" / "node_modules" / "bootstrap" / "dist" / "css"
     config.HTMLExporter.extra_template_paths = [str(styles)]
-    config.HTMLExporter.filters = {"markdown2html": harmless, "highlight_code": code}
+    config.HTMLExporter.filters = filters()
     config.Exporter.default_preprocessors = []
     made = HTMLExporter(config=config)
     made.register_preprocessor(CSSHTMLHeaderPreprocessor, enabled=True)
@@ -228,7 +271,8 @@ def exporter() -> HTMLExporter:
 
 def prepare() -> None:
     """In the server, once: templates and styles, which every page would otherwise load."""
-    resources = {"nbgrader": {"notebook": "", "score": 0.0, "max_score": 0.0, "late_penalty": 0.0}}
+    resources: dict[str, Any] = {"nbgrader": {"notebook": "", "score": 0.0, "max_score": 0.0, "late_penalty": 0.0}}
     cells = [nbformat.v4.new_markdown_cell("$x$"), nbformat.v4.new_code_cell("1")]
+    resources["handed_in"] = [html_of(cell) for cell in cells]
     empty = Request(json.dumps(nbformat.v4.new_notebook(cells=cells)), resources)
     page(json.dumps(asdict(empty)).encode())

@@ -37,6 +37,7 @@ WRONG = {
         ],
         "never stops early": [(" or (squared <= tolerance * (target @ (target / metric)))", "")],
         "the square of the tolerance": [("squared <= tolerance *", "squared <= tolerance**2 *")],
+        "exactly at the tolerance goes on": [("squared <= tolerance *", "squared < tolerance *")],
         "one iteration too few": [("range(iterations)", "range(iterations - 1)")],
         "the direction's factor upside down": [("squared_next / squared *", "squared / squared_next *")],
         "directions are never mixed: steepest descent": [("scaled + squared_next / squared * search", "scaled")],

@@ -147,6 +147,8 @@ HW3: dict[str, dict[str, list[Edit]]] = {
         "stops by the residual, not by progress": [("k > 0 and fallen[-1] <= tolerance * sum(fallen)", "squared <= tolerance * (target @ (target / metric))")],
         "0 divided by 0 where nothing is left": [("fallen = []", "fallen = []"), ("squared == 0.0 or ", "")],
         "a test that 0 does not pass": [(P(r"squared == 0\.0 or \((squared|residual\.abs\(\)\.max\(\)) <= "), r"(\1 < ")],
+        "exactly at the tolerance goes on": [(P(r"((?:squared|residual\.abs\(\)\.max\(\)|fallen\[-1\])) <= tolerance"), r"\1 < tolerance")],
+        "as good as nothing is better": [("target @ start < 0.0", "target @ start <= 0.0")],
         "the start in any case": [("1.0 if 0.5 * start @ image - target @ start < 0.0 else 0.0", "1.0")],
         "never the start": [("1.0 if 0.5 * start @ image - target @ start < 0.0 else 0.0", "0.0")],
         "the start where its residual is smaller": [("0.5 * start @ image - target @ start < 0.0", "(target - image).norm() < target.norm()")],
@@ -228,6 +230,8 @@ HW4: dict[str, dict[str, list[Edit]]] = {
         "divided by the eligible steps": [("weight.sum()", "eligible.sum()")],
     },
     "q3": {
+        "an advantage of 0 is silenced below": [("(ratio < 1.0 - clip_eps) & (a < 0.0)", "(ratio < 1.0 - clip_eps) & (a <= 0.0)"), ("silent.sum()", "silent.sum()")],
+        "an advantage of 0 is silenced above": [("(ratio > 1.0 + clip_eps) & (a > 0.0)", "(ratio > 1.0 + clip_eps) & (a >= 0.0)"), ("silent.sum()", "silent.sum()")],
         "a clip of log-ratios": [(SILENT, "silent = ((u > clip_eps) & (a > 0.0)) | ((u < -clip_eps) & (a < 0.0))")],
         "an interval of log-ratios": [(OUTSIDE, "outside = u.abs() > clip_eps"), (SILENT, "silent = ((u > clip_eps) & (a > 0.0)) | ((u < -clip_eps) & (a < 0.0))")],
         "an interval of log-ratios, silence of ratios": [(OUTSIDE, "outside = u.abs() > clip_eps")],
