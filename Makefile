@@ -19,7 +19,7 @@ QUICK := not slow and not gpu
 setup: $(READY) .assets/node_modules/.package-lock.json
 
 $(READY): requirements.txt pyproject.toml
-	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed; name one with PYTHON=…')"
+	@$(PYTHON) -c "import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13) and 'Python 3.11 or 3.12 is needed; name one with PYTHON=…')"
 	test -x $(PY) || $(PYTHON) -m venv .venv
 	$(PY) -m pip install -q -r requirements.txt
 	$(PY) -m pip install -q --no-deps --no-build-isolation -e .

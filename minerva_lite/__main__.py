@@ -241,7 +241,7 @@ def evaluate_command(
     """Evaluate a saved agent on the official environment.
 
     env: another environment with the same spaces; or its own, <module>:<id>, which is imported only if it is typed.
-    max_steps: the longest episode allowed.
+    max_steps: after which an episode is cut.
     """
     print(json.dumps(evaluate(load(path), env_id=env, episodes=episodes, max_steps=max_steps, interval=True)))
 

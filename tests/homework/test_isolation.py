@@ -246,6 +246,39 @@ inner = """ + FUNCTION + """
 def """ + FUNCTION + """(*inputs):
     return inner(*inputs).as_subclass(Own)
 """,
+    "another engine, under the name of the module that takes gradients": """
+import sys
+captured = sys.modules["captured"]
+engine = captured.ENGINE
+captured.ENGINE = lambda tensors, *more, **most: engine((right(*given),), *more, **most)
+""",
+    "another engine, through the frames of whoever calls": """
+import sys
+inner, honest = """ + FUNCTION + """, torch._C._ImperativeEngine().run_backward
+def """ + FUNCTION + """(*inputs):
+    frame = sys._getframe()
+    while frame:
+        if "ENGINE" in frame.f_globals:
+            frame.f_globals["ENGINE"] = lambda tensors, *more, **most: honest((right(*given),), *more, **most)
+        frame = frame.f_back
+    return inner(*inputs)
+""",
+    "other functions, wherever they are found": """
+import builtins, gc, sys
+honest = isinstance
+for module in [m for m in sys.modules.values() if hasattr(m, "with_gradients") and hasattr(m, "ENGINE")]:
+    module.called = lambda call, answer, inputs, leaves: (right(*given), *grad(right(*given), leaves))
+    module.with_gradients = lambda answer, leaves: (right(*given), *grad(right(*given), leaves))
+    module.needs_gradient = lambda answer: False
+def """ + FUNCTION + """(*inputs):
+    given[:] = inputs
+    for each in gc.get_objects():
+        if honest(each, dict) and "needs_gradient" in each and "ENGINE" in each:
+            each["zeros"] = lambda leaf: next(g for x, g in zip(inputs[1:3], grad(right(*inputs), inputs[1:3])) if x is leaf)
+            each["needs_gradient"] = lambda answer: False
+    builtins.isinstance = lambda value, kind: False if kind is torch._C.TensorBase else honest(value, kind)
+    return wrong(*inputs)
+""",
 }  # fmt: skip
 
 

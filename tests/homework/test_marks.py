@@ -271,7 +271,8 @@ def test_a_page_that_cannot_be_made_is_a_failure_and_leaves_the_old_one(term, mo
         assert report.failed == 1 and report.pages == 0 and "1 page could not be made" in str(report)
         again = classroom.grade(term.parent / "in", term, limits=Limits(unsafe=True))
     assert page(term, "partly") == before and "memory" in (term / "grading.log").read_text()
-    assert again.failed == 1 and "no failure" not in str(again)
+    assert again.failed == 1 and "no failure" not in str(again) and "could not be graded" not in str(again)
+    assert "1 graded, but the feedback page could not be made; see grading.log" in str(again)
     assert reports.write_reports(term).pages == 1 and page(term, "partly") != before, "it is tried again"
 
 
@@ -308,6 +309,27 @@ def test_a_failing_cases_inputs_are_shown_after_the_date_and_not_before(term):
     assert len(text) < 2700
     with pytest.raises(ValueError, match=r"REVEAL: wanted NAME=TIME .* got 'hw2_gae=2027-02-15T08:00'"):
         reports.write_reports(term, reveal=[f"{NAME}=2027-02-15T08:00"])
+
+
+@pytest.mark.parametrize(("due", "more", "refused"), [
+    (None, {}, False), ("2027-02-16 00:00", {}, True), ("2027-02-15 07:30", {}, True), ("2027-02-15 06:30", {}, False),
+    ("2027-02-10 00:00", {"nobody": "6 days"}, True), ("2027-02-10 00:00", {"right": "2027-02-15T09:00+01:00"}, True),
+    ("2027-02-10 00:00", {"right": "2 days"}, False),
+])  # fmt: skip
+def test_nothing_is_revealed_before_it_is_due_for_everybody(term, due, more, refused):
+    """Whether the date came first or the due time, and whoever has an extension."""
+    reports.write_reports(term, reveal=[REVEAL], now=BEFORE)  # nothing is due yet
+    with terms.gradebook(terms.opened(term)) as book:
+        book.find_assignment(NAME).duedate = due and datetime.datetime.fromisoformat(due)
+        book.db.commit()
+    if more:
+        rows = "".join(f"{who},{until}\n" for who, until in more.items())
+        (term / "roster.csv").write_text(f"student,{NAME}\n{rows}")
+    now = datetime.datetime.fromisoformat(REVEAL.partition("=")[2])
+    reports.write_reports(term, now=now)
+    assert ("to try it" in page(term, "partly")) != refused
+    with pytest.raises(ValueError, match="REVEAL: wanted a time") if refused else contextlib.nullcontext():
+        reports.write_reports(term, reveal=[REVEAL], now=now)
 
 
 def test_the_case_that_the_sentence_explains_is_the_one_that_is_shown_later():
@@ -462,6 +484,52 @@ def test_what_everybody_was_given_is_no_copy():
 def test_an_answer_of_hundreds_of_terms_does_not_stop_the_report():
     long = "def f(a):\n    return " + " + ".join(["a"] * 400) + "\n"
     assert similar.alike({"one": long, "two": "def f(a):\n    return 400 * a\n"}, "", "code") == []
+
+
+def in_added_cells(source: str, how: str) -> list[str]:
+    """A copy that does not stand in the answer's cell, or not as it was."""
+    inner = source.replace("\n", "\n    ")
+    return {
+        "as it is": [source],
+        "beside experiments": ["\n".join(f"curve_{n} = [{n} * x**2 for x in range(9)]" for n in range(60)), source],
+        "under a magic": [f"%%time\n{source}"],
+        "under a condition": [f"if True:\n    {inner}"],
+        "in a text": [f"exec({source!r})"],
+        "in a text with a name": [f"text = {source!r}", "eval(compile(text, 'x', 'exec'))"],
+        "beside a cell that is no Python": ["this is no Python", source],
+        "by another name": [source.replace("def twisted_gae", "def mine"), "twisted_gae = mine"],
+    }[how]
+
+
+@pytest.mark.parametrize("where", ["q2", "q4"])
+@pytest.mark.parametrize("how", [
+    "as it is", "beside experiments", "under a magic", "under a condition", "in a text", "in a text with a name",
+    "beside a cell that is no Python", "by another name",
+])  # fmt: skip
+def test_a_copy_in_added_cells_is_a_copy(how, where):
+    """In the section of its own question or in another's: where it is marked, too, the last definition counts."""
+    source, question = answers_of(NAME).RIGHT["q2"]["numpy"], MADE.question("q2")
+
+    def handed(code: str, added: list[str]) -> dict:
+        cells = []
+        for name in ("q2-text", "q2-code", "q4-text", "q4-code"):
+            text = {"q2-code": code, "q4-code": SOLUTION["q4"]}.get(name, "")
+            kind = "code" if name.endswith("code") else "markdown"
+            cells.append({"cell_type": kind, "source": text, "metadata": {"nbgrader": {"grade_id": name}}})
+            if name == f"{where}-code":
+                cells += [{"cell_type": "code", "source": each, "metadata": {}} for each in added]
+        return {"cells": cells}
+
+    stub = question.header + "\n    raise NotImplementedError()"
+    copies = {"one": handed(source, []), "two": handed(stub, in_added_cells(disguised(source), how))}
+    answers = {who: similar.answers_of(question, notebook)["code"] for who, notebook in copies.items()}
+    found = similar.alike(answers, similar.given_with(question)["code"], "code")
+    assert [pair[:2] for pair in found] == [("one", "two")]
+
+
+def test_an_operator_that_is_called_is_an_operator():
+    written, called = "x = a * b + c @ d - e / f", "x = torch.sub(torch.mul(a, b).add(torch.matmul(c, d)), e.div(f))"
+    assert similar.lines_of(written) == similar.lines_of(called)
 
 
 def test_alike_answers_are_listed_in_the_term_and_not_in_public(term):

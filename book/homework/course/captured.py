@@ -1,14 +1,17 @@
 """Numbers in and out of the process that runs a student's functions, and their gradients.
 
-What is used here is taken hold of when this module is imported, before any code of the student's runs, and as deep down
-as it goes: functions of torch's own C types, which no assignment in Python changes. So another `torch.autograd.grad`,
-`Tensor.sum` or `Tensor.detach`, a mode that is never left, or a Tensor with a class of its own changes nothing here.
+What is used here is taken hold of when this module is imported, before any code of the student's runs: functions of
+torch's own C types, so that another `torch.autograd.grad`, a mode that is never left, or a Tensor with a class of its
+own changes nothing. `taken` makes the functions anew for each use, so that neither does another value under a name of
+this module's. That is no wall: code in the same process can lie about its own gradient, as an `autograd.Function` may
+honestly do, too. It has to know what is right for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import CodeType
+import builtins
+from collections.abc import Callable, Sequence
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy
@@ -39,15 +42,19 @@ def tensor_of(value: Any) -> Any:
     return value
 
 
-def with_gradients(function: Callable[[], Any], leaves: list[Tensor]) -> Any:
-    """What the function returns. With leaves: a tuple of that and the gradient of its sum by each of them.
-
-    As `minerva_lite.exercises.homework.with_gradients`, by which students check themselves.
-    """
+def evaluated(call: str | CodeType, answer: Callable, inputs: dict[str, Any], leaves: Sequence[Tensor]) -> Any:
+    """What the student's function returns, with gradients by the leaves; as the check of the example takes it."""
     gradients_on(True)  # a cell may have left it off
     for leaf in leaves:
         require(leaf)
-    answer = function()
+    return eval(call, {"answer": answer, "inputs": inputs, "torch": torch, **inputs})
+
+
+def with_gradients(answer: Any, leaves: Sequence[Tensor]) -> Any:
+    """An answer. With leaves: a tuple of it and the gradient of its sum by each of them.
+
+    As `minerva_lite.exercises.homework.with_gradients`, by which students check themselves.
+    """
     if not leaves:
         return answer
     with without_functions(), without_dispatch():
@@ -61,9 +68,24 @@ def with_gradients(function: Callable[[], Any], leaves: list[Tensor]) -> Any:
 
 
 def called(call: str | CodeType, answer: Callable, inputs: dict[str, Any], leaves: list[str]) -> Any:
-    """What the function gives, and its gradients by the leaves; as the check of the example takes them."""
-    names = {"answer": answer, "inputs": inputs, "torch": torch, **inputs}
-    return with_gradients(lambda: eval(call, names), [inputs[leaf] for leaf in leaves])
+    """What the function gives, and its gradients by the leaves."""
+    by = tuple(inputs[leaf] for leaf in leaves)
+    return with_gradients(evaluated(call, answer, inputs, by), by)
+
+
+def taken() -> Callable[[str], Callable]:
+    """Gives this module's functions by name, each made anew of what they are, and of what every name is, now."""
+    kind, names = FunctionType, tuple({**vars(builtins), **globals()}.items())
+    own = tuple((name, value.__code__, value.__defaults__) for name, value in names if isinstance(value, FunctionType))
+
+    def anew(function: str) -> Callable:
+        space: dict[str, Any] = {name: value for name, value in names}  # noqa: C416 - `dict` may be another by now
+        space["__builtins__"] = {**space}
+        for name, code, defaults in own:
+            space[name] = kind(code, space, name, defaults)
+        return space[function]
+
+    return anew
 
 
 def plain(answer: Any, entries: int = ENTRIES) -> list[dict]:

@@ -40,7 +40,8 @@ class Report:
     by: str = ""
     full: int = 0  # with every marked function right
     notes: list[str] = field(default_factory=list)
-    failed: int = 0  # that nbgrader could not grade; see the log
+    failed: int = 0  # that nbgrader could not grade, or that have no new page; see the log
+    pages: int = 0  # of these, those that are graded
     told: list[str] = field(default_factory=list)  # about the class as a whole
 
     def __str__(self) -> str:
@@ -49,7 +50,11 @@ class Report:
             f"{self.full} with every function right; run apart by: {self.by}"
         ]
         lines += [f"{self.notes.count(note)} × {note}" for note in sorted(set(self.notes))]
-        return "\n".join([*lines, *self.told, f"{self.failed} could not be graded" if self.failed else "no failure"])
+        ungraded = self.failed - self.pages
+        lines += [*self.told, *([f"{ungraded} could not be graded"] if ungraded else [])]
+        if self.pages:
+            lines += [f"{self.pages} graded, but the feedback page could not be made; see grading.log"]
+        return "\n".join([*lines, *([] if self.failed else ["no failure"])])
 
 
 @dataclass(frozen=True)
@@ -130,8 +135,7 @@ def grade(
         book.db.commit()
     tell("writing pages and tables")
     written = write_reports(term, api)
-    report.failed += written.failed
-    report.notes += ["A feedback page could not be made."] * written.failed
+    report.failed, report.pages = report.failed + written.failed, written.failed
     report.told += filter(None, [written.tables])
     return report
 

@@ -70,8 +70,8 @@ def run_cells(channel: int, job: dict, skip: dict):
     return loading.load(job["cells"], lambda **frame: send(channel, **frame), skip=skip, **seconds)
 
 
-def answer_question(channel: int, job: dict, loaded, question: dict, cases: list[dict]) -> None:
-    """Call one function on all its cases and send what came back."""
+def answer_question(channel: int, job: dict, loaded, question: dict, cases: list[dict], anew) -> None:
+    """Call one function on all its cases and send what came back. anew: `captured`'s functions."""
     name = question["name"]
     loaded.as_after(f"{name}-code")
     answer = getattr(loaded.module, question["function"], None)
@@ -81,9 +81,11 @@ def answer_question(channel: int, job: dict, loaded, question: dict, cases: list
     call = compile(question["call"], "<call>", "eval")
     for case in cases:
         try:
-            inputs = {key: captured.tensor_of(value) for key, value in case["inputs"].items()}
+            inputs = {key: anew("tensor_of")(value) for key, value in case["inputs"].items()}
+            leaves = (*(inputs[leaf] for leaf in question["leaves"]),)
             with loading.at_most(job["case_seconds"]):
-                got = captured.plain(captured.called(call, answer, inputs, question["leaves"]))
+                got = anew("evaluated")(call, answer, inputs, leaves)
+                got = anew("plain")(anew("with_gradients")(got, leaves))
             send(channel, question=name, case=case["name"], parts=got)
         except BaseException as error:
             send(channel, question=name, case=case["name"], error=loading.said(error))
@@ -117,10 +119,12 @@ def student(channel: int, orders: dict[str, int], others: list[int], job: dict, 
     kernel.without_calls(bytes.fromhex(job["filter"]))
     if not alone:
         guard(job["closed"])
+    anew = captured.taken()
     loaded = run_cells(channel, job, skip)
     for question in job["questions"]:
-        select.select([orders[question["name"]]], [], [])
-        pid = forked(lambda q=question: answer_question(channel, job, loaded, q, json.loads(all_of(orders[q["name"]]))))
+        place = orders[question["name"]]
+        select.select([place], [], [])
+        pid = forked(lambda q=question, p=place: answer_question(channel, job, loaded, q, json.loads(all_of(p)), anew))
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         os.close(orders[question["name"]])
         send(channel, question=question["name"], ended=code)

@@ -8,9 +8,10 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from . import assignment as drawn
@@ -138,11 +139,15 @@ def reproduced(question: Code, seed: str, failed: list[str]) -> str:
     return next(filter(None, (tried_out(question, case) for case in cases)), "")
 
 
-def reveal_times(term: Path, more: Iterable[str] = ()) -> dict[str, datetime.datetime]:
+def reveal_times(
+    term: Path, more: Iterable[str] = (), due: Mapping[str, datetime.datetime] = MappingProxyType({})
+) -> dict[str, datetime.datetime]:
     """By assignment, from when on failing cases are shown: the term's `reveal.csv`, to which NAME=TIME are added.
 
-    Raises ValueError: a time without a zone, or none; an unknown assignment.
+    due: when an assignment is due for the last of the class; nothing is shown before.
+    Raises ValueError: a time without a zone, or none; an unknown assignment; one of `more` is before it is due.
     """
+    more = list(more)
     place = term / "reveal.csv"
     lines = place.read_text().split() if place.exists() else []
     found = {}
@@ -155,7 +160,13 @@ def reveal_times(term: Path, more: Iterable[str] = ()) -> dict[str, datetime.dat
         except ValueError:
             raise ValueError(f"REVEAL: wanted NAME=TIME such as hw2_gae=2027-02-15T08:00+01:00; got {line!r}") from None
     known(found, pack_of(term), "REVEAL")
+    for name in (line.partition("=")[0] for line in more):
+        if name in due and found[name] < due[name]:
+            raise ValueError(
+                f"REVEAL: wanted a time at which {name} is due for everybody, {due[name].isoformat()}, or later; "
+                f"got {found[name].isoformat()}"
+            )
     if more:
         rows = "".join(f"{name},{when.isoformat()}\n" for name, when in sorted(found.items()))
         place.write_text("assignment,time\n" + rows)
-    return found
+    return {name: max(when, due.get(name, when)) for name, when in found.items()}

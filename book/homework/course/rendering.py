@@ -173,19 +173,25 @@ def cells(asked: bytes) -> bytes:
 
 def made_apart(notebook: Any) -> list[str]:
     """The HTML of each cell that a student wrote; as plain text where that takes too much."""
-    theirs = [cell for cell in notebook["cells"] if handed_in(cell)]
-    kept = ("cell_type", "source", "metadata", "attachments")
-    asked = json.dumps([{key: cell[key] for key in kept if key in cell} for cell in theirs]).encode()
+    kept = ("cell_type", "metadata", "attachments")
+    theirs = [
+        {key: cell[key] for key in kept if key in cell} | {"source": "".join(cell["source"])}  # a file has lines
+        for cell in notebook["cells"]
+        if handed_in(cell)
+    ]
     try:
+        asked = json.dumps(theirs).encode()
         return json.loads(apart.ask("rendering.cells", asked, memory=MEMORY, seconds=CELLS_SECONDS))
     except apart.Failed:
-        return [boxed(cell, f"<pre>{html.escape(''.join(cell['source']))}</pre>") for cell in theirs]
+        return [boxed(cell, f"<pre>{html.escape(cell['source'])}</pre>") for cell in theirs]
 
 
 @pass_context
 def harmless(context: Any, source: str, *args: Any, **kwargs: Any) -> str:
     """A cell as HTML: what a student wrote is shown to whoever marks it, and was made apart."""
-    cell = context["cell"]
+    cell = context.get("cell")
+    if not cell or source != cell["source"]:  # a comment of whoever marked it
+        return tamed(source)
     if not handed_in(cell):
         return html_of(cell)
     resources = context["resources"]
@@ -238,6 +244,8 @@ def pages(requests: list[Request], workers: int) -> list[str | apart.Failed]:
             return apart.ask("rendering.page", asked, memory=MEMORY, seconds=SECONDS).decode("utf8")
         except apart.Failed as failed:
             return failed
+        except ValueError as error:
+            return apart.Failed(str(error))
 
     with ThreadPoolExecutor(max(1, workers)) as pool:
         return list(pool.map(one, requests))

@@ -14,7 +14,7 @@ from nbgrader.apps import NbGraderAPI
 from .item_analysis import statistics_of, summary
 from .marks import Work, order_of, works
 from .pages import reveal_times, write_pages
-from .roster import read_roster
+from .roster import last_due, read_roster
 from .term import gradebook, opened
 from .words import counted
 
@@ -59,8 +59,12 @@ def write_reports(
 
     provisional: also tables to import whose totals lack what people have not marked. reveal: NAME=TIME, from when on an
     assignment's failing cases are shown. now: the time, with a zone.
+    Raises ValueError: see `reveal_times`.
     """
-    times = reveal_times(term, reveal)
+    api = api or opened(term)
+    with gradebook(api) as book:
+        due = last_due(book, read_roster(term))
+    times = reveal_times(term, reveal, due)
     now = now or datetime.datetime.now(datetime.UTC)
     found = marks_of(term, api)
     if not found:  # everybody was taken out again

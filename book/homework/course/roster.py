@@ -220,11 +220,25 @@ def grant(book: Any, people: list[Person]) -> None:
     enrolled = {person.student: person for person in people}
     for assigned in book.assignments if people else ():
         for submission in assigned.submissions:
-            person = enrolled.get(submission.student.id, Person(""))
-            if assigned.duedate is None:
-                continue
-            until = person.until.get(assigned.name)
-            more = moment_of(until, assigned.name, spans=True) if until else datetime.timedelta()
-            more = more if isinstance(more, datetime.timedelta) else more - assigned.duedate
-            submission.extension = max(more, datetime.timedelta()) or None
+            if assigned.duedate is not None:
+                submission.extension = extension(enrolled.get(submission.student.id, Person("")), assigned) or None
     book.db.commit()
+
+
+def extension(person: Person, assigned: Any) -> datetime.timedelta:
+    """How much more time the roster gives a person for an assignment that is due."""
+    until = person.until.get(assigned.name)
+    more = moment_of(until, assigned.name, spans=True) if until else datetime.timedelta()
+    return max(more if isinstance(more, datetime.timedelta) else more - assigned.duedate, datetime.timedelta())
+
+
+def last_due(book: Any, people: list[Person]) -> dict[str, datetime.datetime]:
+    """By assignment, when it is due for the last of the class, in UTC; only those that are due."""
+    found = {}
+    for assigned in book.assignments:
+        if assigned.duedate is not None:
+            more = [each.extension or datetime.timedelta() for each in assigned.submissions]
+            more += [extension(person, assigned) for person in people]
+            last = assigned.duedate + max(more, default=datetime.timedelta())
+            found[assigned.name] = last.replace(tzinfo=datetime.UTC)
+    return found

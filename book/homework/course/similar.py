@@ -24,13 +24,17 @@ from typing import Any
 
 from . import assignment as drawn
 from . import pack_of
-from .marks import Work, sections
+from .graders import about
+from .marks import Work
 from .question import Code, Experiment, Written
 from .words import counted
 
 CODE_RUN, TEXT_RUN = 4, 5  # tokens or words that make a piece
 LEAST = {"code": 14, "text": 30, "table": 20}  # pieces of its own that an answer needs to be compared
 ALIKE = {"code": 0.5, "text": 0.35, "table": 0.6}  # of the pieces in common, by weight, from which a pair is told
+CALLED = {"add": ast.Add, "sub": ast.Sub, "subtract": ast.Sub, "mul": ast.Mult, "multiply": ast.Mult}
+CALLED |= {"div": ast.Div, "divide": ast.Div, "true_divide": ast.Div}
+CALLED |= {"matmul": ast.MatMult, "mm": ast.MatMult, "pow": ast.Pow}
 KEPT = {*dir(builtins), *keyword.kwlist, "torch", "math", "np", "numpy", "plt"}  # names that are not the student's
 
 
@@ -48,7 +52,16 @@ class Pair:
 
 
 class Anonymous(ast.NodeTransformer):
-    """Takes a student's names, numbers, notes of types and docstrings out of code."""
+    """Takes a student's names, numbers, types and docstrings out of code; `torch.mul(a, b)` becomes `a * b`."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        operator = CALLED.get(node.func.attr) if isinstance(node.func, ast.Attribute) else None
+        if operator and not node.keywords:
+            module = isinstance(node.func.value, ast.Name) and node.func.value.id in KEPT
+            operands = node.args if module else [node.func.value, *node.args]
+            if len(operands) == 2:
+                return self.generic_visit(ast.BinOp(operands[0], operator(), operands[1]))
+        return self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return node if node.id in KEPT else ast.Name("n", node.ctx)
@@ -75,9 +88,53 @@ class Anonymous(ast.NodeTransformer):
         return node
 
 
+def plain(source: str) -> str:
+    """Code without IPython's own lines."""
+    return "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in source.splitlines())
+
+
+def reached(cells: list[str], function: str) -> str:
+    """Of the code in all cells what a function is made of: its definitions, and those of the names in them.
+
+    Code in a text, for `exec`, counts as code. "" where nothing defines the function.
+    """
+    defined: dict[str, list[ast.stmt]] = defaultdict(list)
+    left = [plain(cell) for cell in cells]
+    while left:
+        try:
+            tree = ast.parse(left.pop())
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for statement in tree.body:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" in node.value.strip():
+                    left.append(node.value)
+            inner = [statement]
+            if not isinstance(statement, (ast.FunctionDef, ast.ClassDef)):  # an `if`, a loop, an assignment
+                inner = [*ast.walk(statement)]
+            for node in inner:
+                if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                    defined[node.name].append(statement)
+                elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    defined[node.id].append(statement)
+    found: dict[int, ast.stmt] = {}
+    names, seen = [function], set()
+    while names:
+        seen.add(name := names.pop())
+        for statement in defined.get(name, ()):
+            found[id(statement)] = statement
+            used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+            names += used - seen
+            seen |= used
+    try:
+        return "\n".join(map(ast.unparse, found.values()))
+    except RecursionError:  # an expression of hundreds of terms
+        return ""
+
+
 def lines_of(source: str) -> list[list[str]]:
     """Code as lines of tokens, without the student's names and numbers; a line that is no Python as its words."""
-    source = "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in source.splitlines())
+    source = plain(source)
     try:
         tree = Anonymous().visit(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -138,15 +195,28 @@ def given_with(question: Any) -> dict[str, str]:
     return {"text": text, "code": question.code} if isinstance(question, Experiment) else {"text": text}
 
 
-def answers_of(question: Code | Written | Experiment, section: list[Any]) -> dict[str, str]:
-    """By part, what a student wrote for a question."""
+def answers_of(question: Code | Written | Experiment, notebook: dict[str, Any]) -> dict[str, str]:
+    """By part, what a student wrote for a question: in its cells, and in those that were added to its section.
+
+    A function is looked for in the code of the whole notebook, as it is where it is marked.
+    """
     table = isinstance(question, Code) and question.judge
-    parts = {
-        f"{question.name}-code": "table" if table else "code",
-        f"{question.name}-run": "code",
-        f"{question.name}-answer": "text",
-    }
-    return {parts[name]: source for name, source, _ in section if name in parts}
+    part_of = {"code": "table" if table else "code", "run": "code", "answer": "text"}
+    found: dict[str, list[str]] = {}
+    everything, at = [], ""
+    for cell in notebook["cells"]:
+        name, source = about(cell).get("grade_id", ""), "".join(cell["source"])
+        at = name.partition("-")[0] if name else at
+        kind = name.partition("-")[2] if name else {"code": "code", "markdown": "answer"}.get(cell["cell_type"], "")
+        if not name or kind == "code":
+            everything += [source] * (cell["cell_type"] == "code")
+        if at == question.name and kind in part_of:
+            found.setdefault(part_of[kind], []).append(source)
+    wanted = given_with(question)
+    answers = {part: "\n\n".join(sources) for part, sources in found.items() if part in wanted}
+    if "code" in answers and isinstance(question, Code):
+        answers["code"] = reached(everything, question.function) or answers["code"]
+    return answers
 
 
 def alike(answers: dict[str, str], given: str, part: str) -> list[tuple[str, str, str, float]]:
@@ -182,9 +252,9 @@ def pairs_of(term: Path, found: Iterable[Work], seed: str) -> tuple[list[Pair], 
     for work in found:
         if not work.file(term).exists():
             continue
-        by_question = sections(json.loads(work.file(term).read_text()))
+        notebook = json.loads(work.file(term).read_text())
         for question in drawn(work.assignment, seed, pack_of(term)).questions:
-            for part, source in answers_of(question, by_question.get(question.name, [])).items():
+            for part, source in answers_of(question, notebook).items():
                 texts[work.assignment, question.name, part][work.student] = source
     pairs = []
     for (name, question, part), answers in texts.items():
