@@ -170,7 +170,7 @@ class TRPOAgent(OnPolicyAgent):
     def informative(self, advantage: Tensor) -> bool:
         """Whether the advantages tell actions apart: their spread is above the rounding of their size."""
         spread = (advantage - advantage.mean()).abs().max()
-        return not bool(rounding_alone(spread, advantage.abs().max()))
+        return not bool(rounding_alone(spread, advantage.abs().max(), torch.finfo(spread.dtype).eps))
 
     @torch.no_grad()
     def inside(self, parameters: list[nn.Parameter], step: Tensor) -> Tensor:

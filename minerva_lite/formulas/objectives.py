@@ -157,9 +157,13 @@ def clipped_value_loss(value: Tensor, value_old: Tensor, value_target: Tensor, c
     return 0.5 * worst.mean()
 
 
-def rounding_alone(spread: Tensor, size: Tensor) -> Tensor:
-    """Whether equal numbers of this size could be so far apart by rounding; all 0-d, the answer bool."""
-    return spread <= 64.0 * torch.finfo(spread.dtype).eps * size
+def rounding_alone(spread: Tensor, size: Tensor, eps: float) -> Tensor:
+    r"""Whether equal numbers of this size could be so far apart by rounding; all 0-d, the answer bool.
+
+    eps: the spacing of numbers at 1, `torch.finfo(dtype).eps`.
+    """
+    # LaTeX: \mathrm{alone} = \mathbf{1}\left[ s \le 64\, \epsilon\, m \right]
+    return spread <= 64.0 * eps * size
 
 
 def normalize_advantage(advantage: Tensor, eps: float = 1e-8) -> Tensor:
@@ -174,4 +178,5 @@ def normalize_advantage(advantage: Tensor, eps: float = 1e-8) -> Tensor:
     centered = advantage - advantage.mean()
     # LaTeX: \hat{A}_t = \frac{c_t}{\sqrt{\operatorname{mean}_t c_t^2} + \varepsilon}
     normalized = centered / (centered.square().mean().sqrt() + eps)
-    return normalized.masked_fill(rounding_alone(centered.abs().max(), advantage.abs().max()), 0.0)
+    alone = rounding_alone(centered.abs().max(), advantage.abs().max(), torch.finfo(advantage.dtype).eps)
+    return normalized.masked_fill(alone, 0.0)

@@ -258,7 +258,8 @@ def normalize_tokens(advantage: Tensor, mask: Tensor, eps: float = 1e-8, size: T
     # LaTeX: \hat{A}_t = \frac{c_t}{\sqrt{\nu} + \varepsilon}
     normalized = centered / (mean_square.sqrt() + eps)
     size = (advantage * mask).abs().max() if size is None else size
-    return normalized.masked_fill(rounding_alone(mean_square.sqrt(), size), 0.0)
+    alone = rounding_alone(mean_square.sqrt(), size, torch.finfo(advantage.dtype).eps)
+    return normalized.masked_fill(alone, 0.0)
 
 
 def _require_answers(mask: Tensor, **values: Tensor) -> None:

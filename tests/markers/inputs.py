@@ -512,6 +512,13 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"self": gaussian_policy(squash=True), "action": action}
 
 
+@cases("formulas.objectives.rounding_alone")
+def _(g: Generator) -> Iterator[Any]:
+    for factor in (0.995, 1.005):  # of the spread that rounding can make
+        size = normal(g, 1).abs().squeeze()
+        yield {"spread": factor * 64.0 * 1e-3 * size, "size": size, "eps": 1e-3}
+
+
 @cases("training.loop._passed")
 def _(g: Generator) -> Iterator[Any]:
     for before, after in ((0, 7), (7, 10), (10, 19), (19, 41), (3, 9)):

@@ -294,6 +294,9 @@ TABLES: dict[str, Table] = {
     ),
     "agents.networks.SquashedGaussianPolicy.to_env": Table({"u_i": "action [b i]", "a_i": "[b i]"}),
     "agents.networks.SquashedGaussianPolicy.from_env": Table({"a_i": "action [b i]", "u_i": "[b i]"}),
+    "formulas.objectives.rounding_alone": Table(
+        {"s": "spread", "m": "size", r"\epsilon": "eps", r"\mathrm{alone}": "[]"}
+    ),
     "training.loop._passed": Table({"n": "before", "n'": "after", r"\Delta n": "every", r"\mathrm{due}": "[]"}),
     "agents.a2c.A2CAgent.loss": Table(
         {

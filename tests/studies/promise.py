@@ -18,6 +18,7 @@ import torch
 from minerva_lite.agents.trpo import TRPOAgent, TRPOConfig
 from minerva_lite.training.presets import preset
 from minerva_lite.worlds.envs import make_env
+from minerva_lite.worlds.seeding import ACTING, generator, stream
 from tests.studies.record import Record
 
 RUNS = {"Pendulum-v1": 200, "CartPole-v1": 50}  # updates recorded with each seed, by the preset
@@ -109,7 +110,7 @@ def watch(config: TRPOConfig, env_id: str, updates: int, *, seed: int = 0) -> li
     obs, other_obs, rows = env.reset(), elsewhere.reset(), []
     for update in range(updates):
         old_agent = copy.deepcopy(agent)
-        old_agent.generator.manual_seed(seed + 1000 + update)
+        old_agent.generator = generator(stream(seed + 1000, ACTING, update))
         rollout, obs = agent.collect(env, obs)
         before = saved(agent)
         figures = {name: float(value) for name, value in agent.update(rollout).items()}

@@ -27,6 +27,7 @@ from minerva_lite.agents.trpo import TRPOAgent
 from minerva_lite.training.evaluation import evaluate
 from minerva_lite.training.presets import preset
 from minerva_lite.worlds.envs import make_env
+from minerva_lite.worlds.seeding import ACTING, generator, stream
 from tests.studies.promise import mean_kl, saved
 from tests.studies.record import Record, read_rows
 
@@ -99,7 +100,7 @@ def run(env_id: str, name: str, seed: int, updates: int | None = None) -> list[R
     total = -(-settings.total_steps // config.batch_size)
     for update in range(min(total, updates or total)):
         old_agent = copy.deepcopy(agent)
-        old_agent.generator.manual_seed(seed + 1000 + update)
+        old_agent.generator = generator(stream(seed + 1000, ACTING, update))
         rollout, obs = agent.collect(env, obs)
         before, start = saved(agent), time.process_time()
         figures = agent.update(rollout, progress=update / total)

@@ -47,7 +47,7 @@ def test_a_setting_changes_the_fingerprint(changes):
 
 
 def test_changed_code_of_the_estimator_changes_the_number(monkeypatch):
-    """Half of lambda: Adam's first steps have one length whatever the gradient, so that 1 % would show in few numbers."""
+    """Half of lambda: Adam's first steps have one length whatever the gradient, so that 1 % hardly shows."""
     before, gae = mark(), on_policy.gae
     monkeypatch.setattr(on_policy, "gae", lambda *data, gamma, lam: gae(*data, gamma=gamma, lam=0.5 * lam))
     fingerprint.cache_clear()

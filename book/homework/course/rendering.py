@@ -153,7 +153,7 @@ def handed_in(cell: Any) -> bool:
 
 
 def html_of(cell: Any) -> str:
-    """A cell's source as HTML; what a student wrote is kept within its own box, and a cell of the student's called so."""
+    """A cell's source as HTML; what a student wrote stays within its own box, and a cell of their own is called so."""
     if cell["cell_type"] == "markdown":
         made = tamed(cell["source"], pictures_in(cell))
         made = f"{SPACED}{made}" if "<table" in made else made
