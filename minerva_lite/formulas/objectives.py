@@ -176,7 +176,7 @@ def normalize_advantage(advantage: Tensor, eps: float = 1e-8) -> Tensor:
         raise ValueError(f"advantage: wanted at least 2 entries to normalize; got {advantage.numel()}")
     # LaTeX: c_t = A_t - \operatorname{mean}_t A_t
     centered = advantage - advantage.mean()
-    # LaTeX: \hat{A}_t = \frac{c_t}{\sqrt{\operatorname{mean}_t c_t^2} + \varepsilon}
-    normalized = centered / (centered.square().mean().sqrt() + eps)
     alone = rounding_alone(centered.abs().max(), advantage.abs().max(), torch.finfo(advantage.dtype).eps)
-    return normalized.masked_fill(alone, 0.0)
+    centered = centered.masked_fill(alone, 0.0)
+    # LaTeX: \hat{A}_t = \frac{c_t}{\sqrt{\operatorname{mean}_t c_t^2} + \varepsilon}
+    return centered / (centered.square().mean().sqrt() + eps)
