@@ -255,11 +255,10 @@ def normalize_tokens(advantage: Tensor, mask: Tensor, eps: float = 1e-8, size: T
     # LaTeX: c_t = A_t - \bar{A}
     centered = advantage - mean
     mean_square = average_tokens(centered.square(), mask, "token")
-    # LaTeX: \hat{A}_t = \frac{c_t}{\sqrt{\nu} + \varepsilon}
-    normalized = centered / (mean_square.sqrt() + eps)
     size = (advantage * mask).abs().max() if size is None else size
-    alone = rounding_alone(mean_square.sqrt(), size, torch.finfo(advantage.dtype).eps)
-    return normalized.masked_fill(alone, 0.0)
+    centered = centered.masked_fill(rounding_alone(mean_square.sqrt(), size, torch.finfo(advantage.dtype).eps), 0.0)
+    # LaTeX: \hat{A}_t = \frac{c_t}{\sqrt{\nu} + \varepsilon}
+    return centered / (mean_square.sqrt() + eps)
 
 
 def _require_answers(mask: Tensor, **values: Tensor) -> None:
