@@ -57,6 +57,8 @@ ONE_MOMENT = "test_ppo.py::test_statistics_move_at_one_moment_only"
 TO_THE_BIT = "test_ppo.py::test_a_restored_agent_continues_to_the_bit"
 CARRIES_STATISTICS = "test_checkpoints.py::test_a_checkpoint_carries_the_observation_statistics"
 K3_NOT_K1 = "test_ppo.py::test_target_kl_reads_k3_not_k1"
+NOTHING_SHARED = "test_independence.py::test_the_parts_of_a_run_and_of_its_neighbors_share_no_number"
+NEIGHBORS = "test_independence.py::test_neighboring_runs_start_nowhere_alike"
 STOPS_BEFORE = "test_ppo.py::test_target_kl_stops_before_the_step"
 POPULATION_STD = "test_objectives.py::test_normalize_advantage_uses_the_population_std"
 ONE_ROW = "test_objectives.py::test_normalize_advantage_refuses_one_row"
@@ -753,6 +755,8 @@ MUTANTS = (
     Mutant(0, "the running return is replaced, not changed in place", NORMALIZER, (("self.running.copy_(running)", "self.running = running"),), (RECORDED_BITS,)),
     Mutant(0, "compiled steps draw their noise once more", GPU, (('noise = agent.policy.noise(len(obs), agent.generator)', 'noise = agent.policy.noise(len(obs), agent.generator)\n        noise = agent.policy.noise(len(obs), agent.generator)'),), (COMPILED,)),
     Mutant(0, "all clocks start at zero", TORCH_NATIVE, (("self.elapsed.random_(self.max_steps, generator=self.generator)", "pass"),), (STAGGERED,)),
+    Mutant(0, "an agent acts by the random numbers of its environments", AGENT, (("stream(seed, ACTING)", "stream(seed, 3, 0)"),), (NOTHING_SHARED,)),
+    Mutant(0, "environments are seeded by the seeds that follow the run's", NUMPY_BACKED, (("= seeds_of_worlds(self.seed, self.num_envs, steps)", "= [self.seed + steps + i for i in range(self.num_envs)]"),), (NEIGHBORS,)),
     Mutant(0, "V-MPO forgets how many updates it has made", VMPO, (('state_dict() | {"updates": self.updates}', 'state_dict() | {"updates": 0}'),), (CONTINUES,)),
 )  # fmt: skip
 FAULTS = (0, *range(1, 41))
