@@ -95,16 +95,6 @@ def plain(value: Any, name: str) -> Any:
     )
 
 
-def plain_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of a history, without what a callback may have put there that no checkpoint can hold."""
-    kept: list[dict[str, Any]] = [{} for _ in rows]
-    for row, made in zip(rows, kept, strict=True):
-        for name, value in row.items():
-            with suppress(ValueError, RecursionError):
-                made[plain(name, "")] = plain(value, "")
-    return kept
-
-
 def state_of(env: Any) -> Any:
     """The state of environments as a checkpoint holds it, for `unpacked`; None: there is none.
 

@@ -27,7 +27,7 @@ from ..experience.episodes import RunningEpisodes, finished_only
 from ..worlds.seeding import SEEDING
 from ..worlds.single import EnvironmentFailed
 from ..worlds.spec import EnvSpec, VectorEnv
-from .checkpoints import claim, fitting, plain, plain_rows, read, save, stamp, state_of, unpacked
+from .checkpoints import claim, fitting, plain, read, save, stamp, state_of, unpacked
 from .defaults import episode_limit, evaluations
 from .evaluation import History, evaluate, official, warn_of_cut
 from .gpu import STEP, Plain, accelerate, floats
@@ -221,7 +221,7 @@ class _Run:
     def save(self, obs: torch.Tensor) -> None:
         if self.path:
             told = self.about() | {name: getattr(self, name) for name in ("steps", "seconds", "stopped")}
-            told |= {name: plain_rows(getattr(self.history, name)) for name in ("updates", "evaluations")}
+            told |= {"updates": self.history.updates, "evaluations": self.history.evaluations}
             told |= {"episodes": self.episodes.state_dict(), "obs": obs, "env": state_of(self.env)}
             self.write(self.path, told)
             self.saved = self.steps
