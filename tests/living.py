@@ -92,12 +92,17 @@ def through_a_file(state):
 def check_restored(agent, env, obs, same) -> None:
     """A twin from another seed that takes over the agent's saved state goes on to the bit as the agent does.
 
-    Whatever is missing from the state (normalizers, moments, multipliers, generators) shows by the second update.
+    Whatever is missing from the state (normalizers, moments, multipliers, generators) shows by the second update. A
+    twin that was handed the state itself, not a file, leaves the agent alone.
     """
     _, obs = live(agent, env, obs, 3)
     twin = type(agent)(agent.config, agent.spec, seed=99, device="cpu", dtype=agent.dtype)
     assert differ(learned(twin), learned(agent))
     twin.load_state_dict(through_a_file(agent.state_dict()))
+    kept, other = copy.deepcopy(agent.state_dict()), copy.deepcopy(twin)
+    other.load_state_dict(agent.state_dict())
+    live(other, copy.deepcopy(env), obs.clone(), 1)
+    assert same(agent.state_dict(), kept)
     twin_env, twin_obs = copy.deepcopy(env), obs.clone()
     for _ in range(2):
         theirs, obs = live(agent, env, obs, 1)

@@ -407,6 +407,6 @@ class MPOAgent(Agent):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         for name, optimizer in self.optimizers.items():
-            optimizer.load_state_dict(state["optimizers"][name])
+            optimizer.load_state_dict(copy.deepcopy(state["optimizers"][name]))  # torch would share its tensors
         self.replay.load_state_dict(state["replay"], self.device)
         self.learned = state["learned"]

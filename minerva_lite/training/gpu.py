@@ -380,7 +380,9 @@ class Recorded:
     def __call__(self, inputs: dict[str, Any]) -> dict[str, Any]:
         if self.graph is None and self.calls < WARM_UP:
             self.calls += 1
-            return aside(self.function, inputs)
+            # Copies, as a recording has them: for two inputs that are one tensor (CartPole's state is its observation)
+            # something else is compiled, and to compile while a graph is recorded spoils the graph.
+            return aside(self.function, copied(inputs))
         if self.graph is None:
             self.inputs = copied(inputs)
             self.graph, self.outputs = record(self.function, self.inputs, self.generators)

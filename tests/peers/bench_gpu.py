@@ -1,9 +1,11 @@
 """`python -m tests.peers.bench_gpu`: PPO on torch-native Pendulum, environments and networks on one GPU.
 
-Three tables in one: end-to-end environment steps a second, eager and compiled, by number of environments; how often an
-iteration waits for the device; and the settings of the fastest row that solve Pendulum, with the seconds that takes
-after the warm-up. All of it is measured after the warm-up (compilation, recording), the device synchronized before the
-clock is read. Without a GPU nothing is measured and the table is left alone; `--device cpu` tries the code out.
+Three tables in one: end-to-end environment steps a second by number of environments and by how the agent is driven;
+how often an iteration waits for the device; and the settings of the fastest row that solve Pendulum, with the seconds
+that takes after the warm-up. Agents are driven plainly, as on a CPU; masked, as `--device cuda` does; compiled, not
+recorded; and recorded, as `--device cuda --compile` does. All of it is measured after the warm-up (compilation,
+recording), the device synchronized before the clock is read. Without a GPU nothing is measured and the table is left
+alone; `--device cpu` tries the code out.
 """
 
 from __future__ import annotations
@@ -21,10 +23,11 @@ from typing import Any
 import torch
 
 from minerva_lite import PPOAgent, PPOConfig, evaluate, make_env
-from minerva_lite.training.gpu import WARM_UP, accelerate, floats
+from minerva_lite.training.gpu import KNOWN, WARM_UP, Accelerated, Plain, floats
 
 ROOT = Path(__file__).resolve().parents[2]
-COLUMNS = ["num_envs", "compile", "what", "value"]
+COLUMNS = ["num_envs", "mode", "what", "value"]
+MODES = ["plain", "masked", "compiled", "recorded"]
 TARGET = -200.0
 EVERY, LIMIT = 4, 200  # updates between two evaluations of a run that is to solve Pendulum, and at most
 
@@ -49,14 +52,23 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+def driven(agent: PPOAgent, mode: str) -> Plain:
+    """The agent in one of the `MODES`; without a GPU nothing can be recorded."""
+    if mode == "plain":
+        return Plain(agent)
+    record = mode == "recorded" and agent.device.type == "cuda"
+    return Accelerated(agent, KNOWN[PPOAgent], masked=True, record=record)
+
+
 class Trainer:
     """Agent, environment and where they stand."""
 
-    def __init__(self, num_envs: int, compile: bool, device: torch.device, seed: int = 0):
+    def __init__(self, num_envs: int, mode: str, device: torch.device, seed: int = 0):
         self.device, config = device, config_for(num_envs)
         self.env = make_env("Pendulum-v1", num_envs, seed=seed, device=device, stagger=True)
+        compile = mode in ("compiled", "recorded")
         self.agent = PPOAgent(config, self.env.spec, seed=seed, device=device, compile=compile)
-        self.runner = accelerate(self.agent).__enter__()
+        self.runner = driven(self.agent, mode).__enter__()
         self.obs = self.env.reset()
 
     def iterate(self) -> dict[str, float]:
@@ -64,44 +76,42 @@ class Trainer:
         rollout, self.obs = self.runner.collect(self.env, self.obs)
         return floats(self.runner.update(rollout))
 
+    def warm(self) -> Trainer:
+        """Until whatever is compiled or recorded is."""
+        for _ in range(WARM_UP + 2):
+            self.iterate()
+        synchronize(self.device)
+        return self
 
-def throughput(num_envs: int, compile: bool, device: torch.device, iterations: int) -> float:
+
+def throughput(trainer: Trainer, iterations: int) -> float:
     """Environment steps a second, end to end."""
-    trainer = Trainer(num_envs, compile, device)
-    for _ in range(WARM_UP + 2):
-        trainer.iterate()
-    synchronize(device)
     start = time.perf_counter()
     for _ in range(iterations):
         trainer.iterate()
-    synchronize(device)
+    synchronize(trainer.device)
     return iterations * trainer.agent.config.batch_size / (time.perf_counter() - start)
 
 
-def waits(num_envs: int, compile: bool, device: torch.device) -> int:
+def waits(trainer: Trainer) -> int:
     """How often one iteration waits for the device, as torch itself counts."""
-    trainer = Trainer(num_envs, compile, device)
-    for _ in range(WARM_UP + 2):
-        trainer.iterate()
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        if device.type == "cuda":
+        if trainer.device.type == "cuda":
             torch.cuda.set_sync_debug_mode("warn")
         trainer.iterate()
-        if device.type == "cuda":
+        if trainer.device.type == "cuda":
             torch.cuda.set_sync_debug_mode("default")
     return sum("synchroniz" in str(warning.message) for warning in told)
 
 
-def solve(num_envs: int, compile: bool, device: torch.device, seed: int) -> dict[str, float]:
+def solve(num_envs: int, mode: str, device: torch.device, seed: int) -> dict[str, float]:
     """Seconds of training and environment steps until 20 deterministic episodes reach the target; 100 at the end.
 
     The warm-up belongs to another agent of the same shapes, so that whatever is compiled once is compiled.
     """
-    warm = Trainer(num_envs, compile, device, seed=seed + 1000)
-    for _ in range(WARM_UP + 2):
-        warm.iterate()
-    trainer, seconds = Trainer(num_envs, compile, device, seed=seed), 0.0
+    Trainer(num_envs, mode, device, seed=seed + 1000).warm()
+    trainer, seconds = Trainer(num_envs, mode, device, seed=seed), 0.0
     for update in range(1, LIMIT + 1):
         synchronize(device)
         start = time.perf_counter()
@@ -118,20 +128,43 @@ def measure(counts: list[int], device: torch.device, iterations: int, seeds: int
     """All rows; the settings that solve are those of the fastest row."""
     rows: list[dict[str, Any]] = []
 
-    def tell(num_envs: int, compile: bool, what: str, value: float) -> None:
-        rows.append({"num_envs": num_envs, "compile": compile, "what": what, "value": value})
-        print(f"{num_envs:>8} environments, {'compiled' if compile else 'eager':8} {what:16} {value:,.6g}", flush=True)
+    def tell(num_envs: int, mode: str, what: str, value: float) -> None:
+        rows.append({"num_envs": num_envs, "mode": mode, "what": what, "value": value})
+        print(f"{num_envs:>8} environments, {mode:8} {what:16} {value:,.6g}", flush=True)
 
     for num_envs in counts:
-        for compile in (False, True):
-            tell(num_envs, compile, "steps_per_second", throughput(num_envs, compile, device, iterations))
-            tell(num_envs, compile, "waits", waits(num_envs, compile, device))
+        for mode in MODES:
+            # A second size would be compiled for sizes of all kinds, and a ninth not at all.
+            torch.compiler.reset()
+            trainer = Trainer(num_envs, mode, device).warm()
+            tell(num_envs, mode, "steps_per_second", throughput(trainer, iterations))
+            tell(num_envs, mode, "waits", waits(trainer))
+            del trainer
     best = max((row for row in rows if row["what"] == "steps_per_second"), key=lambda row: row["value"])
     for num_envs in dict.fromkeys((counts[0], best["num_envs"])):
         for seed in range(seeds):
-            for what, value in solve(num_envs, True, device, seed).items():
-                tell(num_envs, True, what, value)
+            torch.compiler.reset()
+            for what, value in solve(num_envs, MODES[-1], device, seed).items():
+                tell(num_envs, MODES[-1], what, value)
     return rows
+
+
+def table(path: Path) -> list[list[str]]:
+    """The page's table of a file of results: a row per number of environments."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    told = {(row["num_envs"], row["mode"], row["what"]): float(row["value"]) for row in rows}
+    lines = [["environments", *MODES, "recorded / plain", "seconds to solve"]]
+    for count in dict.fromkeys(row["num_envs"] for row in rows):
+        speeds = [told[count, mode, "steps_per_second"] for mode in MODES]
+        seconds = told.get((count, MODES[-1], "solve_seconds"))
+        lines.append([
+            f"{int(count):,}",
+            *(f"{speed / 1e6:.2g} million" for speed in speeds),
+            f"{speeds[-1] / speeds[0]:.1f}",
+            "" if seconds is None else f"{seconds:.2f}",
+        ])
+    return lines
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -156,6 +189,8 @@ def main(arguments: list[str] | None = None) -> None:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         writer.writerows(row | {"value": f"{row['value']:.6g}"} for row in rows)
+    with args.out.with_stem("gpu_table").open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(table(args.out))
 
 
 if __name__ == "__main__":

@@ -164,6 +164,11 @@ def test_without_a_gpu_nothing_is_measured_and_nothing_written(tmp_path, capsys)
     assert "nothing measured" in capsys.readouterr().out and not any(tmp_path.iterdir())
 
 
+def test_the_pages_table_of_the_gpu_is_that_of_the_recorded_rows():
+    with (ROOT / "book/results/gpu_table.csv").open(newline="") as file:
+        assert list(csv.reader(file)) == bench_gpu.table(ROOT / "book/results/gpu.csv")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
 def test_the_bench_of_the_gpu_runs_on_a_cpu_to_be_tried_out(tmp_path, monkeypatch):
@@ -174,17 +179,12 @@ def test_the_bench_of_the_gpu_runs_on_a_cpu_to_be_tried_out(tmp_path, monkeypatc
     assert command.endswith(shlex.join([*tiny, "--out", str(tmp_path / "gpu.csv")])) and device.startswith("# device: ")
     told = [row.split(",") for row in rows]
     assert header == ",".join(bench_gpu.COLUMNS)
-    assert [(compile, what) for _, compile, what, _ in told] == [
-        ("False", "steps_per_second"),
-        ("False", "waits"),
-        ("True", "steps_per_second"),
-        ("True", "waits"),
-        ("True", "solve_seconds"),
-        ("True", "solve_steps"),
-        ("True", "final"),
-    ]
+    wanted = [(mode, what) for mode in bench_gpu.MODES for what in ("steps_per_second", "waits")]
+    wanted += [("recorded", what) for what in ("solve_seconds", "solve_steps", "final")]
+    assert [(mode, what) for _, mode, what, _ in told] == wanted
     assert all(float(value) > 0 for _, _, what, value in told if what == "steps_per_second")
-    assert told[4][3] == "inf", "four updates of sixteen environments solve nothing, and that is said"
+    assert len((tmp_path / "gpu_table.csv").read_text().splitlines()) == 2
+    assert told[8][3] == "inf", "four updates of sixteen environments solve nothing, and that is said"
 
 
 def test_the_throughput_table_pairs_each_repeat_with_the_faster_peer(tmp_path):
@@ -238,7 +238,7 @@ def test_the_page_shows_what_was_measured():
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_the_settings_of_the_gpu_bench_solve_pendulum(seed):
-    trainer = bench_gpu.Trainer(1024, False, torch.device("cpu"), seed=seed)
+    trainer = bench_gpu.Trainer(1024, "plain", torch.device("cpu"), seed=seed)
     for _ in range(32):
         trainer.iterate()
     assert minerva_lite.evaluate(trainer.agent, episodes=100)["eval/mean"] > bench_gpu.TARGET

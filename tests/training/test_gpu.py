@@ -8,6 +8,7 @@ import functools
 import math
 import shutil
 from operator import attrgetter
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ import torch
 from minerva_lite import make_env, preset, train
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.base import MAX_SKIPS, NonFiniteGuard
-from minerva_lite.training import loop
+from minerva_lite.training import gpu, loop
 from minerva_lite.training.checkpoints import load, save
 from minerva_lite.training.defaults import settings_for
 from minerva_lite.training.gpu import (
@@ -485,6 +486,27 @@ def test_compiled_and_eager_agree_within_float32(algorithm, env_id, changes, bac
     assert counters["stats"]["unique_graphs"] >= 2, "walk and loss"
 
 
+@pytest.mark.parametrize(("algorithm", "env_id", "changes"), [CASES[1], CASES[4]], ids=["ppo", "a2c"])
+def test_nothing_is_compiled_while_a_graph_is_recorded(algorithm, env_id, changes, monkeypatch):
+    """A compiler asks the device for numbers, which a recording does not survive: seen on a GPU."""
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    torch.compiler.reset()
+    compiled = torch._dynamo.utils.counters["stats"]
+    news = []
+
+    def record(function, inputs, generators):
+        before = compiled["unique_graphs"]
+        outputs = function(inputs)
+        news.append(compiled["unique_graphs"] - before)
+        return SimpleNamespace(replay=lambda: None), outputs
+
+    with tape_instead_of_cuda(monkeypatch), monkeypatch.context() as patch:
+        patch.setattr(gpu, "record", record)
+        agent, env = made(algorithm, env_id, changes, compile=True)
+        lived(as_on_a_gpu(agent, record=True), env, WARM_UP + 1)
+    assert compiled["unique_graphs"] >= 2 and news == [0, 0], "walk and update"
+
+
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["trpo", "mpo"])
@@ -559,6 +581,7 @@ def test_every_agent_trains_on_cuda(algorithm):
     env = make_env(env_id, config.num_envs, device="cuda")
     agent = AGENTS[algorithm][0](config, env.spec, device="cuda")
     before = [p.clone() for p in agent.policy.parameters()]
-    history = train(agent, env, 3 * config.batch_size, eval_episodes=2, progress=False)
-    assert len(history.updates) == 3 and all(p.device.type == "cuda" for p in agent.modules.parameters())
+    first = getattr(config, "first_learning", 0) // config.batch_size
+    history = train(agent, env, (first + 3) * config.batch_size, eval_episodes=2, progress=False)
+    assert len(history.updates) == first + 3 and all(p.device.type == "cuda" for p in agent.modules.parameters())
     assert any(not torch.equal(a, b) for a, b in zip(before, agent.policy.parameters(), strict=True))
