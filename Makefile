@@ -1,4 +1,4 @@
-# make book    execute every chapter and render the pages      make test       the quick checks
+# make book    render the pages (EXECUTE=1: execute first)     make test       the quick checks
 # make lab     open JupyterLab                                 make test-full  every check
 # make chapter N=05   execute one chapter in place, render     make formulas   formulas against code, alone
 # make homework-release         a term's homework             make homework-grade SUBMISSIONS=…   mark what came in
@@ -30,8 +30,11 @@ $(READY): requirements.txt pyproject.toml
 	@if command -v npm >/dev/null; then cd .assets && npm ci --ignore-scripts --loglevel=error && touch node_modules/.package-lock.json; \
 	else echo "npm is missing: the pages will load their scripts from a CDN"; fi
 
+# From the stored outputs, which the tests hold to the code; with EXECUTE=1 every chapter is executed, two at a time.
+CACHE := $(CURDIR)/.build/executed
 book: setup
-	BOOK_EXECUTE=force $(RENDER) --all
+	$(if $(EXECUTE),OMP_NUM_THREADS=1 $(PY) book/_ext/execute.py --cache "$(CACHE)" $(CHAPTERS))
+	$(if $(EXECUTE),BOOK_CACHE="$(CACHE)") $(RENDER) --all
 	@echo "The book is rendered. Open $(CURDIR)/.build/_build/html/index.html"
 
 chapter: setup

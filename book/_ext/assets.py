@@ -2,8 +2,8 @@
 
 `npm ci` in `.assets` fetches MathJax, require.js and the widget manager. They go to `vendor/` beside the
 pages, outside `_static`. Without them the pages load the same versions from a CDN, and the build says so.
-Also here, since the command line of Jupyter Book has no option for them: BOOK_EXECUTE=force executes the
-chapters, and BOOK_REPOSITORY=<address> adds the buttons that lead to the repository and to the machines that run
+Also here, since the command line of Jupyter Book has no option for them: BOOK_CACHE=<folder> takes the chapters' outputs
+from there, executing what is missing, and BOOK_REPOSITORY=<address> adds the buttons that lead to the repository and to the machines that run
 its chapters. A build without it knows no address and shows no such button.
 """
 
@@ -51,7 +51,8 @@ UNTYPESET = 'document.documentElement.classList.add("untypeset")'  # book.js tak
 
 
 def configure(app, config):
-    config.nb_execution_mode = os.environ.get("BOOK_EXECUTE", config.nb_execution_mode)
+    if "BOOK_CACHE" in os.environ:
+        config.nb_execution_mode, config.nb_execution_cache_path = "cache", os.environ["BOOK_CACHE"]
     repository = os.environ.get("BOOK_REPOSITORY")
     if repository:
         config.html_theme_options.update(

@@ -1,18 +1,23 @@
 """Execute chapters in place: python book/_ext/execute.py book/05_ppo.ipynb …
 
+With --cache FOLDER the chapters stay as they are, and the pages take the outputs from that folder (`make book EXECUTE=1`).
 Nothing random or timed is stored by itself: no timestamps, and the widgets' random identifiers are replaced by their
 place in the notebook. A chapter that does not draw or print its own seconds is the same file when executed twice.
 Matplotlib's vector pictures are stored in about half their length (`minerva_lite.figures.vector.smaller`), and of the
 widgets' settings only those that were made.
 """
 
+import argparse
 import json
 import os
 import re
-import sys
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
+from jupyter_cache import get_cache
 from nbclient import NotebookClient
 
 from minerva_lite.figures.vector import smaller
@@ -45,7 +50,8 @@ def stable_ids(notebook) -> str:
     return nbformat.writes(nbformat.reads(rename(nbformat.writes(notebook)), as_version=4)) + "\n"
 
 
-def execute(path: Path) -> None:
+def executed(path: Path) -> str:
+    """The notebook as text, executed."""
     notebook = nbformat.read(path, as_version=4)
     notebook.metadata.pop("widgets", None)
     os.environ.setdefault("SOURCE_DATE_EPOCH", "0")  # matplotlib stamps its SVG files with it, not with today
@@ -63,11 +69,28 @@ def execute(path: Path) -> None:
     for bundle in bundles:
         if "image/svg+xml" in bundle:
             bundle["image/svg+xml"] = smaller(bundle["image/svg+xml"])
-    path.write_text(stable_ids(notebook), "utf8")
+    return stable_ids(notebook)
+
+
+def into_cache(paths: list[Path], folder: Path) -> None:
+    """Execute notebooks, two at a time, into a cache that holds nothing else."""
+    shutil.rmtree(folder, ignore_errors=True)
+    cache = get_cache(folder)
+    with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(2) as pool:
+        for path, text in zip(paths, pool.map(executed, paths), strict=True):
+            file = Path(place, path.name)
+            file.write_text(text, "utf8")
+            cache.cache_notebook_file(file, uri=str(path), check_validity=False, overwrite=True)
+            print(path, flush=True)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit("usage: python book/_ext/execute.py CHAPTER.ipynb ...")
-    for name in sys.argv[1:]:
-        execute(Path(name))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("chapters", nargs="+", type=Path)
+    parser.add_argument("--cache", type=Path)
+    args = parser.parse_args()
+    if args.cache:
+        into_cache(args.chapters, args.cache)
+    else:
+        for chapter in args.chapters:
+            chapter.write_text(executed(chapter), "utf8")
