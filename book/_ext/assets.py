@@ -2,9 +2,9 @@
 
 `npm ci` in `.assets` fetches MathJax, require.js and the widget manager. They go to `vendor/` beside the
 pages, outside `_static`. Without them the pages load the same versions from a CDN, and the build says so.
-Also here, since the command line of Jupyter Book has no option for them: BOOK_CACHE=<folder> takes the chapters' outputs
-from there, executing what is missing, and BOOK_REPOSITORY=<address> adds the buttons that lead to the repository and to the machines that run
-its chapters. A build without it knows no address and shows no such button.
+Also here, since the command line of Jupyter Book has no option for them: BOOK_CACHE=<folder> takes the chapters'
+outputs from there, executing what is missing, and BOOK_REPOSITORY=<address> adds the buttons that lead to the
+repository and to the machines that run its chapters. A build without it knows no address and shows no such button.
 """
 
 import base64

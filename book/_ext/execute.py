@@ -1,6 +1,6 @@
 """Execute chapters in place: python book/_ext/execute.py book/05_ppo.ipynb …
 
-With --cache FOLDER the chapters stay as they are, and the pages take the outputs from that folder (`make book EXECUTE=1`).
+With --cache FOLDER the chapters stay as they are, and the pages take the outputs from there (`make book EXECUTE=1`).
 Nothing random or timed is stored by itself: no timestamps, and the widgets' random identifiers are replaced by their
 place in the notebook. A chapter that does not draw or print its own seconds is the same file when executed twice.
 Matplotlib's vector pictures are stored in about half their length (`minerva_lite.figures.vector.smaller`), and of the
