@@ -43,9 +43,12 @@ def settings_of(path: Path, algorithm: str, env_id: str, variant: str) -> Any:
     return varied(kept, ABLATIONS[algorithm][variant])
 
 
-def stale(path: Path) -> list[str]:
-    """The curves of a file whose agent, settings or environment are others today; of the former seeding, settings."""
-    former = SEEDING_LINE not in path.read_text("utf8").splitlines()[:4]
+def stale(path: Path, *, updates: bool = True) -> list[str]:
+    """The curves of a file whose settings are others today, and with `updates` whose agent or environment is.
+
+    A file of the former seeding has its settings compared in both cases.
+    """
+    updates = updates and SEEDING_LINE in path.read_text("utf8").splitlines()[:4]
     marks = {(r["algorithm"], r["env_id"], r["variant"]): r["fingerprint"] for r in read_study(path)}
     found = []
     for name, mark in marks.items():
@@ -54,40 +57,23 @@ def stale(path: Path) -> list[str]:
         except KeyError:
             found.append(f"{path.name}: {' '.join(name)} is a name of nothing")
             continue
-        now = settings_digest(config) if former else fingerprint(AGENTS[name[0]][0], config, name[1])
-        if mark.partition("-")[0] != now if former else not same_fingerprint(mark, now):
+        now = fingerprint(AGENTS[name[0]][0], config, name[1]) if updates else settings_digest(config)
+        if not same_fingerprint(mark, now) if updates else mark.partition("-")[0] != now:
             found.append(f"{path.name}: {' '.join(name)} was {mark} and is {now}")
     return found
 
 
-# Forty curves, and updates of whole episodes of the Control Suite, which take seconds each.
-LONG = ("mpo_ablations", "ppo_ablations", "vmpo_ablations", "suite", "suite_mpo", "suite_small", "suite_small_mpo")
-OF_PRESETS = [
-    pytest.param(path, marks=pytest.mark.slow if path.stem in LONG else ())
-    for path in marked()
-    if path.parent == RESULTS
-]
+FILES = pytest.mark.parametrize("path", marked(), ids=lambda path: f"{path.parent.name}-{path.stem}")
 
 
-@pytest.mark.parametrize("path", OF_PRESETS, ids=lambda path: path.stem)
-def test_a_recorded_curve_of_a_preset_is_of_the_preset_that_is_kept(path):
-    assert stale(path) == []
-
-
-@pytest.mark.parametrize("path", [path for path in marked() if path.stem in LONG], ids=lambda path: path.stem)
-def test_a_recorded_curve_whose_updates_take_long_has_todays_settings(path):
-    """Half of what the test before asks of it, in the quick tier: the settings, without the updates."""
-    marks = {(r["algorithm"], r["env_id"], r["variant"]): r["fingerprint"] for r in read_study(path)}
-    assert marks
-    for name, mark in marks.items():
-        assert mark.partition("-")[0] == settings_digest(settings_of(path, *name)), name
+@FILES
+def test_a_recorded_curve_has_the_settings_that_its_name_stands_for(path):
+    assert stale(path, updates=False) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "path", [p for p in marked() if p.parent != RESULTS], ids=lambda p: f"{p.parent.name}-{p.stem}"
-)
-def test_a_recorded_search_or_sensitivity_is_of_the_settings_that_its_names_say(path):
+@FILES
+def test_a_recorded_curve_is_of_todays_agent_and_environment(path):
     assert stale(path) == []
 
 
