@@ -54,11 +54,12 @@ lab: setup
 # of a notebook would complain of it.
 TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 MPLCONFIGDIR="$(CURDIR)/.build/matplotlib" $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout 300 $(CHAPTERS)
-# Each tier has its minutes (make test MINUTES=30 on a slower machine). The aim of this one is ten; it takes twelve.
+# MINUTES=40: red if it takes longer. Of the notebooks those are executed that a change may have reached, and a quarter of
+# the others (tests/chapters).
 test: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(TESTS) -m "$(QUICK)" --minutes $(or $(MINUTES),15) tests $(NOTEBOOKS)
+	$(TESTS) -m "$(QUICK)" $(MINUTES:%=--minutes %) --changed-chapters tests $(NOTEBOOKS)
 
 # For a change of the package: no notebooks, pages or homework. tests/README.md says which folder belongs to which room.
 ROOMS := formulas markers worlds experience agents training figures exercises house
@@ -67,12 +68,16 @@ test-package: setup
 	$(BIN)/mypy
 	$(TESTS) -m "$(QUICK) and not page" $(ROOMS:%=tests/%)
 
-# All mutation proofs run first, and what they prove is kept (tests/mutants/record.json): commit it.
+# All mutation proofs run first. What they prove is kept (tests/mutants/record.json), and so is what each notebook depends
+# on (tests/chapters/record.json): commit both.
+WATCH := .build/chapters
 test-full: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(PY) -m tests.mutants --write
-	$(TESTS) -k "not slow_line" --minutes $(or $(MINUTES),50) tests $(NOTEBOOKS)
+	rm -rf $(WATCH)
+	$(TESTS) -k "not slow_line" $(MINUTES:%=--minutes %) --watch-chapters $(WATCH) tests $(NOTEBOOKS)
+	$(PY) -m tests.chapters.record $(WATCH)
 	@# What goes by the clock has the machine to itself.
 	$(BIN)/pytest -q -k slow_line tests/pages
 

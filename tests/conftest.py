@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -12,6 +13,9 @@ import pytest
 import torch
 from hypothesis import Phase, settings
 from xdist.scheduler import LoadFileScheduling
+
+from tests.chapters import record
+from tests.chapters.watch import watched
 
 torch.set_num_threads(1)
 settings.register_profile("book", max_examples=50, deadline=None, derandomize=True, database=None)
@@ -25,10 +29,33 @@ LONGEST = (
     "test_chapters.py", "test_contributing.py", "test_resume.py", "test_questions.py", "test_widgets.py",
     "test_video.py",
 )  # fmt: skip
+LONG_RUN = 20  # minutes, after which a run says that it has outgrown itself
 PAGE = re.compile(r"^tests/pages/.*\[(book/[\w/]+\.(?:md|ipynb))")
 
 
-def pytest_collection_modifyitems(items):
+def resting(config) -> list[Path]:
+    """The notebooks that this run does not execute: nothing has changed that their outputs depend on."""
+    if not config.getoption("--changed-chapters"):
+        return []
+    chapters = [Path(word).resolve() for word in config.args if word.endswith(".ipynb")]
+    return record.at_rest(chapters, record.read(), record.Tree())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    """nbval starts a notebook's kernel with its first cell."""
+    folder = item.config.getoption("--watch-chapters")
+    if not folder or item.path.suffix != ".ipynb":
+        return (yield)
+    with watched(item.path, Path(folder).resolve()):
+        return (yield)
+
+
+def pytest_collection_modifyitems(config, items):
+    left_out = resting(config)
+    config.hook.pytest_deselected(items=[item for item in items if item.path in left_out])
+    items[:] = [item for item in items if item.path not in left_out]
+
     def place(item):
         name = item.path.name
         if name in LONGEST:
@@ -46,6 +73,8 @@ def pytest_runtest_protocol():
 
 
 def pytest_addoption(parser):
+    parser.addoption("--changed-chapters", action="store_true", help="leave out notebooks that nothing has changed")
+    parser.addoption("--watch-chapters", metavar="FOLDER", help="write there what each notebook enters and opens")
     parser.addoption("--minutes", type=float, help="fail if the session takes longer (`make test MINUTES=30`)")
 
 
@@ -55,20 +84,23 @@ def pytest_sessionstart(session):
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session):
-    """A tier that has outgrown its minutes is red: what made it slow has to go, or to the slow tier."""
-    limit, config = session.config.getoption("minutes"), session.config
-    if limit is None or hasattr(config, "workerinput"):
+    """A tier that has outgrown its minutes is red where a machine's time is limited; elsewhere it says so."""
+    config = session.config
+    if hasattr(config, "workerinput"):
         return
     config.took = (time.perf_counter() - config.began) / 60
-    if config.took > limit and session.exitstatus == pytest.ExitCode.OK:
+    limit = config.getoption("--minutes")
+    if limit is not None and config.took > limit and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    took = getattr(config, "took", None)
-    if took is not None:
-        limit = config.getoption("minutes")
-        terminalreporter.write_line(f"{took:.1f} minutes; the limit of this tier is {limit:g}", red=took > limit)
+    if left_out := resting(config):
+        names = ", ".join(sorted(path.stem for path in left_out))
+        terminalreporter.write_line(f"Not executed, as nothing they depend on has changed: {names}")
+    wanted = min(config.getoption("--minutes") or LONG_RUN, LONG_RUN)
+    if config.took > wanted:
+        terminalreporter.write_line(f"{config.took:.1f} minutes; wanted at most {wanted:g}", red=True)
 
 
 class Together(LoadFileScheduling):
