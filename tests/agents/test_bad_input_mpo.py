@@ -23,45 +23,10 @@ SMALL = {
 WORLDS = ["Pendulum-v1", "CartPole-v1"]
 BOTH = [(name, env_id) for name in SMALL for env_id in WORLDS]
 SHARED = [
-    ({"num_envs": 0}, "num_envs: wanted a whole number of at least 1; got 0"),
-    ({"rollout_steps": 2.0}, "rollout_steps: wanted a whole number of at least 1; got 2.0"),
-    ({"hidden": (64, 0)}, "hidden[1]: wanted a whole number of at least 1; got 0"),
-    ({"critic_hidden": (64, 0)}, "critic_hidden[1]: wanted a whole number of at least 1; got 0"),
-    ({"gamma": 1.5}, "gamma: wanted a number in [0, 1]; got 1.5"),
-    ({"gamma": math.nan}, "gamma: wanted a number in [0, 1]; got nan"),
-    ({"lam": -0.1}, "lam: wanted a number in [0, 1]; got -0.1"),
-    ({"target_period": 0}, "target_period: wanted a whole number of at least 1; got 0"),
-    ({"eps_eta": 0.0}, "eps_eta: wanted a finite number above 0; got 0.0"),
-    ({"eps_mean": -0.01}, "eps_mean: wanted a finite number above 0; got -0.01"),
-    ({"eps_std": math.nan}, "eps_std: wanted a finite number above 0; got nan"),
-    ({"eta_init": 0.0}, "eta_init: wanted a finite number above 0; got 0.0"),
-    ({"alpha_mean_init": math.inf}, "alpha_mean_init: wanted a finite number above 0; got inf"),
-    ({"alpha_std_init": -1.0}, "alpha_std_init: wanted a finite number above 0; got -1.0"),
-    ({"optimizer": "adamw"}, "optimizer: wanted one of adam, sgd; got 'adamw'"),
-    ({"momentum": 0.9}, "momentum: wanted 0 with adam, which has its own; got 0.9"),
-    ({"optimizer": "sgd", "momentum": -0.1}, "momentum: wanted a finite number of at least 0; got -0.1"),
-    ({"policy_learning_rate": 0.0}, "policy_learning_rate: wanted a finite number above 0; got 0.0"),
-    ({"dual_learning_rate": -1e-3}, "dual_learning_rate: wanted a finite number above 0; got -0.001"),
-    ({"temperature_learning_rate": 0.0}, "temperature_learning_rate: wanted a finite number above 0; got 0.0"),
-    ({"max_grad_norm": 0.0}, "max_grad_norm: wanted a finite number above 0; got 0.0"),
-    ({"log_std_init": 3.0}, "log_std_init: wanted a number in [-20.0, 2.0], where the policy clamps it; got 3.0"),
 ]
 MPO_ONLY = [
     ({"hidden": ()}, "hidden: wanted at least one layer, which MPO's networks normalize; got ()"),
     ({"critic_hidden": ()}, "critic_hidden: wanted at least one layer, which MPO's networks normalize; got ()"),
-    ({"learner_steps": 0}, "learner_steps: wanted a whole number of at least 1; got 0"),
-    ({"warmup_steps": -1}, "warmup_steps: wanted a finite number of at least 0; got -1"),
-    ({"minibatch_size": 0}, "minibatch_size: wanted a whole number of at least 1; got 0"),
-    ({"sequence_length": 0}, "sequence_length: wanted a whole number of at least 1; got 0"),
-    ({"action_samples": 0}, "action_samples: wanted a whole number of at least 1; got 0"),
-    ({"value_samples": 0}, "value_samples: wanted a whole number of at least 1; got 0"),
-    ({"policy_steps": 0}, "policy_steps: wanted a whole number of at least 1; got 0"),
-    ({"replay_steps": 0}, "replay_steps: wanted a whole number of at least 1; got 0"),
-    ({"critic_target": "vtrace"}, "critic_target: wanted one of one_step, retrace; got 'vtrace'"),
-    ({"learn_from": "last"}, "learn_from: wanted one of all, first; got 'last'"),
-    ({"eps_penalty": 0.0}, "eps_penalty: wanted a finite number above 0; got 0.0"),
-    ({"eta_penalty_init": 0.0}, "eta_penalty_init: wanted a finite number above 0; got 0.0"),
-    ({"critic_learning_rate": 0.0}, "critic_learning_rate: wanted a finite number above 0; got 0.0"),
     ({"critic_target": "retrace"}, "sequence_length: wanted at least 2 for Retrace; got 1"),
     ({"sequence_length": 17}, "replay_steps: wanted room for sequence_length and rollout_steps in each environment, 68 in all; got 64"),
     ({"replay_steps": 31}, "replay_steps: wanted room for sequence_length and rollout_steps in each environment, 32 in all; got 31"),
@@ -69,10 +34,6 @@ MPO_ONLY = [
     ({"replay_steps": 67, "warmup_steps": 66}, "warmup_steps: wanted at most what the replay holds, 64; got 66"),
 ]  # fmt: skip
 VMPO_ONLY = [
-    ({"inner_steps": 0}, "inner_steps: wanted a whole number of at least 1; got 0"),
-    ({"top_k_frac": 0.0}, "top_k_frac: wanted a number in (0, 1]; got 0.0"),
-    ({"top_k_frac": 1.1}, "top_k_frac: wanted a number in (0, 1]; got 1.1"),
-    ({"top_k_frac": math.nan}, "top_k_frac: wanted a number in (0, 1]; got nan"),
     (
         {"top_k_frac": 0.03},
         "top_k_frac: wanted one that keeps at least one sample; 0.03 of 32 samples of a batch is none",
@@ -93,20 +54,11 @@ VMPO_ONLY = [
         {"shared_encoder": True, "critic_hidden": (8,)},
         "critic_hidden: wanted None with shared_encoder, whose critic has the policy's layers; got (8,)",
     ),
-    ({"kl_over": "best"}, "kl_over: wanted one of all, kept; got 'best'"),
-    ({"log_normalizer": "sum"}, "log_normalizer: wanted one of weights, count; got 'sum'"),
-    ({"act_by": "both"}, "act_by: wanted one of target, online; got 'both'"),
     (
         {"importance_clip": 1.5},
         "importance_clip: wanted None where the target acts, every ratio is 1 there; got a number",
     ),
     ({"act_by": "online", "importance_clip": 0.0}, "importance_clip: wanted a finite number above 0; got 0.0"),
-    ({"torso": "relu"}, "torso: wanted one of tanh, layernorm; got 'relu'"),
-    ({"estimator": "vtrace"}, "estimator: wanted one of gae, returns, td; got 'vtrace'"),
-    ({"estimator": "dae"}, "estimator: wanted one of gae, returns, td; got 'dae', which is 'td' here"),
-    ({"head_init": "zero"}, "head_init: wanted one of orthogonal, small; got 'zero'"),
-    ({"vf_coef": -0.5}, "vf_coef: wanted a finite number of at least 0; got -0.5"),
-    ({"value_learning_rate": 0.0}, "value_learning_rate: wanted a finite number above 0; got 0.0"),
 ]
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from minerva_lite import PPOConfig, TRPOConfig, train
-from minerva_lite.agents import AGENTS, PPOAgent
+from minerva_lite.agents import PPOAgent
 from minerva_lite.agents.networks import LOG_STD_MAX, LOG_STD_MIN, GaussianPolicy
 from minerva_lite.experience.replay import SequenceReplay
 from minerva_lite.formulas import distributions as d
@@ -275,22 +275,6 @@ def test_answers_paid_alike_teach_a_policy_with_a_critic_nothing(paid):
 
 
 # Settings, clipped values, cut episodes
-
-
-@pytest.mark.parametrize(
-    ("name", "setting", "value"),
-    [
-        ("ppo", "anneal_lr", "False"), ("ppo", "anneal_lr", 1), ("ppo", "clip_value", None), ("ppo", "gamma", "0.9"),
-        ("ppo", "learning_rate", "3e-4"), ("ppo", "learning_rate", True), ("ppo", "target_kl", "0.1"),
-        ("ppo", "hidden", "64"), ("ppo", "epochs", "3"), ("trpo", "backtrack", "0.5"), ("vmpo", "importance_clip", "1"),
-        ("mpo", "per_dimension", "no"), ("mpo", "lam", [0.5]), ("sequence", "pretrain_steps", "9"),
-        ("a2c", "squash", 0),
-        ("reinforce", "baseline", 3), ("reinforce", "log_std_init", "0"), ("vmpo", "temperature_learning_rate", "1"),
-    ],
-)  # fmt: skip
-def test_a_setting_of_another_type_is_refused_by_name(name, setting, value):
-    with pytest.raises(ValueError, match=f"^{setting}: wanted .*; got "):
-        AGENTS[name][1](**{setting: value})
 
 
 def test_settings_of_their_type_are_taken_numpys_too():

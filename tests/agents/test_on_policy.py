@@ -438,30 +438,6 @@ def test_seeds_decide_the_first_weights_whatever_the_precision(name):
     assert all(p.dtype == torch.float64 for p in learned(double))
 
 
-# Contradictions of the shared settings; what an agent adds stands in its own file.
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_envs": 0}, r"^num_envs: wanted a whole number of at least 1; got 0"),
-        ({"rollout_steps": 2.5}, r"^rollout_steps: .*; got 2.5"),
-        ({"gamma": 1.01}, r"^gamma: wanted a number in \[0, 1\]; got 1.01"),
-        ({"lam": math.nan}, r"^lam: .*; got nan"),
-        ({"estimator": "vtrace"}, r"^estimator: wanted one of WORDS; got 'vtrace'"),
-        ({"head_init": "zeros"}, r"^head_init: wanted one of orthogonal, small; got 'zeros'"),
-        ({"hidden": (8, 0)}, r"^hidden\[1\]: .*; got 0"),
-        ({"log_std_init": -21.0}, r"^log_std_init: wanted a number in \[-20.0, 2.0\].*; got -21.0"),
-    ],
-)
-@pytest.mark.parametrize("name", NAMES)
-def test_contradictions_are_refused_by_name(name, options, message):
-    default = AGENTS[name][1].estimator  # is told first
-    words = [default, *(word for word in ("gae", "returns", "td") if word != default)]
-    with pytest.raises(ValueError, match=message.replace("WORDS", ", ".join(words))):
-        AGENTS[name][1](**SMALL | OWN.get(name, {}) | options)
-
-
 def test_one_row_has_no_spread_to_normalize_by():
     with pytest.raises(
         ValueError, match=r"^normalize_advantage: wanted a batch of at least 2 rows, one has no spread; got 1"
