@@ -104,12 +104,13 @@ def test_memory_was_measured_with_networks_of_todays_size(row):
 def test_another_setting_and_an_unknown_name_are_told_with_the_files_name(tmp_path, monkeypatch, seeding):
     path = next(path for path in marked() if path.name == "classic.csv")
     name = ("trpo", "CartPole-v1")
-    rows = [line for line in path.read_text("utf8").splitlines() if line.startswith(("#", "alg", "trpo,CartPole-v1"))]
-    other = [row.replace(",preset,", ",other,") for row in rows[3:]]
+    head, *rows = [r for r in path.read_text("utf8").splitlines() if r.startswith(("algorithm,", "trpo,CartPole-v1"))]
+    other = [row.replace(",preset,", ",other,") for row in rows]
     copy = tmp_path / "classic.csv"
-    copy.write_text("\n".join([*seeding, *rows, *other]) + "\n", "utf8")
-    # The numbers of two updates are others by the seeding alone, and of a file that says so they must be the same.
-    assert [line.split()[:3] for line in stale(copy)[:-1]] == [["classic.csv:", *name]] * len(seeding)
+    for moved, found in (("", []), ("e1", [["classic.csv:", *name]] * len(seeding))):
+        # How far two updates move the parameters is compared where a file says that its seeds mean what they do today.
+        copy.write_text("\n".join([*seeding, head, *(row + moved for row in rows), *other]) + "\n", "utf8")
+        assert [line.split()[:3] for line in stale(copy)[:-1]] == found
     changed = replace(PRESETS[name], config=replace(PRESETS[name].config, kl_bound=0.011))
     monkeypatch.setitem(PRESETS, name, changed)
     told = stale(copy)
