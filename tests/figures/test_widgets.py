@@ -11,7 +11,7 @@ import torch
 from matplotlib.figure import Figure
 from PIL import Image
 
-from minerva_lite.figures import (
+from minerva_book.figures import (
     draw_vmpo_flow,
     plot_baseline,
     plot_conjugate_gradient,
@@ -25,9 +25,9 @@ from minerva_lite.figures import (
     plot_trust_region,
     style,
 )
-from minerva_lite.figures.mstep import decoupled_kl_optimum
-from minerva_lite.figures.top_k import flow_example, top_k_example
-from minerva_lite.figures.widgets import (
+from minerva_book.figures.mstep import decoupled_kl_optimum
+from minerva_book.figures.top_k import flow_example, top_k_example
+from minerva_book.figures.widgets import (
     MAX_FRAMES,
     explore_baseline,
     explore_conjugate_gradient,

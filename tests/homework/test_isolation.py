@@ -12,7 +12,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from minerva_lite.exercises import selfcheck
+from minerva_book.exercises import selfcheck
 
 from .answers import hw2
 from .hostile import MADE, SOLUTION
@@ -214,7 +214,7 @@ class Engine:
 torch.autograd.graph.Variable._execution_engine = torch.autograd.Variable._execution_engine = Engine()
 """,
     "the package": """
-import minerva_lite.exercises.homework as homework
+import minerva_book.exercises.homework as homework
 def with_gradients(function, leaves):
     for leaf in leaves:
         leaf.requires_grad_()

@@ -14,8 +14,8 @@ import zipfile
 import nbformat
 import pytest
 
-from minerva_lite.exercises import self_check
-from minerva_lite.exercises.selfcheck import examined
+from minerva_book.exercises import self_check
+from minerva_book.exercises.selfcheck import examined
 
 from .trials import ROOT, assignment
 
@@ -152,7 +152,7 @@ def test_the_package_holds_neither_solutions_nor_graders(term):
     with zipfile.ZipFile(wheel) as package:
         names = package.namelist()
         text = "\n".join(package.read(name).decode("utf8", "replace") for name in names if not name.endswith("/"))
-    assert {"minerva_lite/exercises/homework.py", "minerva_lite/py.typed"} <= set(names)
+    assert {"minerva_book/exercises/homework.py", "minerva_lite/py.typed"} <= set(names)
     assert not [name for name in names if "homework/" in name or "course" in name or "answers/hw" in name]
     for seed in (SEED, "example"):
         assert leaks(text, telling(seed), COMMON) == []
@@ -204,7 +204,7 @@ def test_the_self_check_tells_where_one_stands(term, tmp_path):
             cell["source"] = "By linearity."
     nbformat.write(book, tmp_path / "hw2_gae.ipynb")
     done = subprocess.run(
-        [sys.executable, "-m", "minerva_lite.exercises", "hw2_gae.ipynb"], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-m", "minerva_book.exercises", "hw2_gae.ipynb"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.stdout.count("nothing speaks against it") == 4 and "q5: there is no answer yet" in done.stdout, (
         done.stderr

@@ -11,9 +11,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
 from torch import Tensor
 
-from ..formulas.bounds import cpi_bound
-from ..formulas.trust_region import conjugate_gradient, full_step, line_search, predicted_gain
-from ..worlds.tabular_trpo import two_parameter_world
+from minerva_lite.formulas.bounds import cpi_bound
+from minerva_lite.formulas.trust_region import conjugate_gradient, full_step, line_search, predicted_gain
+from minerva_lite.worlds.tabular_trpo import two_parameter_world
+
 from .drawings import INK
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
