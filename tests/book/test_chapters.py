@@ -223,7 +223,7 @@ def nbval(folder: Path, cells: list[dict], package: Path) -> subprocess.Complete
             "part.ipynb",
         ],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(package)},
+        env=os.environ | {"PYTHONPATH": f"{package}{os.pathsep}{ROOT / 'book'}"},
         capture_output=True,
         text=True,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import runpy
 import shutil
@@ -254,7 +255,8 @@ def test_the_rubrics_name_every_question_and_stay_inside(term):
 
 def test_the_command_line_releases_and_says_what_is_wrong(tmp_path, monkeypatch):
     words = ["release", str(tmp_path / "term"), "--assignments", "hw2_gae", "--due", "hw2_gae=2027-02-01T23:59+01:00"]
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "book" / "homework"), "HOME": str(tmp_path)}
+    places = os.pathsep.join(str(ROOT / place) for place in ("book/homework", "book"))
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": places, "HOME": str(tmp_path)}
     command = [sys.executable, "-m", "course", *words]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0 and "Hand out what is in" in done.stdout, done.stderr
