@@ -49,6 +49,14 @@ def look(source: str, limits=SHORT) -> list[float]:
     return said.answers["q2", "one step"][0]["data"]
 
 
+@pytest.mark.parametrize("by", [pytest.param("bubblewrap", marks=apart), "process"])
+@pytest.mark.parametrize("package", ["minerva_book", "minerva_lite"])  # today's name, and that of before
+def test_what_an_assignment_imports_is_there(package, by):
+    source = f"from {package}.exercises import check_example\nfrom {package}.figures import book_style"
+    said = run([{"id": "setup", "source": source}], [], {}, limits=replace(SHORT, unsafe=True), by=by)
+    assert (said.ready, said.cells, said.stopped) == (True, {}, "")
+
+
 @apart
 def test_no_cell_sees_or_tells_a_hidden_input():
     """Not while the cells run, from whatever lies in memory; and not later, in the name of a cell."""
