@@ -27,6 +27,7 @@ from minerva_book.figures import (
 )
 from minerva_book.figures.mstep import decoupled_kl_optimum
 from minerva_book.figures.top_k import flow_example, top_k_example
+from minerva_book.figures.trust_region import two_parameter_world
 from minerva_book.figures.widgets import (
     MAX_FRAMES,
     explore_baseline,
@@ -44,7 +45,6 @@ from minerva_book.figures.widgets import (
     frames_figure,
 )
 from minerva_lite.worlds.tabular import TabularMDP, drifting_critic
-from minerva_lite.worlds.tabular_trpo import two_parameter_world
 from tests.figures.svg_points import drawn
 
 FILLED = "fill:#ff0000"
