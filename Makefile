@@ -64,7 +64,7 @@ test: setup
 # For a change of the package: no notebooks, pages or homework. tests/README.md says which folder belongs to which room.
 ROOMS := formulas markers worlds experience agents training figures exercises house
 test-package: setup
-	$(BIN)/ruff check minerva_lite tests
+	$(BIN)/ruff check minerva_lite book/minerva_book tests
 	$(BIN)/mypy
 	$(TESTS) -m "$(QUICK) and not page" $(ROOMS:%=tests/%)
 

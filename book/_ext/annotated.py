@@ -48,7 +48,7 @@ from typeset import find_mathjax, typesetting_faults
 
 logger = logging.getLogger(__name__)
 Folds = list[tuple[int, int, int]]  # of each: its first line, the last one that is always seen, its last line
-HOME = Path(__file__).resolve().parents[2]  # the folder that holds book/ and the package
+HOME = Path(__file__).resolve().parents[2]  # the folder that holds book/ and minerva_lite
 STATIC = HOME / "book" / "_static"
 DEFINITION = re.compile(r"\s*(async def|def|class)\s")
 # The label after "eq." in a docstring; "eq. 7" of a paper is a number and stays text.
@@ -140,19 +140,21 @@ FORMERLY = {
 FLAT = re.compile(r"(?:formulas|worlds|experience|training)\.(\w.*)")
 
 
-def former(target: str) -> str:
-    """What version 0.1 called this target, so that links to its anchors still answer; "" where that is the same."""
+def former(target: str) -> list[str]:
+    """What earlier versions called this target, so that links to its anchors still answer; without what is the same."""
     package, _, rest = target.partition(".")
+    if package == "minerva_book":  # until version 0.2 in minerva_lite
+        return [f"minerva_lite.{rest}", *former(f"minerva_lite.{rest}")]
     for now, before in FORMERLY.items():
         if rest == now or rest.startswith((f"{now}.", f"{now}:")):
-            return f"{package}.{before}{rest[len(now) :]}"
+            return [f"{package}.{before}{rest[len(now) :]}"]
     match = FLAT.fullmatch(rest)
-    return f"{package}.{match[1]}" if match else ""
+    return [f"{package}.{match[1]}"] if match else []
 
 
 def place(target: str) -> str:
-    """An empty element with the anchor that version 0.1 had, if it was another."""
-    return f'<span id="{anchor(former(target))}"></span>' if former(target) else ""
+    """An empty element for each anchor that earlier versions had, if it was another."""
+    return "".join(f'<span id="{anchor(each)}"></span>' for each in former(target))
 
 
 class Annotated(SphinxDirective):
@@ -444,7 +446,7 @@ def provide_style(app, config) -> None:
 
 
 def setup(app) -> dict:
-    app.add_config_value("annotated_packages", ["minerva_lite"], "env")
+    app.add_config_value("annotated_packages", ["minerva_lite", "minerva_book"], "env")
     app.add_config_value("annotated_root", "", "env", str)  # absolute; empty: the repository
     app.add_config_value("annotated_mathjax", ".assets/node_modules/mathjax/es5/node-main.js", "env")
     app.add_directive("annotated", Annotated)

@@ -3,7 +3,7 @@
 With --cache FOLDER the chapters stay as they are, and the pages take the outputs from there (`make book EXECUTE=1`).
 Nothing random or timed is stored by itself: no timestamps, and the widgets' random identifiers are replaced by their
 place in the notebook. A chapter that does not draw or print its own seconds is the same file when executed twice.
-Matplotlib's vector pictures are stored in about half their length (`minerva_lite.figures.vector.smaller`), and of the
+Matplotlib's vector pictures are stored in about half their length (`minerva_book.figures.vector.smaller`), and of the
 widgets' settings only those that were made.
 """
 
@@ -20,7 +20,7 @@ import nbformat
 from jupyter_cache import get_cache
 from nbclient import NotebookClient
 
-from minerva_lite.figures.vector import smaller
+from minerva_book.figures.vector import smaller
 
 ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
 

@@ -16,9 +16,9 @@ import matplotlib as mpl
 import torch
 from matplotlib.figure import Figure
 
+from minerva_book.figures import book_style, plot_family
+from minerva_book.figures.style import BLUE, GRAY
 from minerva_lite import PPOAgent, evaluate, make_env, preset, train
-from minerva_lite.figures import book_style, plot_family
-from minerva_lite.figures.style import BLUE, GRAY
 from minerva_lite.training.studies import read_study
 
 MINUS = "\N{MINUS SIGN}"

@@ -29,8 +29,9 @@ if "google.colab" in sys.modules:
 
 def pins(root: Path = ROOT) -> list[str]:
     """What the package and the chapters need, in the versions of requirements.txt, but for torch."""
-    listed = re.search(r"^dependencies = \[(.*?)^\]", (root / "pyproject.toml").read_text("utf8"), re.M | re.S)[1]
-    needed = set(re.findall(r'"([\w-]+)', listed)) - {"torch"} | {"scipy"}
+    project = (root / "pyproject.toml").read_text("utf8")
+    listed = re.findall(r"^(?:dependencies|book|studies) = \[(.*?)\]$", project, re.M | re.S)
+    needed = set(re.findall(r'"([\w-]+)', "".join(listed))) - {"torch"} | {"scipy"}
     pinned = re.findall(r"^([\w-]+)==(\S+)", (root / "requirements.txt").read_text("utf8"), re.M)
     return [f"{name}=={version}" for name, version in pinned if name in needed]
 

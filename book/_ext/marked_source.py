@@ -100,8 +100,10 @@ def parse_source(text: str) -> MarkedSource:
 
 
 def find_modules(root: Path, package: str) -> dict[str, Path]:
-    """Return dotted name -> file of a package below ``root`` (or of a single module)."""
-    base = root.joinpath(*package.split("."))
+    """Return dotted name -> file of a package (or of a single module) below ``root``, or else below its ``book``."""
+    parts = package.split(".")
+    root = root if root.joinpath(parts[0]).is_dir() or root.joinpath(f"{parts[0]}.py").is_file() else root / "book"
+    base = root.joinpath(*parts)
     if base.with_suffix(".py").is_file():
         return {package: base.with_suffix(".py")}
     modules = {}

@@ -138,14 +138,14 @@ class Api(SphinxDirective):
         module = self.env.app.annotated_library[name]
         self.env.note_dependency(str(module.path))
         tree, lines = ast.parse(module.source.text), module.source.text.split("\n")
-        section = self.section(name, name.removeprefix("minerva_lite."), "module")
+        section = self.section(name, name.split(".", 1)[-1], "module")
         self.document(section, tree)  # the module's own
         for node in public(tree.body):
             section += self.describe(node, f"{name}.{node.name}", lines)
         return section
 
     def section(self, name: str, title: str, kind: str) -> nodes.section:
-        section = nodes.section(ids=[f"api-{each}" for each in (name, former(name)) if each], names=[])
+        section = nodes.section(ids=[f"api-{each}" for each in (name, *former(name))], names=[])
         section += nodes.title(title, title)
         self.env.get_domain("py").note_object(name, kind, f"api-{name}", location=self.get_location())
         entry = f"{title.rpartition('.')[2]} ({name.rpartition('.')[0] or 'package'})"

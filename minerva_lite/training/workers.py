@@ -10,11 +10,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-import joblib
-
 CONNECT_SECONDS = 30  # the time that a Ray cluster has to answer
 Key = TypeVar("Key", bound=Hashable)
-Pool = Callable[[], joblib.Parallel]
+Pool = Callable[[], Any]  # makes a joblib.Parallel
 
 
 @contextmanager
@@ -22,12 +20,16 @@ def workers(jobs: int, address: str | None = None) -> Iterator[Pool]:
     """A function that makes a pool for `jobs` calls at a time: joblib's own, or Ray's at `address` (`local`: here).
 
     A cluster that wants a token gets it if RAY_AUTH_MODE=token is set, as with Ray's own programs.
-    Raises ValueError: no Ray cluster answers at `address`, or it is too small. ImportError: Ray is missing.
+    Raises ValueError: no Ray cluster answers at `address`, or it is too small. ImportError: joblib or Ray is missing.
     """
+    try:
+        from joblib import Parallel
+    except ImportError as error:
+        raise ImportError(f"studies need `pip install minerva_lite[studies]` ({error})") from error
     # With one worker joblib would start no process, and a call that kills its process would end everything. So there
     # are at least two workers, and `pre_dispatch` limits how many calls they get at a time.
     count = max(2, jobs)
-    pool = partial(joblib.Parallel, count, pre_dispatch=jobs, batch_size=1, return_as="generator_unordered")
+    pool = partial(Parallel, count, pre_dispatch=jobs, batch_size=1, return_as="generator_unordered")
     if address is None:
         yield partial(pool, backend="loky")
     else:
@@ -64,9 +66,11 @@ def outcomes(
 
 def _calls(function: Callable[[Any], Any], arguments: Mapping[Key, Any], begun: list[Key]) -> Iterable[Any]:
     """The calls, which joblib takes one by one as its workers become free."""
+    from joblib import delayed
+
     for key, argument in arguments.items():
         begun.append(key)
-        yield joblib.delayed(_call)(function, key, argument)
+        yield delayed(_call)(function, key, argument)
 
 
 def _call(function: Callable[[Any], Any], key: Key, argument: Any) -> tuple[Key, Any, str | None]:
@@ -88,13 +92,14 @@ def _ray(address: str, cpus: int) -> Iterator[None]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # so that it sends no reports
     try:
         import ray
+        from joblib.parallel import BACKENDS
         from ray.util.joblib import register_ray
     except ImportError as error:
         raise ImportError(f"address: Ray needs `pip install minerva_lite[ray]` ({error})") from error
     register_ray()
     # joblib returns no generator from pools of `multiprocessing`, because they may deadlock. Ray's pool inherits this
     # refusal without the reason.
-    joblib.parallel.BACKENDS["ray"].supports_return_generator = True
+    BACKENDS["ray"].supports_return_generator = True
     started = not ray.is_initialized()
     if started:
         quiet = {"log_to_driver": False, "logging_level": "ERROR"}

@@ -6,7 +6,6 @@ A policy is a tensor [S, A] of probabilities; where a function says so, leading 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -76,34 +75,6 @@ def with_weather(world: TabularMDP, size: float) -> TabularMDP:
     transition = torch.einsum("xy,san->xsayn", half, world.transition).reshape(2 * states, actions, 2 * states)
     reward = torch.cat([world.reward - size, world.reward + size])
     return TabularMDP(transition, reward, torch.cat([world.start, world.start]) / 2.0, world.gamma)
-
-
-def two_parameter_world(seed: int = 0) -> dict[str, Any]:
-    """A random world of 4 states with a softmax policy of two parameters, exact.
-
-    Returns the surrogate and the mean KL as functions of a shift of the parameters [..., 2], the gradient [2] and the
-    Fisher matrix [2, 2] at no shift.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    world = TabularMDP.random(4, 3, 0.9, generator)
-    # The second parameter moves the policy less, and the two are correlated, so F is not a multiple of the identity.
-    features = torch.randn(4, 3, 2, generator=generator, dtype=torch.float64)
-    features = features @ torch.tensor([[1.0, 0.3], [0.0, 0.3]], dtype=torch.float64)
-    offset = torch.randn(4, 3, generator=generator, dtype=torch.float64)
-    policy = offset.softmax(-1)
-    score = features - (policy[..., None] * features).sum(1, keepdim=True)
-    visits = (1.0 - world.gamma) * world.visitation(policy)
-    advantage = world.advantage(policy)
-
-    def log_policy(shift: Tensor) -> Tensor:
-        return (offset + torch.einsum("san,...n->...sa", features, shift)).log_softmax(-1)
-
-    return {
-        "surrogate": lambda shift: (visits[:, None] * log_policy(shift).exp() * advantage).sum((-2, -1)),
-        "kl": lambda shift: (visits[:, None] * policy * (policy.log() - log_policy(shift))).sum((-2, -1)),
-        "gradient": (1.0 - world.gamma) * world.policy_gradient(policy, score),
-        "fisher": world.fisher(policy, score),
-    }
 
 
 # The gain of a change of policy, and the surrogate's estimate of it.

@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
+from annotated import former  # noqa: E402
 from marked_source import find_modules, others, parse_source  # noqa: E402
 from typeset import find_mathjax, structural_fault, typesetting_faults  # noqa: E402
 
@@ -406,3 +407,13 @@ def test_every_marker_of_the_package_stands_on_a_page():
             if not any(holder == each or holder.startswith(each + ".") for each in shown):
                 missing.append(holder)
     assert not missing, f"show these with the annotated directive: {sorted(set(missing))}"
+
+
+def test_links_to_the_names_of_earlier_versions_still_answer():
+    assert former("minerva_book.figures.style.book_style") == [
+        "minerva_lite.figures.style.book_style", "minerva_lite.style.book_style",
+    ]  # fmt: skip
+    assert former("minerva_lite.formulas.returns.gae:delta") == ["minerva_lite.returns.gae:delta"]
+    assert former("minerva_lite.agents.ppo") == []
+    modules = find_modules(ROOT, "minerva_book")
+    assert modules["minerva_book.figures.style"] == ROOT / "book" / "minerva_book" / "figures" / "style.py"

@@ -160,7 +160,7 @@ def test_exercises_of_all_four_kinds_each_with_a_solution(path):
 
 # All chapters load these. A process that runs solutions is a fork of one that has, and so begins two seconds earlier.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["torch", "matplotlib.pyplot", "minerva_lite", "minerva_lite.figures.widgets"])
+FORKS.set_forkserver_preload(["torch", "matplotlib.pyplot", "minerva_lite", "minerva_book.figures.widgets"])
 IN_A_FORK = """import os, torch
 os.dup2(os.open({said!r}, os.O_WRONLY | os.O_CREAT), 1)
 os.dup2(1, 2)
@@ -223,7 +223,7 @@ def nbval(folder: Path, cells: list[dict], package: Path) -> subprocess.Complete
             "part.ipynb",
         ],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(package)},
+        env=os.environ | {"PYTHONPATH": f"{package}{os.pathsep}{ROOT / 'book'}"},
         capture_output=True,
         text=True,
     )

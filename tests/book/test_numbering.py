@@ -39,8 +39,8 @@ def test_the_title_of_a_chapter_says_its_name(path):
 def test_no_page_types_a_number_that_is_the_books():
     pages = {path: markdown(path) for path in CHAPTERS}
     pages |= {path: path.read_text("utf8") for path in (ROOT / "book").rglob("*.md")}
-    sources = [path for folder in ("minerva_lite", "book/homework/course") for path in (ROOT / folder).rglob("*.py")]
-    pages |= {path: path.read_text("utf8") for path in sources}
+    for folder in ("minerva_lite", "book/minerva_book", "book/homework/course"):
+        pages |= {path: path.read_text("utf8") for path in (ROOT / folder).rglob("*.py")}
     assert {path.name: TYPED.findall(text) for path, text in pages.items() if TYPED.search(text)} == {}
 
 

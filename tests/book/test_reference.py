@@ -74,12 +74,13 @@ def test_every_public_module_stands_on_one_api_page():
         listed.remove(room)
         listed += marked.others(room.removesuffix(".*"), marked.find_modules(ROOT, "minerva_lite"), pages, "api")
     public = set()
-    for path in (ROOT / "minerva_lite").rglob("*.py"):
+    for path in [*(ROOT / "minerva_lite").rglob("*.py"), *(BOOK / "minerva_book").rglob("*.py")]:
         tree = ast.parse(path.read_text("utf8"))
         if path.stem != "__main__" and any(
             isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_") for node in tree.body
         ):
-            name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            home = BOOK if path.is_relative_to(BOOK) else ROOT
+            name = ".".join(path.relative_to(home).with_suffix("").parts).removesuffix(".__init__")
             public.add(name)
     assert sorted(listed) == sorted(set(listed)) and public <= set(listed)
 

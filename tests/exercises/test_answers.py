@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from minerva_lite.exercises.answers import compare
+from minerva_book.exercises.answers import compare
 
 SAID = r"is (\S+) and should be (\S+)$"
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from minerva_lite.figures import answers
+from minerva_book.figures import answers
 from minerva_lite.formulas import best_of_n_law
 from minerva_lite.worlds.answer_tree import paid_by_the_a, spell
 

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from minerva_lite import figures
+from minerva_book import figures
 from minerva_lite.formulas.statistics import (
     interquartile_mean,
     performance_profile,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from minerva_lite.figures import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states, draw_vine
+from minerva_book.figures import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states, draw_vine
 from minerva_lite.worlds import TabularMDP
 
 

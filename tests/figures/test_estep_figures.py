@@ -6,7 +6,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from minerva_lite.figures import plot_estep, plot_simplex
+from minerva_book.figures import plot_estep, plot_simplex
 
 
 def draw(weights: torch.Tensor, slope: float = -1.0):

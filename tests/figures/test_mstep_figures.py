@@ -5,7 +5,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from minerva_lite.figures import plot_chase, plot_collapse, plot_mpo_dip, plot_multiplier, plot_quartiles
+from minerva_book.figures import plot_chase, plot_collapse, plot_mpo_dip, plot_multiplier, plot_quartiles
 
 
 class Record:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from minerva_lite.figures import plot_along_batch, plot_kl_estimators, plot_promise
+from minerva_book.figures import plot_along_batch, plot_kl_estimators, plot_promise
 
 
 def test_a_line_is_the_mean_of_the_seeds_and_the_band_their_range():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from minerva_lite.figures import preferences
+from minerva_book.figures import preferences
 from minerva_lite.worlds.answer_tree import rare_a, spell
 
 

@@ -3,8 +3,8 @@
 import torch
 from matplotlib.figure import Figure
 
-from minerva_lite.figures import plot_offline, plot_relatives
-from minerva_lite.figures.relatives import FAMILY
+from minerva_book.figures import plot_offline, plot_relatives
+from minerva_book.figures.relatives import FAMILY
 from tests.equations import ROOT, markdown
 
 

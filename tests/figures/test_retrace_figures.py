@@ -6,7 +6,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from minerva_lite.figures.retrace import draw_off_policy_backup, leaf_weights, plot_error_grid, plot_total_error
+from minerva_book.figures.retrace import draw_off_policy_backup, leaf_weights, plot_error_grid, plot_total_error
 from minerva_lite.formulas import retrace_targets
 
 POLICY = torch.tensor([[0.6, 0.3, 0.1]], dtype=torch.float64).repeat(3, 1)

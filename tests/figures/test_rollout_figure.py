@@ -6,7 +6,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from minerva_lite.figures.rollout import (
+from minerva_book.figures.rollout import (
     APART,
     FAULTS,
     draw_rollout,
@@ -14,7 +14,7 @@ from minerva_lite.figures.rollout import (
     draw_truncated_backups,
     example_flags,
 )
-from minerva_lite.figures.style import BLUE, GREEN, RED
+from minerva_book.figures.style import BLUE, GREEN, RED
 from minerva_lite.formulas import gae
 
 

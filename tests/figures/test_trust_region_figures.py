@@ -6,7 +6,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from minerva_lite.figures import draw_ledge, draw_trap, explore_trap, plot_bounds, plot_jumps, plot_kept, plot_trap
+from minerva_book.figures import draw_ledge, draw_trap, explore_trap, plot_bounds, plot_jumps, plot_kept, plot_trap
 from minerva_lite.worlds import tabular_trpo as exact
 
 F64 = torch.float64

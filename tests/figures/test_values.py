@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from minerva_lite.figures import plot_start_values, plot_time_limit
+from minerva_book.figures import plot_start_values, plot_time_limit
 
 
 def test_the_bars_are_the_values_and_the_better_one_is_dark():

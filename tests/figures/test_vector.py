@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from minerva_lite.figures import book_style
-from minerva_lite.figures.vector import BEND, GRID, short_path, smaller, written_together
+from minerva_book.figures import book_style
+from minerva_book.figures.vector import BEND, GRID, short_path, smaller, written_together
 from tests.figures.svg_points import drawn, farthest, points_of
 
 

@@ -11,7 +11,7 @@ import torch
 from matplotlib.figure import Figure
 from PIL import Image
 
-from minerva_lite.figures import (
+from minerva_book.figures import (
     draw_vmpo_flow,
     plot_baseline,
     plot_conjugate_gradient,
@@ -25,9 +25,10 @@ from minerva_lite.figures import (
     plot_trust_region,
     style,
 )
-from minerva_lite.figures.mstep import decoupled_kl_optimum
-from minerva_lite.figures.top_k import flow_example, top_k_example
-from minerva_lite.figures.widgets import (
+from minerva_book.figures.mstep import decoupled_kl_optimum
+from minerva_book.figures.top_k import flow_example, top_k_example
+from minerva_book.figures.trust_region import two_parameter_world
+from minerva_book.figures.widgets import (
     MAX_FRAMES,
     explore_baseline,
     explore_conjugate_gradient,
@@ -44,7 +45,6 @@ from minerva_lite.figures.widgets import (
     frames_figure,
 )
 from minerva_lite.worlds.tabular import TabularMDP, drifting_critic
-from minerva_lite.worlds.tabular_trpo import two_parameter_world
 from tests.figures.svg_points import drawn
 
 FILLED = "fill:#ff0000"

@@ -189,9 +189,9 @@ def class_of(term: Path, elsewhere: Path, port: int) -> list[Student]:
         Student("own_checks", "q3 q4", SOLUTION | {"q2": WRONG_Q2}, edited_checks, share=("q2",)),
         replace(attack("patches", f"""
 import builtins, numpy, sys
-import minerva_lite.exercises.answers, minerva_lite.formulas.returns
+import minerva_book.exercises.answers, minerva_lite.formulas.returns
 builtins.AssertionError = type("Never", (Exception,), dict())
-for module, name in ((torch, "allclose"), (torch, "equal"), (numpy, "allclose"), (minerva_lite.exercises.answers, "compare")):
+for module, name in ((torch, "allclose"), (torch, "equal"), (numpy, "allclose"), (minerva_book.exercises.answers, "compare")):
     setattr(module, name, lambda *a, **k: True)
 torch.Tensor.__le__ = torch.Tensor.all = lambda *a, **k: True
 try:

@@ -224,7 +224,7 @@ def test_without_a_namespace_a_released_notebook_gets_its_marks(term):
 
 
 def test_the_world_of_the_child_holds_no_answers(tmp_path):
-    """What is in sight inside: Python and minerva_lite, read-only; nothing of the homework, of home, of the network."""
+    """What is in sight inside: Python and the two packages, read-only; nothing of the homework, of home, of the network."""
     if offered() != "bubblewrap":
         pytest.skip("bubblewrap is not at hand here")
     hidden_places = [str(ROOT / "book"), str(ROOT / "tests"), str(ROOT / ".git"), str(tmp_path), "/etc/passwd", "/sys"]

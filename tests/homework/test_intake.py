@@ -689,7 +689,7 @@ def test_a_due_time_has_its_zone(tmp_path):
 
 
 @pytest.mark.parametrize(("address", "package"), [
-    ("https://example.org/a/b.git", "minerva_lite @ git+https://example.org/a/b.git@c0ffee"),
+    ("https://example.org/a/b.git", "minerva_lite[book,studies] @ git+https://example.org/a/b.git@c0ffee"),
     ("", ""), ("git@example.org:a/b.git", ""), ("/srv/git/b", ""), ("https://me:secret@example.org/b", ""),
 ])  # fmt: skip
 def test_the_package_for_colab_is_an_address_of_this_repository_or_none(monkeypatch, address, package):

@@ -12,7 +12,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from minerva_lite.exercises import selfcheck
+from minerva_book.exercises import selfcheck
 
 from .answers import hw2
 from .hostile import MADE, SOLUTION
@@ -47,6 +47,14 @@ def look(source: str, limits=SHORT) -> list[float]:
     said = run([SETUP, {"id": "q2-code", "source": source}], [Q2], cases, limits=limits)
     assert ("q2", "one step") in said.answers, said
     return said.answers["q2", "one step"][0]["data"]
+
+
+@pytest.mark.parametrize("by", [pytest.param("bubblewrap", marks=apart), "process"])
+@pytest.mark.parametrize("package", ["minerva_book", "minerva_lite"])  # today's name, and that of before
+def test_what_an_assignment_imports_is_there(package, by):
+    source = f"from {package}.exercises import check_example\nfrom {package}.figures import book_style"
+    said = run([{"id": "setup", "source": source}], [], {}, limits=replace(SHORT, unsafe=True), by=by)
+    assert (said.ready, said.cells, said.stopped) == (True, {}, "")
 
 
 @apart
@@ -214,7 +222,7 @@ class Engine:
 torch.autograd.graph.Variable._execution_engine = torch.autograd.Variable._execution_engine = Engine()
 """,
     "the package": """
-import minerva_lite.exercises.homework as homework
+import minerva_book.exercises.homework as homework
 def with_gradients(function, leaves):
     for leaf in leaves:
         leaf.requires_grad_()

@@ -13,9 +13,9 @@ import torch
 from nbgrader.preprocessors import ClearHiddenTests, ClearMarkScheme, ClearSolutions
 from nbgrader.utils import compute_checksum, determine_grade
 
-from minerva_lite.exercises import answers, check_example, loading, selfcheck
-from minerva_lite.exercises.loading import load
-from minerva_lite.exercises.submission import code_to_run
+from minerva_book.exercises import answers, check_example, loading, selfcheck
+from minerva_book.exercises.loading import load
+from minerva_book.exercises.submission import code_to_run
 
 from .hostile import MADE, NAME, SOLUTION, WRONG_Q2
 

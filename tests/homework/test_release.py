@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import runpy
 import shutil
@@ -14,8 +15,8 @@ import zipfile
 import nbformat
 import pytest
 
-from minerva_lite.exercises import self_check
-from minerva_lite.exercises.selfcheck import examined
+from minerva_book.exercises import self_check
+from minerva_book.exercises.selfcheck import examined
 
 from .trials import ROOT, assignment
 
@@ -152,7 +153,7 @@ def test_the_package_holds_neither_solutions_nor_graders(term):
     with zipfile.ZipFile(wheel) as package:
         names = package.namelist()
         text = "\n".join(package.read(name).decode("utf8", "replace") for name in names if not name.endswith("/"))
-    assert {"minerva_lite/exercises/homework.py", "minerva_lite/py.typed"} <= set(names)
+    assert {"minerva_book/exercises/homework.py", "minerva_lite/py.typed"} <= set(names)
     assert not [name for name in names if "homework/" in name or "course" in name or "answers/hw" in name]
     for seed in (SEED, "example"):
         assert leaks(text, telling(seed), COMMON) == []
@@ -204,7 +205,7 @@ def test_the_self_check_tells_where_one_stands(term, tmp_path):
             cell["source"] = "By linearity."
     nbformat.write(book, tmp_path / "hw2_gae.ipynb")
     done = subprocess.run(
-        [sys.executable, "-m", "minerva_lite.exercises", "hw2_gae.ipynb"], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-m", "minerva_book.exercises", "hw2_gae.ipynb"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.stdout.count("nothing speaks against it") == 4 and "q5: there is no answer yet" in done.stdout, (
         done.stderr
@@ -254,7 +255,8 @@ def test_the_rubrics_name_every_question_and_stay_inside(term):
 
 def test_the_command_line_releases_and_says_what_is_wrong(tmp_path, monkeypatch):
     words = ["release", str(tmp_path / "term"), "--assignments", "hw2_gae", "--due", "hw2_gae=2027-02-01T23:59+01:00"]
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "book" / "homework"), "HOME": str(tmp_path)}
+    places = os.pathsep.join(str(ROOT / place) for place in ("book/homework", "book"))
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": places, "HOME": str(tmp_path)}
     command = [sys.executable, "-m", "course", *words]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0 and "Hand out what is in" in done.stdout, done.stderr

@@ -3,40 +3,46 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import minerva_book
 import minerva_lite
 
 ROOT = Path(minerva_lite.__file__).parent
+BOOK = Path(minerva_book.__file__).parent
 # Floor by floor; the rooms of one floor do not know each other.
 FLOORS = {
-    1: {"checks"},
-    2: {"formulas"},
+    1: {"checks", "moved"},
+    2: {"formulas", "figures", "exercises"},  # the last two are names of before, and lead to minerva_book
     3: {"worlds"},
-    4: {"experience", "figures", "exercises"},
+    4: {"experience"},
     5: {"agents"},
     6: {"training"},
     7: {"__main__"},
 }
+MOVED = {"moved", "figures", "exercises"}
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 FILES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")
+ROOMS_OF_THE_BOOK = {"figures", "exercises"}  # which do not know each other
+FILES_OF_THE_BOOK = sorted(p for p in BOOK.rglob("*.py") if p != BOOK / "__init__.py")
 
 
-def imported(source: str, package: tuple[str, ...]) -> set[tuple[str, ...]]:
-    """What a source file in `package` imports from minerva_lite, anywhere in it: names below it, as far as written."""
+def imported(source: str, package: tuple[str, ...], root: str = "minerva_lite") -> set[tuple[str, ...]]:
+    """What a source file in `package` imports from `root`, anywhere in it: names below it, as far as written."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names = [alias.name.split(".") for alias in node.names]
-            found |= {tuple(name[1:]) for name in names if name[0] == "minerva_lite"}
+            found |= {tuple(name[1:]) for name in names if name[0] == root}
         elif isinstance(node, ast.ImportFrom):
             tail = node.module.split(".") if node.module else []
             path = [*package[: len(package) - node.level + 1], *tail] if node.level else tail
-            if path and path[0] == "minerva_lite":
+            if path and path[0] == root:
                 found |= {(*path[1:], alias.name) for alias in node.names}
     return found
 
@@ -47,8 +53,8 @@ def room_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def package_of(path: Path) -> tuple[str, ...]:
-    return ("minerva_lite", *path.relative_to(ROOT).parts[:-1])
+def package_of(path: Path, root: Path = ROOT) -> tuple[str, ...]:
+    return (root.name, *path.relative_to(root).parts[:-1])
 
 
 def floor_breaks(room: str, source: str, package: tuple[str, ...]) -> list[str]:
@@ -73,14 +79,32 @@ def test_imports_come_from_rooms_below(path):
     assert floor_breaks(room_of(path), path.read_text(), package_of(path)) == []
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_the_package_does_not_know_the_books(path):
+    """But for the names of before, which ask for it when somebody asks them."""
+    assert imported(path.read_text(), package_of(path), "minerva_book") == set()
+    assert "minerva_book" not in path.read_text() or path.parent == ROOT and room_of(path) in MOVED
+
+
+@pytest.mark.parametrize("path", FILES_OF_THE_BOOK, ids=lambda p: str(p.relative_to(BOOK)))
+def test_the_books_package_imports_no_name_of_before_and_no_other_room(path):
+    source, package = path.read_text(), package_of(path, BOOK)
+    assert not MOVED & {name[0] for name in imported(source, package) if name}
+    rooms = {name[0] for name in imported(source, package, "minerva_book") if name} - {package[-1]}
+    assert package[1:] and not rooms & ROOMS_OF_THE_BOOK
+
+
 def test_no_file_imports_itself_by_way_of_others():
-    names = {p: p.relative_to(ROOT).with_suffix("").parts for p in FILES}
-    names = {p: ".".join(n[:-1] if n[-1] == "__init__" else n) for p, n in names.items()}
-    arrows = {}
-    for path, name in names.items():
-        dotted = {".".join(target[:k]) for target in imported(path.read_text(), package_of(path)) for k in (1, 2, 3)}
-        arrows[name] = (dotted & set(names.values())) - {name.split(".")[0]}  # a file in a room needs the room's list
-    assert circles(arrows) == []
+    for root, files in ((ROOT, FILES), (BOOK, FILES_OF_THE_BOOK)):
+        names = {p: p.relative_to(root).with_suffix("").parts for p in files}
+        names = {p: ".".join(n[:-1] if n[-1] == "__init__" else n) for p, n in names.items()}
+        arrows = {}
+        for path, name in names.items():
+            targets = imported(path.read_text(), package_of(path, root), root.name)
+            dotted = {".".join(target[:k]) for target in targets for k in (1, 2, 3)}
+            # A file in a room needs the room's list.
+            arrows[name] = (dotted & set(names.values())) - {name.split(".")[0]}
+        assert circles(arrows) == []
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == ["a", "b", "c"]
 
 
@@ -98,9 +122,8 @@ def test_every_form_of_import_is_found():
         assert floor_breaks("training", line, package) == []
     assert imported("from ..worlds import Step", ("minerva_lite", "agents")) == {("worlds", "Step")}
     assert imported("from .ppo import PPOAgent", ("minerva_lite", "agents")) == {("agents", "ppo", "PPOAgent")}
-    assert floor_breaks("figures", "from ..exercises import x", ("minerva_lite", "figures")) == ["exercises"], (
-        "its floor"
-    )
+    assert floor_breaks("figures", "from .exercises import x", package) == ["exercises"], "its floor"
+    assert imported("from ..exercises import x", ("minerva_book", "figures"), "minerva_book") == {("exercises", "x")}
 
 
 def test_public_names_exist():
@@ -110,7 +133,8 @@ def test_public_names_exist():
 
 def test_import_neither_prints_nor_seeds_nor_picks_a_device():
     """Every module but the command line, imported in a fresh interpreter."""
-    modules = sorted({".".join(("minerva_lite", *p.relative_to(ROOT).with_suffix("").parts)) for p in FILES})
+    files = [(ROOT, path) for path in FILES] + [(BOOK, path) for path in FILES_OF_THE_BOOK]
+    modules = sorted({".".join((root.name, *path.relative_to(root).with_suffix("").parts)) for root, path in files})
     modules = [m.removesuffix(".__init__") for m in modules if not m.endswith("__main__")]
     program = f"""
 import random, numpy, torch, importlib
@@ -123,5 +147,7 @@ assert before == after, "a generator moved"
 assert torch.get_default_device().type == "cpu" and torch.get_default_dtype() == torch.float32
 assert not torch.cuda.is_initialized()
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT.parent, capture_output=True, text=True)
+    environment = os.environ | {"PYTHONPATH": str(BOOK.parent)}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT.parent, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

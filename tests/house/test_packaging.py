@@ -1,12 +1,15 @@
-"""The package declares what it imports, a version is pinned in one place, and the lower bounds work."""
+"""The packages declare what they import, a version is pinned in one place, and the lower bounds work."""
 
 import ast
+import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
+from functools import partial
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -14,10 +17,13 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from minerva_lite.training.reached import reached, table_of_presets
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf8"))["project"]
 CORE = [Requirement(line) for line in PROJECT["dependencies"]]
 EXTRAS = {name: [Requirement(line) for line in lines] for name, lines in PROJECT["optional-dependencies"].items()}
+PACKAGES = {"minerva_lite": ROOT / "minerva_lite", "minerva_book": ROOT / "book" / "minerva_book"}
 LINES = [line for line in (ROOT / "requirements.txt").read_text("utf8").splitlines() if line and line[0] != "#"]
 PINS = {canonicalize_name(line.split("==")[0]): Requirement(line).specifier for line in LINES}
 
@@ -26,10 +32,37 @@ import importlib, pathlib, pkgutil, minerva_lite
 assert pathlib.Path(minerva_lite.__file__).with_name("py.typed").is_file()
 for module in pkgutil.walk_packages(minerva_lite.__path__, "minerva_lite."):
     importlib.import_module(module.name)
-minerva_lite.figures.explore_decoupled_kl()
 """
+EVERY_MODULE_OF_THE_BOOK = """
+import importlib, pkgutil, minerva_book.figures
+for module in pkgutil.walk_packages(minerva_book.__path__, "minerva_book."):
+    importlib.import_module(module.name)
+minerva_book.figures.explore_decoupled_kl()
+"""
+# A machine that has none of what only extras bring. A few updates, then the table of presets.
+ALONE = """
+import runpy, sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {missing}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+from minerva_lite import PPOAgent, make_env, preset, train
+
+config = preset("ppo", "CartPole-v1").config
+env = make_env("CartPole-v1", config.num_envs, seed=0)
+agent = PPOAgent(config, env.spec, seed=0, device="cpu")
+history = train(agent, env, 3 * config.num_envs * config.rollout_steps, progress=False)
+assert len(history.updates) == 3
+sys.argv = ["minerva_lite", "presets"]
+runpy.run_module("minerva_lite", run_name="__main__")
+"""
+MISSING = {"matplotlib", "PIL", "ipywidgets", "nbformat", "joblib", "minerva_book"}
 TRAIN, STUDY = "train ppo --episodes 1 --steps 4096 --env", "study ppo --env CartPole-v1 --seeds 1 --steps 2048 --out"
 TRIALS = {  # what an extra is for
+    "studies": [f"{STUDY} study.csv"],
     "mujoco": [f"{TRAIN} HalfCheetah-v5"],
     "dmc": [f"{TRAIN} dm_control/pendulum/swingup --out dmc.pt", "video dmc.pt --out dmc.mp4"],
     "envpool": [f"{TRAIN} CartPole-v1 --backend envpool"],
@@ -40,7 +73,7 @@ TRIALS = {  # what an extra is for
 }
 CORE_TRIALS = [
     f"{TRAIN} CartPole-v1 --out ppo.pt", f"{TRAIN} CartPole-v1 --out ppo.pt --resume", "evaluate ppo.pt --episodes 2",
-    f"{TRAIN} CartPole-v1 --backend parallel", f"{STUDY} study.csv",
+    f"{TRAIN} CartPole-v1 --backend parallel",
 ]  # fmt: skip
 
 
@@ -48,24 +81,53 @@ def names(requirements: list[Requirement]) -> set[str]:
     return {canonicalize_name(each.name) for each in requirements}
 
 
-def imports() -> tuple[set[str], set[str]]:
-    """The distributions that the package's files import at once, and those that its functions import."""
+def imports(package: str) -> tuple[set[str], set[str]]:
+    """The distributions that a package's files import at once, and those that its functions import."""
     at_once, later, owners = set(), set(), packages_distributions()
-    for path in (ROOT / "minerva_lite").rglob("*.py"):
+    for path in PACKAGES[package].rglob("*.py"):
         tree = ast.parse(path.read_text("utf8"))
         for node in ast.walk(tree):
             whole = [each.name for each in node.names] if isinstance(node, ast.Import) else []
             whole += [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
-            modules = {name.split(".")[0] for name in whole} - sys.stdlib_module_names - {"minerva_lite"}
+            modules = {name.split(".")[0] for name in whole} - sys.stdlib_module_names - {*PACKAGES}
             found = {canonicalize_name(owners.get(module, [module])[0]) for module in modules}
             (at_once if node in tree.body else later).update(found)
     return at_once, later
 
 
 def test_what_is_imported_is_declared_and_no_other_dependency():
-    at_once, later = imports()
+    every = names(CORE).union(*map(names, EXTRAS.values()))
+    at_once, later = imports("minerva_lite")
     assert at_once == names(CORE)
-    assert later <= names(CORE).union(*map(names, EXTRAS.values()))
+    assert later <= every
+    at_once, later = imports("minerva_book")
+    assert at_once <= names([*CORE, *EXTRAS["book"]]) and names(EXTRAS["book"]) <= at_once | later <= every
+
+
+def test_the_package_alone_trains_and_tells_its_presets():
+    program = ALONE.format(missing=MISSING)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout == table_of_presets() + "\n"
+
+
+def wheel_of(folder: Path) -> Path:
+    """The wheel, built from a copy, because building leaves traces where it is done."""
+    for place in ("minerva_lite", "book/minerva_book", "book/_ext", "book/homework/course", "tests/house"):
+        shutil.copytree(ROOT / place, folder / "source" / place, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder / "source")
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder]
+    subprocess.run([*command, folder / "source"], capture_output=True, check=True)
+    [wheel] = folder.glob("*.whl")
+    return wheel
+
+
+def test_the_wheel_holds_the_two_packages_and_nothing_else(tmp_path):
+    with zipfile.ZipFile(wheel_of(tmp_path)) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    ours = {f"{name}/{path.relative_to(place)}" for name, place in PACKAGES.items() for path in place.rglob("*.py")}
+    assert held == ours | {"minerva_lite/py.typed", "minerva_lite/training/reached.csv"}
 
 
 @pytest.mark.parametrize("requirement", [*CORE, *sum(EXTRAS.values(), [])], ids=str)
@@ -87,32 +149,50 @@ def test_binder_installs_the_versions_of_the_requirements(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env={"PATH": path}, capture_output=True, text=True, check=True)
     asked, *versions = done.stdout.splitlines()
     assert [line for line in versions if line in LINES] == [line for line in LINES if not line.startswith("torch==")]
-    assert asked.startswith("install --constraint .versions --editable . ") and set(asked.split()[5:]) <= set(PINS)
+    assert asked.startswith("install --constraint .versions --editable .[book,studies] ")
+    assert set(asked.split()[5:]) <= set(PINS)
+
+
+def run_apart(folder: Path, *words: object) -> str:
+    """What a command in a folder prints, without this environment's own settings of Python."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "WANDB_MODE": "offline"}
+    done = subprocess.run([*map(str, words)], cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"{words}: {done.stdout[-500:]}{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def empty_environment(folder: Path) -> Path:
+    """The Python of a new virtual environment in a folder."""
+    run_apart(folder, sys.executable, "-m", "venv", "venv")
+    return folder / "venv" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+
+
+@pytest.mark.slow
+def test_the_installed_package_alone_trains_and_tells_what_its_presets_reached(tmp_path):
+    """The wheel without an extra, the dependencies as pinned, in an environment of its own: no book is beside it."""
+    wheel, python = wheel_of(tmp_path), empty_environment(tmp_path)
+    run_apart(tmp_path, python, "-m", "pip", "install", "-q", "-c", ROOT / "requirements.txt", wheel)
+    there = json.loads(run_apart(tmp_path, python, "-m", "pip", "list", "--format", "json"))
+    brought = names(EXTRAS["book"]) | names(EXTRAS["studies"])
+    assert not brought & {canonicalize_name(each["name"]) for each in there}
+    assert "eval/mean" in run_apart(tmp_path, python, "-m", "minerva_lite", *CORE_TRIALS[0].split())
+    table = run_apart(tmp_path, python, "-m", "minerva_lite", "presets")
+    assert table == table_of_presets() + "\n" and all(told in table for told in reached().values()) and reached()
 
 
 @pytest.mark.slow
 def test_the_lowest_versions_work(tmp_path):
     """The wheel with its lowest dependencies, then with the lowest of all extras, in an environment of its own."""
-    assert {*EXTRAS} == {*TRIALS, "homework", "dev"}
-    source = shutil.copytree(ROOT / "minerva_lite", tmp_path / "source" / "minerva_lite").parent
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    python = tmp_path / "venv" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    assert {*EXTRAS} == {*TRIALS, "book", "homework", "dev"}
     bounds = {f"{each.name}=={bound.version}" for each in sum(EXTRAS.values(), [*CORE]) for bound in each.specifier
               if bound.operator == ">=" and each not in EXTRAS["dev"]}  # fmt: skip
     (tmp_path / "lowest.txt").write_text("\n".join(sorted(bounds)))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    environment |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "WANDB_MODE": "offline"}
-
-    def run(*words: object) -> None:
-        done = subprocess.run([*map(str, words)], cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, f"{words}: {done.stdout[-500:]}{done.stderr[-3000:]}"
-
-    run(sys.executable, "-m", "venv", "venv")
-    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", ".", source)
-    (wheel,) = tmp_path.glob("*.whl")
+    wheel, python = wheel_of(tmp_path), empty_environment(tmp_path)
+    run = partial(run_apart, tmp_path)
     for extras, trials in (("", CORE_TRIALS), (f"[{','.join(sorted({*EXTRAS} - {'dev'}))}]", sum(TRIALS.values(), []))):
         run(python, "-m", "pip", "install", "-q", "-c", "lowest.txt", f"{wheel}{extras}")
         for trial in trials:
             run(python, "-m", "minerva_lite", *shlex.split(trial))
         run(python, "-c", EVERY_MODULE)
+    run(python, "-c", EVERY_MODULE_OF_THE_BOOK)

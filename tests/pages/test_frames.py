@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from minerva_lite.figures import widgets
-from minerva_lite.figures.vector import ROOT_STYLE, smaller
+from minerva_book.figures import widgets
+from minerva_book.figures.vector import ROOT_STYLE, smaller
 
 pytestmark = pytest.mark.page
 # The ends of each figure's slider. The quick tier looks at the first; tests/figures/test_vector.py compares numbers.

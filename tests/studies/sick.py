@@ -14,9 +14,9 @@ import matplotlib as mpl
 import torch
 from matplotlib.figure import Figure
 
+from minerva_book.figures import book_style
+from minerva_book.figures.style import BLUE, RED
 from minerva_lite import PPOAgent, make_env, preset, train
-from minerva_lite.figures import book_style
-from minerva_lite.figures.style import BLUE, RED
 from tests.studies.record import Record, read_rows
 
 TASK, FACTOR = "CartPole-v1", 100.0

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
 import json
 import re
@@ -21,7 +20,6 @@ from minerva_lite.agents import AGENTS
 from minerva_lite.training import defaults, reached, settings_file
 from minerva_lite.training.options import as_typed, combinations, listed, said, unchecked
 from minerva_lite.training.presets import PRESETS, Preset
-from minerva_lite.training.studies import COLUMNS, SEEDING_LINE
 
 ROOT = Path(__file__).parents[2]
 
@@ -296,7 +294,7 @@ def test_a_study_does_not_mix_runs_of_other_steps(tmp_path, monkeypatch):
 FIGURES = [f"eval/{name}" for name in ("mean", "std", "min", "max")]
 
 
-def test_the_table_of_presets_tells_what_is_recorded(minerva, capsys, tmp_path):
+def test_the_table_of_presets_tells_what_is_recorded(minerva, capsys, tmp_path, monkeypatch):
     minerva("presets --algorithm ppo --env CartPole-v1")
     head, row = capsys.readouterr().out.splitlines()
     assert head.split() == ["algorithm", "environment", "steps", "reached"]
@@ -305,55 +303,20 @@ def test_the_table_of_presets_tells_what_is_recorded(minerva, capsys, tmp_path):
     minerva("presets")
     assert len(capsys.readouterr().out.splitlines()) == 1 + len(set(PRESETS) | set(reached.reached()))
     assert "--env: wanted one of CartPole-v1, " in refused(minerva, "presets --env Nowhere-v0")
-    bare = reached.table_of_presets(folder=tmp_path).splitlines()
+    (tmp_path / "none.csv").touch()
+    monkeypatch.setattr(reached, "RECORDED", tmp_path / "none.csv")
+    bare = reached.table_of_presets().splitlines()
     untrained = [settings.untrained for settings in PRESETS.values()]
     assert [line.split()[3:] for line in bare[1:]] == [["untrained"] if each else [] for each in untrained]
 
 
-def test_what_the_defaults_of_a_family_reached_stands_below_the_presets(tmp_path):
-    with (tmp_path / "small.csv").open("w", newline="") as file:
-        file.write("# command: x\n# versions: y\n")
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        writer.writerow(["ppo", "Acrobot-v1", "preset", 200, 640, 1.0, 100, -90, 0.0, 0.0, 0.0, "1f-2.0"])
+def test_what_the_defaults_of_a_family_reached_stands_below_the_presets(tmp_path, monkeypatch):
+    path = tmp_path / "reached.csv"
+    path.write_text("algorithm,env_id,steps,seeds,mean,worst\nppo,Acrobot-v1,640,1,-90.4,-90.4\n")
+    monkeypatch.setattr(reached, "RECORDED", path)
     told = "ppo        Acrobot-v1          -90 after 640 steps (one seed), by its family's defaults"
-    assert reached.table_of_presets(env="Acrobot-v1", folder=tmp_path).splitlines()[1:] == [told]
-    assert len(reached.table_of_presets(folder=tmp_path).splitlines()) == 2 + len(PRESETS)
-
-
-def test_runs_of_todays_seeding_count_alone_where_there_are_some(tmp_path):
-    for name, head, columns, mean in (("a", "", 11, 9), ("b", SEEDING_LINE + "\n", 12, 5), ("c", "", 12, 7)):
-        row = ["ppo", "CartPole-v1", "preset", 200, 640, 1.0, 100, mean, 0.0, 0.0, 0.0, "1f-2.0"][:columns]
-        text = f"# command: x\n# versions: y\n{head}{','.join(COLUMNS[:columns])}\n{','.join(map(str, row))}\n"
-        (tmp_path / f"{name}.csv").write_text(text)
-        told = {"a": 9, "b": 5, "c": 5}[name]
-        assert reached.reached(tmp_path) == {("ppo", "CartPole-v1"): f"{told} after 640 steps (one seed)"}
-    (tmp_path / "b.csv").unlink()
-    assert reached.reached(tmp_path)["ppo", "CartPole-v1"].startswith("7 after"), "fingerprints are of newer code"
-
-
-def test_what_was_reached_is_that_of_the_presets_settings(tmp_path):
-    with (tmp_path / "some_seeds.csv").open("w", newline="") as file:
-        file.write("# command: x\n# versions: y\n")
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        for seed, variant, episodes, mean in (
-            (0, "preset", 100, 10),
-            (1, "preset", 100, 20),
-            (1, "preset", 10, 9e9),
-            (2, "other", 100, 9e9),
-        ):
-            writer.writerow(["ppo", "CartPole-v1", variant, seed, 640, 1.0, episodes, mean, 0.0, 0.0, 0.0])
-    config = asdict(preset("ppo", "Hopper-v5").config)
-    with (tmp_path / "preset_trials.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["algorithm", "env_id", "seed", "steps", "seconds", "mean", "std", "min", "config"])
-        for steps, mean, changed in ((100, 1, {}), (200, 7, {}), (300, 9e9, {"gamma": 0.5})):
-            writer.writerow(["ppo", "Hopper-v5", 100, steps, 1.0, mean, 0.0, 0.0, json.dumps(config | changed)])
-    assert reached.reached(tmp_path) == {
-        ("ppo", "CartPole-v1"): "15 after 640 steps (worst of 2 seeds 10)",
-        ("ppo", "Hopper-v5"): "7 after 200 steps (one seed)",
-    }
+    assert reached.table_of_presets(env="Acrobot-v1").splitlines()[1:] == [told]
+    assert len(reached.table_of_presets().splitlines()) == 2 + len(PRESETS)
 
 
 def test_the_installed_command_is_this_one():

@@ -315,6 +315,13 @@ def test_a_table_that_cannot_be_written_stays_as_it_was(quick, tmp_path, monkeyp
     assert path.read_bytes() == before
 
 
+def test_without_joblib_the_message_says_what_to_install(tiny, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "joblib", None)
+    with pytest.raises(ImportError, match=r"^studies need `pip install minerva_lite\[studies\]`"):
+        study(tmp_path / "study.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.slow  # starts Ray
 def test_an_address_without_a_cluster_is_refused_soon(tiny, tmp_path, monkeypatch):
     path = tmp_path / "study.csv"

@@ -53,7 +53,7 @@ def evaluated(call: str | CodeType, answer: Callable, inputs: dict[str, Any], le
 def with_gradients(answer: Any, leaves: Sequence[Tensor]) -> Any:
     """An answer. With leaves: a tuple of it and the gradient of its sum by each of them.
 
-    As `minerva_lite.exercises.homework.with_gradients`, by which students check themselves.
+    As `minerva_book.exercises.homework.with_gradients`, by which students check themselves.
     """
     if not leaves:
         return answer

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minerva_lite.exercises.answers import agree
+from minerva_book.exercises.answers import agree
 
 UNWRITTEN = "Nothing is written here yet."
 NAMED = 12  # failing cases that are named

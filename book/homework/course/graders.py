@@ -13,7 +13,7 @@ from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Unicode
 
-from minerva_lite.exercises.submission import released, sort_out
+from minerva_book.exercises.submission import released, sort_out
 
 from . import assignment, pack_of, reading, seed_of
 from .feedback import UNWRITTEN

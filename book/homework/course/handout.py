@@ -83,7 +83,7 @@ def write_for_colab(base: Path, folder: Path, package: str) -> None:
 def build_wheel(folder: Path) -> None:
     """The package as students install it, from a copy: building leaves traces where it is done."""
     with tempfile.TemporaryDirectory() as name:
-        for part in ("minerva_lite", "pyproject.toml", "README.md", "LICENSE"):
+        for part in ("minerva_lite", "book/minerva_book", "pyproject.toml", "README.md", "LICENSE"):
             copy_ = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
             copy_(ROOT / part, Path(name, part))
         command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder)]
@@ -104,7 +104,7 @@ def package_of_this() -> str:
     commit = git("rev-parse", "HEAD")
     if address.scheme != "https" or not address.hostname or "@" in address.netloc or not commit:
         return ""  # a name or a token before an @ is somebody's own
-    return f"minerva_lite @ git+{address.geturl()}@{commit}"
+    return f"minerva_lite[book,studies] @ git+{address.geturl()}@{commit}"
 
 
 def about_colab(package: str | None) -> str:
@@ -114,7 +114,7 @@ def about_colab(package: str | None) -> str:
     if not package_of_this():
         return (
             "No version for Colab was made: this repository has no public https address, from which students could "
-            'install the package. Say where its wheel lies: PACKAGE="minerva_lite @ https://…/minerva_lite-….whl"'
+            'install the package. Say where its wheel lies: PACKAGE="minerva_lite[book,studies] @ https://…/minerva_lite-….whl"'
         )
     if not git("branch", "-r", "--contains", "HEAD"):
         return "The version for Colab installs this commit, which is on no remote branch known here: push it first."

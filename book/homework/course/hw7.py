@@ -9,7 +9,7 @@ from statistics import NormalDist
 import torch
 from torch import Generator, Tensor
 
-from minerva_lite.exercises import check_runs
+from minerva_book.exercises import check_runs
 
 from .question import Assignment, Case, Code, Experiment, Fault, Written
 
@@ -380,7 +380,7 @@ It cannot see whether the runs are real or good. The next questions can, and a l
         cases=lambda generator: [Case("your table", {})],
         example=None,
         judge=judged,
-        visible='from minerva_lite.exercises import check_runs\n\ncheck_runs(my_results())\nprint("This table can carry a comparison.")',
+        visible='from minerva_book.exercises import check_runs\n\ncheck_runs(my_results())\nprint("This table can carry a comparison.")',
     )
 
 

@@ -1,7 +1,7 @@
 """Runs a student's cells and functions, and sends back numbers. Nothing in this process knows what is right.
 
 Started by `isolation.py`: a job comes as a line of JSON on standard input, and a question's cases when they are asked
-for; frames of JSON go out by the descriptor that argv[1] names; argv[2] is where minerva_lite lies. The process that
+for; frames of JSON go out by the descriptor that argv[1] names; the others are where the packages lie. The process that
 reads the job runs nothing of the student's (`overseer.py`): it forks one that runs the cells, which forks one for every
 question, so that what kills a process costs no more than its cell or its question.
 """
@@ -152,11 +152,11 @@ def main() -> None:
     kernel.keyring_of_its_own()
     line, rest = line_of(orders)
     job = json.loads(line)
-    sys.path[0] = sys.argv[2]  # this very package, whichever the environment would find
+    sys.path[:1] = sys.argv[2:]  # these very packages, whichever the environment would find
     import matplotlib.pyplot  # what the student's cells import is there before the bounds
     import torch
 
-    from minerva_lite.exercises import loading
+    from minerva_book.exercises import loading
 
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import captured

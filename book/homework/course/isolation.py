@@ -1,6 +1,6 @@
 """Where students' code runs: a child process with limits, in a world of its own where the machine offers one.
 
-By bubblewrap (Debian's `bubblewrap`) the child sees Python, its packages and `minerva_lite`, read-only, and nothing
+By bubblewrap (Debian's `bubblewrap`) the child sees Python, its packages and the book's two, read-only, and nothing
 else: no homework sources, no gradebook, no other submission, no network, no process but its own. Where bubblewrap is
 missing or user namespaces are switched off nothing runs, unless `Limits.unsafe` says so: then limits and an audit hook
 remain, and every report says so. Where the kernel can filter system calls (`seccomp.py`) it does, and is named as well.
@@ -29,6 +29,7 @@ import matplotlib
 import psutil
 import torch
 
+import minerva_book
 import minerva_lite
 
 from . import seccomp
@@ -36,6 +37,7 @@ from . import seccomp
 HERE = Path(__file__).parent
 INSIDE = [HERE / name for name in ("inside.py", "overseer.py", "kernel.py", "captured.py")]
 HOMEWORK = HERE.parent
+PACKAGES = [Path(each.__file__).resolve().parent for each in (minerva_lite, minerva_book)]
 PYTHON = os.path.abspath(sys.executable)  # not resolved: a virtual environment is known by its link
 ANSWER_BYTES = 1 << 24  # what a submission may send back in all
 BASE_MEMORY = 1 << 30  # bytes that Python, torch and the package take
@@ -135,8 +137,7 @@ def granted(group: Path) -> float:
 
 
 def walls() -> list[str]:
-    """The bubblewrap command whose world holds Python, its packages and minerva_lite, read-only, and no more."""
-    package = Path(minerva_lite.__file__).resolve().parent
+    """The bubblewrap command whose world holds Python, its packages and the book's two, read-only, and no more."""
     places = (sys.prefix, sys.base_prefix, *site.getsitepackages(), sysconfig.get_path("stdlib"))
     # By the names by which Python asks for them, and by what these are links to.
     shown = {Path(place) for name in places for place in (os.path.abspath(name), Path(name).resolve())} - {Path("/usr")}
@@ -154,7 +155,9 @@ def walls() -> list[str]:
     options += ["--size", str(1 << 26), "--tmpfs", "/tmp"]
     for place in sorted(shown):
         options += ["--ro-bind", str(place), str(place)]
-    options += ["--ro-bind", str(package), str(package), "--chdir", "/tmp"]
+    for package in PACKAGES:  # side by side, so that the book's folder is not there
+        options += ["--ro-bind", str(package), str(PACKAGES[0].with_name(package.name))]
+    options += ["--chdir", "/tmp"]
     for file in INSIDE:
         options += ["--ro-bind", str(file), f"/inside/{file.name}"]
     for cache in Path(matplotlib.get_cachedir()).glob("fontlist*.json"):  # else every child looks for fonts anew
@@ -304,7 +307,8 @@ def converse(talk: Talk, by: str, limits: Limits) -> tuple[str, str]:
     """Start the child and talk with it until it ends; why it was ended, "" if by itself, and what it complained of."""
     read, write = os.pipe()
     place = "/inside/inside.py" if by == "bubblewrap" else str(INSIDE[0])
-    inside = [PYTHON, "-I", "-B", place, str(write), str(Path(minerva_lite.__file__).resolve().parents[1])]
+    folders = [str(package.parent) for package in (PACKAGES[:1] if by == "bubblewrap" else PACKAGES)]
+    inside = [PYTHON, "-I", "-B", place, str(write), *folders]
     child = psutil.Popen(
         [*walls(), *inside] if by == "bubblewrap" else inside,
         stdin=subprocess.PIPE,

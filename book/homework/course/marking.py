@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from minerva_lite.exercises.answers import CLOSE
+from minerva_book.exercises.answers import CLOSE
 
 from .captured import called, plain
 from .feedback import differs, reason

@@ -21,7 +21,7 @@ not; otherwise a share of them, by how many agree of the cases that neither an e
 given it gets right. For that your cells run in a fresh process, from the top and without network or files, with
 {seconds:.0f} seconds for a case; checks and experiments are left out. Answers on paper and experiments are marked by a
 person.
-Before you hand in: restart the kernel, run all, and `python -m minerva_lite.exercises {name}.ipynb`."""
+Before you hand in: restart the kernel, run all, and `python -m minerva_book.exercises {name}.ipynb`."""
 
 
 def nbgrader_cell(
@@ -135,7 +135,7 @@ def notebook(assignment: Assignment, *, seconds: float, reach: str = "../..") ->
         f"| | question | kind | points | minutes |\n|---|---|---|---|---|\n{table}\n\n"
         + HOW.format(seconds=seconds, name=assignment.name)
     )
-    setup = f"{assignment.imports}\n\nfrom minerva_lite.exercises import check_example\n\n"
+    setup = f"{assignment.imports}\n\nfrom minerva_book.exercises import check_example\n\n"
     setup += "torch.set_default_dtype(torch.float64)"
     cells = [given("markdown", title, "about"), given("code", setup, "setup")]
     for question in assignment.questions:

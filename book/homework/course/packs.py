@@ -113,7 +113,8 @@ def private(pack: Path) -> Path:
     """The pack's whole path. Raises ValueError: it has no assignment, or lies where students' code can read it."""
     pack = pack.expanduser().resolve()
     own_names(pack)
-    seen = {sys.prefix, sys.base_prefix, "/usr", sysconfig.get_path("stdlib"), str(HERE.parents[2] / "minerva_lite")}
+    seen = {sys.prefix, sys.base_prefix, "/usr", sysconfig.get_path("stdlib")}
+    seen |= {str(HERE.parents[2] / "minerva_lite"), str(HERE.parents[1] / "minerva_book")}
     for place in sorted(seen):
         if pack.is_relative_to(Path(place).resolve()):
             raise ValueError(f"pack {pack}: wanted a place that students' code cannot read; it reads all of {place}")

@@ -110,7 +110,8 @@ def source(term: Path, names: Iterable[str] | None = None) -> None:
 
 def requirements() -> str:
     """What a student installs, beside the package itself: the book's own pins."""
-    wanted = ("torch", "numpy", "scipy", "gymnasium", "matplotlib", "jupyterlab", "ipykernel", "ipywidgets", "nbclient")
+    wanted = ("torch", "numpy", "scipy", "gymnasium", "matplotlib", "joblib", "jupyterlab", "ipykernel")
+    wanted += ("ipywidgets", "nbclient")
     lines = (ROOT / "requirements.txt").read_text().splitlines()
     return "\n".join(line for line in lines if line.split("==")[0] in wanted) + "\n"
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from ..formulas.returns import discounted_returns, gae
-from ..worlds.tabular import TabularMDP, random_policy
+from minerva_lite.formulas.returns import gae
+from minerva_lite.worlds.tabular import TabularMDP, random_policy
+
 from .answers import compare
 
 
@@ -34,47 +35,6 @@ def check_visitation(function: Callable[[TabularMDP, Tensor], Tensor], *, seed: 
     """Raise AssertionError unless `function(world, policy)` is the discounted visitation [S], not normalized."""
     for name, world, policy in _worlds(seed):
         compare(name, function(world, policy), world.visitation(policy))
-
-
-def check_reward_to_go(function: Callable[..., Tensor], *, seed: int = 0) -> None:
-    """Raise AssertionError unless `function(reward, ended, gamma)` is the discounted sum of the episode's rewards.
-
-    reward: [T, B] float64. ended: [T, B] bool, the last row of an episode; what follows belongs to another one.
-    """
-    generator = Generator().manual_seed(seed)
-    for steps, gamma in ((1, 0.9), (7, 0.5), (7, 1.0), (7, 0.0)):
-        reward = torch.randn(steps, 3, generator=generator, dtype=torch.float64)
-        ended = torch.rand(steps, 3, generator=generator) < 0.3
-        zero, never = torch.zeros_like(reward), torch.zeros_like(ended)
-        wanted = discounted_returns(reward, zero, ended, never, gamma=gamma)
-        compare(f"T = {steps}, gamma = {gamma}", function(reward, ended, gamma), wanted)
-
-
-def check_optimal_baseline(function: Callable[..., Tensor], *, seed: int = 0) -> None:
-    """Raise AssertionError unless `function(policy, q_value, score)` is each state's baseline of least variance, [S].
-
-    policy: [S, A] probabilities. q_value: [S, A]. score: [S, A, n], gradients of log pi(a | s); all float64.
-    """
-    generator = Generator().manual_seed(seed)
-    for states, actions, parameters in ((1, 2, 1), (4, 3, 5), (3, 6, 2)):
-        policy = random_policy(states, actions, generator)
-        q_value = 1.0 + torch.randn(states, actions, generator=generator, dtype=torch.float64)
-        score = torch.randn(states, actions, parameters, generator=generator, dtype=torch.float64)
-        weight = policy * score.square().sum(-1)
-        wanted = (weight * q_value).sum(-1) / weight.sum(-1)
-        compare(f"S = {states}, A = {actions}, n = {parameters}", function(policy, q_value, score), wanted)
-
-
-def check_gae(function: Callable[..., Tensor], *, seed: int = 0) -> None:
-    """Raise AssertionError unless `function` computes GAE, called as `formulas.returns.gae` is, [T, B] float64."""
-    generator = Generator().manual_seed(seed)
-    for steps, gamma, lam in ((1, 0.9, 0.8), (9, 0.9, 0.8), (9, 1.0, 1.0), (9, 0.97, 0.0)):
-        reward, value, next_value = torch.randn(3, steps, 4, generator=generator, dtype=torch.float64)
-        chance = torch.rand(2, steps, 4, generator=generator)
-        flags = (chance < 0.25).unbind(0)
-        arguments = (reward, value, next_value, *flags)
-        wanted = gae(*arguments, gamma=gamma, lam=lam)
-        compare(f"T = {steps}, gamma = {gamma}, lam = {lam}", function(*arguments, gamma=gamma, lam=lam), wanted)
 
 
 def check_lambda_return(function: Callable[..., Tensor], *, seed: int = 0) -> None:

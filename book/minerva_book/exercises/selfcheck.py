@@ -16,6 +16,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import minerva_book
+import minerva_lite
+
 from .loading import CASE_SECONDS, CELL_SECONDS, DEFINING_SECONDS, OWN_SECONDS, TOO_SLOW
 from .submission import Sorted, code_to_run, name_of, recorded, text_of
 
@@ -130,14 +133,14 @@ def tried(
 
 def one_process(job: dict[str, Any], verdicts: dict[str, str], told: dict[str, str]) -> tuple[str, str, str]:
     """Run a job, note what it says; at what it was ended ("cell" or "question", its name, why), ("", "", "") if not."""
-    package = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    packages = [str(Path(each.__file__).resolve().parents[1]) for each in (minerva_lite, minerva_book)]
+    path = os.pathsep.join(filter(None, [*packages, os.environ.get("PYTHONPATH")]))
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
     environment["TORCHDYNAMO_DISABLE"] = "1"
     kind, at, why, wait, frames = "", "", "", STARTING, queue.Queue[Any]()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty:
         child = subprocess.Popen(
-            [sys.executable, "-m", "minerva_lite.exercises.trial"],
+            [sys.executable, "-m", "minerva_book.exercises.trial"],
             cwd=empty, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         assert child.stdin and child.stdout

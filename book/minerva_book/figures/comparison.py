@@ -11,12 +11,13 @@ import torch
 from matplotlib.axes import Axes
 from torch import Generator, Tensor
 
-from ..formulas.statistics import (
+from minerva_lite.formulas.statistics import (
     interquartile_mean,
     performance_profile,
     probability_of_improvement,
     stratified_bootstrap,
 )
+
 from .style import BLUE, GRAY, RED
 
 STYLES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)))

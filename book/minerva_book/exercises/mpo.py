@@ -7,9 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from ..formulas.duals import estep_weights, temperature_loss, weights_kl
-from ..formulas.returns import retrace_targets
-from ..worlds.tabular import random_policy
+from minerva_lite.formulas.duals import estep_weights, temperature_loss, weights_kl
+from minerva_lite.formulas.returns import retrace_targets
+from minerva_lite.worlds.tabular import random_policy
+
 from .answers import compare
 
 

@@ -27,17 +27,6 @@ def plot_learning_curves(ax: Axes, histories: Mapping[str, Any], title: str, *, 
         ax.legend(loc="lower right")
 
 
-def plot_learning_curve(ax: Axes, history: Any, title: str, *, solved: float) -> None:
-    """Mean evaluation return of one run against environment steps; its training time in the title."""
-    seconds = history.updates[-1]["seconds"]
-    plot_learning_curves(ax, {"": history}, f"{title}, {seconds:.1f} s of training", solved=solved)
-    mean, std = history.column("eval/mean"), history.column("eval/std")
-    ax.fill_between(
-        history.steps("eval/mean"), mean - std, mean + std, alpha=0.2, linewidth=0, label="± 1 std of the 10"
-    )
-    ax.legend(loc="lower right")
-
-
 LABELS = {
     "kl/k3": "KL(old || new), k3 (nats)",
     "kl/exact": "KL(old || new) (nats)",

@@ -13,15 +13,12 @@ from .selfcheck import self_check
 from .trust_region import check_conjugate_gradient, check_coupling, check_dual_clip, check_fisher_product
 from .values import (
     check_compatible,
-    check_gae,
     check_lambda_return,
     check_logsumexp,
-    check_optimal_baseline,
     check_policy_evaluation,
-    check_reward_to_go,
     check_visitation,
 )
-from .vmpo import check_mirror_step, check_risk_worth, check_top_k, check_vmpo_weights
+from .vmpo import check_mirror_step, check_risk_worth, check_top_k
 
 __all__ = [
     "check_binding_temperature",
@@ -34,19 +31,15 @@ __all__ = [
     "check_estep",
     "check_example",
     "check_fisher_product",
-    "check_gae",
     "check_lambda_return",
     "check_logsumexp",
     "check_mirror_step",
-    "check_optimal_baseline",
     "check_policy_evaluation",
     "check_retrace",
-    "check_reward_to_go",
     "check_runs",
     "check_risk_worth",
     "check_top_k",
     "check_visitation",
-    "check_vmpo_weights",
     "check_vtrace",
     "self_check",
 ]

@@ -10,7 +10,8 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from ..formulas.objectives import ppo_clip_objective
+from minerva_lite.formulas.objectives import ppo_clip_objective
+
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
 

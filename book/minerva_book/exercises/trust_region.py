@@ -7,8 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from ..formulas.trust_region import conjugate_gradient
-from ..worlds.tabular import random_policy
+from minerva_lite.formulas.trust_region import conjugate_gradient
+from minerva_lite.worlds.tabular import random_policy
+
 from .answers import compare
 
 

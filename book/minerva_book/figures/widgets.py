@@ -21,7 +21,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-from ..worlds.tabular import TabularMDP, drifting_critic
+from minerva_lite.worlds.tabular import TabularMDP, drifting_critic
+
 from .comparison import plot_order
 from .estep import plot_temperature, temperature_example
 from .gradients import plot_baseline, plot_dropped_factor

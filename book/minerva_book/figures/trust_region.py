@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from matplotlib.axes import Axes
@@ -11,9 +12,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
 from torch import Tensor
 
-from ..formulas.bounds import cpi_bound
-from ..formulas.trust_region import conjugate_gradient, full_step, line_search, predicted_gain
-from ..worlds.tabular_trpo import two_parameter_world
+from minerva_lite.formulas.bounds import cpi_bound
+from minerva_lite.formulas.trust_region import conjugate_gradient, full_step, line_search, predicted_gain
+from minerva_lite.worlds.tabular import TabularMDP
+
 from .drawings import INK
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
@@ -192,6 +194,34 @@ def plot_kept(axes: Sequence[Axes], kl: Tensor, kept: Sequence[Mapping[str, Tens
     axes[0].annotate("kept exactly", (float(kl[0]), 1.0), (2, -12), textcoords="offset points", fontsize=9)
     axes[0].set(ylabel="true gain / promised gain")
     axes[0].legend(loc="upper left")
+
+
+def two_parameter_world(seed: int = 0) -> dict[str, Any]:
+    """A random world of 4 states with a softmax policy of two parameters, exact.
+
+    Returns the surrogate and the mean KL as functions of a shift of the parameters [..., 2], the gradient [2] and the
+    Fisher matrix [2, 2] at no shift.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    world = TabularMDP.random(4, 3, 0.9, generator)
+    # The second parameter moves the policy less, and the two are correlated, so F is not a multiple of the identity.
+    features = torch.randn(4, 3, 2, generator=generator, dtype=torch.float64)
+    features = features @ torch.tensor([[1.0, 0.3], [0.0, 0.3]], dtype=torch.float64)
+    offset = torch.randn(4, 3, generator=generator, dtype=torch.float64)
+    policy = offset.softmax(-1)
+    score = features - (policy[..., None] * features).sum(1, keepdim=True)
+    visits = (1.0 - world.gamma) * world.visitation(policy)
+    advantage = world.advantage(policy)
+
+    def log_policy(shift: Tensor) -> Tensor:
+        return (offset + torch.einsum("san,...n->...sa", features, shift)).log_softmax(-1)
+
+    return {
+        "surrogate": lambda shift: (visits[:, None] * log_policy(shift).exp() * advantage).sum((-2, -1)),
+        "kl": lambda shift: (visits[:, None] * policy * (policy.log() - log_policy(shift))).sum((-2, -1)),
+        "gradient": (1.0 - world.gamma) * world.policy_gradient(policy, score),
+        "fisher": world.fisher(policy, score),
+    }
 
 
 def plot_trust_region(ax: Axes, *, kl_bound: float, stretch: float = 1.0) -> None:

@@ -7,7 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle, Rectangle
 from torch import Tensor
 
-from ..checks import require_bool, require_one_of, require_same_shape
+from minerva_lite.checks import require_bool, require_one_of, require_same_shape
+
 from .style import BLUE, GRAY, GREEN, RED
 
 INK = "#222222"

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 from torch import Tensor
 
-from ..worlds.tabular import TabularMDP, drifting_critic
+from minerva_lite.worlds.tabular import TabularMDP, drifting_critic
+
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
 

@@ -8,8 +8,9 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from ..formulas.diagnostics import effective_sample_size
-from ..formulas.duals import top_k_mask, vmpo_weights, weights_kl
+from minerva_lite.formulas.diagnostics import effective_sample_size
+from minerva_lite.formulas.duals import top_k_mask, vmpo_weights, weights_kl
+
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
 

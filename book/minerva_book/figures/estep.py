@@ -8,7 +8,8 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from ..formulas.duals import estep_weights, temperature_loss, weights_kl
+from minerva_lite.formulas.duals import estep_weights, temperature_loss, weights_kl
+
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
 # One state with seven actions: the best one is rare, so the prior and the values disagree.

@@ -1,4 +1,4 @@
-"""`python -m minerva_lite.exercises hw2_gae.ipynb` runs a homework afresh: what would be handed in."""
+"""`python -m minerva_book.exercises hw2_gae.ipynb` runs a homework afresh: what would be handed in."""
 
 import sys
 
@@ -6,7 +6,7 @@ from .selfcheck import examined
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        sys.exit("usage: python -m minerva_lite.exercises NOTEBOOK.ipynb")
+        sys.exit("usage: python -m minerva_book.exercises NOTEBOOK.ipynb")
     try:
         found = examined(sys.argv[1])
     except (ValueError, OSError) as error:

@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 from torch import Tensor
 
-from ..formulas.distributions import gaussian_kl, gaussian_kl_mean_std
+from minerva_lite.formulas.distributions import gaussian_kl, gaussian_kl_mean_std
+
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
 # What is bounded, as `explore_decoupled_kl` names it.

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from ..formulas.duals import top_k_mask
-from ..worlds.tabular import random_policy
+from minerva_lite.formulas.duals import top_k_mask
+from minerva_lite.worlds.tabular import random_policy
+
 from .answers import compare
 
 
@@ -37,29 +38,6 @@ def check_top_k(function: Callable[[Tensor, Tensor, float], Tensor], *, seed: in
         if got.shape == wanted.shape and got.sum() != wanted.sum():
             raise AssertionError(f"{name}: wanted {int(wanted.sum())} kept; got {int(got.sum())}")
         compare(name, got, wanted.double())
-
-
-def check_vmpo_weights(function: Callable[[Tensor, Tensor, float], Tensor], *, seed: int = 0) -> None:
-    """Raise AssertionError unless `function(advantage, mask, eta)` gives V-MPO's weights [N], also in float32.
-
-    advantage: [N]. mask: [N] bool, the kept samples. Weights sum to 1 and are 0 where nothing was kept.
-    """
-    generator = Generator().manual_seed(seed)
-    spread = torch.randn(40, generator=generator, dtype=torch.float64)
-    mask = torch.rand(40, generator=generator) < 0.5
-    cases = {
-        "ordinary": (spread, 1.0),
-        "a large one that is not kept": (torch.where(mask, spread - 900.0, 0.0), 1.0),
-        "advantages of 1e4": (1e4 * spread, 3.0),
-        "temperature 1e-6": (spread, 1e-6),
-        "advantages around -1e4": (spread - 1e4, 0.3),
-    }
-    for name, (advantage, eta) in cases.items():
-        for dtype, atol in ((torch.float64, 1e-9), (torch.float32, 1e-5)):
-            rounded = advantage.to(dtype)
-            logits = (rounded - rounded[mask].max()).double() / eta
-            wanted = logits.masked_fill(~mask, -torch.inf).softmax(0)
-            compare(f"{name}, {dtype}", function(rounded, mask, eta), wanted, atol)
 
 
 def check_mirror_step(function: Callable[..., Tensor], *, seed: int = 0) -> None:

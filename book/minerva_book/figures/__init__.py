@@ -29,7 +29,6 @@ from .learning import (
     plot_ablations,
     plot_diagnostics,
     plot_exact_returns,
-    plot_learning_curve,
     plot_learning_curves,
     plot_quartiles,
 )
@@ -183,7 +182,6 @@ __all__ = [
     "plot_kept",
     "plot_kl_estimators",
     "plot_learned_law",
-    "plot_learning_curve",
     "plot_learning_curves",
     "plot_minorizer",
     "plot_mpo_diagnostics",
