@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from minerva_lite import evaluate, make_env
-from minerva_lite.agents import SequenceAgent, SequenceConfig
-from minerva_lite.training.base_model import load_base, save_base
+from minerva_lite.language import SequenceAgent, SequenceConfig
+from minerva_lite.language.base_model import load_base, save_base
 
 PATH = Path(__file__).parents[2] / "book" / "results" / "checkpoints" / "sort_base.pt"
 

@@ -14,16 +14,17 @@ import pytest
 import torch
 
 from minerva_lite import evaluate, make_env, train
-from minerva_lite.agents import AGENTS, SequenceAgent, SequenceConfig
-from minerva_lite.agents.decoder import Decoder
-from minerva_lite.experience.answers import AnswerBatch, Answers
+from minerva_lite.agents import AGENTS
 from minerva_lite.formulas.distributions import kl_estimates
 from minerva_lite.formulas.returns import gae
 from minerva_lite.formulas.sequences import group_advantage, leave_one_out_advantage
+from minerva_lite.language import SequenceAgent, SequenceConfig
+from minerva_lite.language.answers import AnswerBatch, Answers
+from minerva_lite.language.decoder import Decoder
+from minerva_lite.language.tokens import TASKS
 from minerva_lite.training.checkpoints import load, save
 from minerva_lite.training.gpu import WARM_UP, accelerate, floats, learned_state
 from minerva_lite.training.video import film
-from minerva_lite.worlds.tokens import TASKS
 from tests.living import (
     ANSWERS,
     STEPPERS,
