@@ -58,7 +58,7 @@ test: setup
 	$(TESTS) -m "$(QUICK)" --minutes $(or $(MINUTES),15) tests $(NOTEBOOKS)
 
 # For a change of the package: no notebooks, pages or homework. tests/README.md says which folder belongs to which room.
-ROOMS := formulas markers worlds experience agents training figures exercises house
+ROOMS := formulas markers worlds experience agents language training figures exercises house
 test-package: setup
 	$(BIN)/ruff check minerva_lite tests
 	$(BIN)/mypy

@@ -120,9 +120,11 @@ def anchor(target: str) -> str:
     return "src-" + target.replace(":", "-")
 
 
-# Where version 0.1 had a module that is neither in its old place nor just one folder down.
+# Where version 0.1 had a module that is neither in its old place nor just one folder down; and where one that is newer
+# stood before its room was made. A name with a point at its end is that of what lies in it, and not its own.
 FORMERLY = {
     "agents.base": "agent",
+    "agents.stepwise.Stepwise.": "agent.Agent.",
     "agents.on_policy": "on_policy",
     "agents.networks": "networks",
     "agents.optimizers": "learning",
@@ -136,6 +138,12 @@ FORMERLY = {
     "figures.style": "style",
     "figures.widgets": "widgets",
     "figures": "plots",
+    "files.": "checkpoints.",
+    "language.answer_tree": "worlds.answer_tree",
+    "language.answers": "experience.answers",
+    "language.base_model": "training.base_model",
+    "language.tokens": "worlds.tokens",
+    "language.": "agents.",
 }
 FLAT = re.compile(r"(?:formulas|worlds|experience|training)\.(\w.*)")
 
@@ -144,7 +152,7 @@ def former(target: str) -> str:
     """What version 0.1 called this target, so that links to its anchors still answer; "" where that is the same."""
     package, _, rest = target.partition(".")
     for now, before in FORMERLY.items():
-        if rest == now or rest.startswith((f"{now}.", f"{now}:")):
+        if rest == now or rest.startswith(now if now.endswith(".") else (f"{now}.", f"{now}:")):
             return f"{package}.{before}{rest[len(now) :]}"
     match = FLAT.fullmatch(rest)
     return f"{package}.{match[1]}" if match else ""
