@@ -1,7 +1,7 @@
 """`python -m tests.studies.base_model`: the base model of chapter 9, which sorts six digits half of the time.
 
 It is pretrained as the sequence agent is by default. The file is small enough to be kept beside the book, and is read
-by `load_base`; `tests/training/test_base_model.py` evaluates it.
+by `load_base`; `tests/language/test_base_model.py` evaluates it.
 """
 
 from __future__ import annotations
