@@ -125,6 +125,7 @@ def anchor(target: str) -> str:
 FORMERLY = {
     "agents.base": "agent",
     "agents.stepwise.Stepwise.": "agent.Agent.",
+    "agents.stepwise.": "agents.acting.",
     "agents.on_policy": "on_policy",
     "agents.networks": "networks",
     "agents.optimizers": "learning",

@@ -20,7 +20,7 @@ from ..checks import (
     require_same_shape,
     require_shape,
 )
-from ..worlds.entered import ENTERED, Entered
+from ..worlds.envs import ENTERED, Entered
 from ..worlds.seeding import WORLDS, generator, stream
 from ..worlds.spec import EnvSpec, Step
 

@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable, Collection
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import gymnasium as gym
 import torch
 
 from ..checks import require_count, require_one_of, require_seed
-from .entered import ENTERED
 from .numpy_backed import AUTORESET, EnvPoolEnv, GymEnv
 from .spec import EnvSpec, Step, VectorEnv
 from .torch_native import TORCH_ENVS, TabularEnv, TorchCartPole, TorchEnv, TorchPendulum
 
 __all__ = [
     "BACKENDS",
+    "ENTERED",
     "TORCH_ENVS",
     "EnvPoolEnv",
+    "Entered",
     "EnvSpec",
     "GymEnv",
     "Step",
@@ -35,6 +37,17 @@ __all__ = [
     "make_env",
 ]
 
+
+@dataclass(frozen=True)
+class Entered:
+    """A kind of environment that a room above brings along, in which no agent acts step by step."""
+
+    ids: Collection[str]  # those that there are by now
+    make: Callable[..., VectorEnv]  # called as `make_env` is, which leaves it to refuse an unknown id
+    instead: str  # for the error of an agent that acts step by step: what it is, and which agent learns from it
+
+
+ENTERED: dict[str, Entered] = {}  # by how the ids begin
 BACKENDS = ("auto", "torch", "gymnasium", "parallel", "envpool")
 
 

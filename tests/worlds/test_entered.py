@@ -7,7 +7,7 @@ import torch
 
 from minerva_lite.agents import AGENTS
 from minerva_lite.worlds import EnvSpec, TabularEnv, TabularMDP, make_env
-from minerva_lite.worlds.entered import ENTERED, Entered
+from minerva_lite.worlds.envs import ENTERED, Entered
 from tests.living import STEPPERS
 
 
