@@ -62,7 +62,7 @@ test: setup
 	$(TESTS) -m "$(QUICK)" $(MINUTES:%=--minutes %) --changed-chapters tests $(NOTEBOOKS)
 
 # For a change of the package: no notebooks, pages or homework. tests/README.md says which folder belongs to which room.
-ROOMS := formulas markers worlds experience agents training figures exercises house
+ROOMS := formulas markers worlds experience agents language training figures exercises house
 test-package: setup
 	$(BIN)/ruff check minerva_lite book/minerva_book tests
 	$(BIN)/mypy

@@ -9,13 +9,12 @@ from .agents import (
     PPOConfig,
     REINFORCEAgent,
     REINFORCEConfig,
-    SequenceAgent,
-    SequenceConfig,
     TRPOAgent,
     TRPOConfig,
     VMPOAgent,
     VMPOConfig,
 )
+from .language import SequenceAgent, SequenceConfig
 from .training.checkpoints import load
 from .training.evaluation import History, evaluate
 from .training.loop import train

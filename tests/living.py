@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from minerva_lite.agents import AGENTS
+from minerva_lite.agents.stepwise import Stepwise
 from minerva_lite.worlds.envs import TabularEnv, make_env
 from minerva_lite.worlds.tabular import TabularMDP
 
@@ -17,7 +18,7 @@ FAMILIES = [("Pendulum-v1", {}), ("Pendulum-v1", {"squash": True}), ("CartPole-v
 FAMILY_NAMES = ["continuous", "squashed", "discrete"]
 # The agents that act step by step. "sequence" answers prompts as wholes and refuses every other world, so it is asked
 # in `test_sequence.py`, on a task of its own, what these are asked on Pendulum and CartPole.
-STEPPERS = {name: pair for name, pair in AGENTS.items() if not pair[0].answers}
+STEPPERS = {name: pair for name, pair in AGENTS.items() if issubclass(pair[0], Stepwise)}
 # A small one of the others, for the tests that take any agent.
 ANSWERS = {
     "num_envs": 4, "group": 2, "minibatch_prompts": 2, "epochs": 2, "width": 8, "heads": 2, "pretrain_steps": 2,

@@ -16,12 +16,12 @@ from torch import Generator, Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
-from minerva_lite.agents import decoder
 from minerva_lite.agents.base import Agent
 from minerva_lite.formulas import duals, sequences
+from minerva_lite.language import decoder, tokens
 from minerva_lite.training import gpu
 from minerva_lite.training.gpu import KNOWN, Accelerated, Answer
-from minerva_lite.worlds import tokens, torch_native
+from minerva_lite.worlds import torch_native
 
 ATEN = torch.ops.aten
 # Their result, or its shape, depends on numbers: a GPU would have to be waited for.

@@ -120,9 +120,12 @@ def anchor(target: str) -> str:
     return "src-" + target.replace(":", "-")
 
 
-# Where version 0.1 had a module that is neither in its old place nor just one folder down.
+# Where version 0.1 had a module that is neither in its old place nor just one folder down; and where one that is newer
+# stood before its room was made. A name with a point at its end is that of what lies in it, and not its own.
 FORMERLY = {
     "agents.base": "agent",
+    "agents.stepwise.Stepwise.": "agent.Agent.",
+    "agents.stepwise.": "agents.acting.",
     "agents.on_policy": "on_policy",
     "agents.networks": "networks",
     "agents.optimizers": "learning",
@@ -136,6 +139,12 @@ FORMERLY = {
     "figures.style": "style",
     "figures.widgets": "widgets",
     "figures": "plots",
+    "files.": "checkpoints.",
+    "language.answer_tree": "worlds.answer_tree",
+    "language.answers": "experience.answers",
+    "language.base_model": "training.base_model",
+    "language.tokens": "worlds.tokens",
+    "language.": "agents.",
 }
 FLAT = re.compile(r"(?:formulas|worlds|experience|training)\.(\w.*)")
 
@@ -146,7 +155,7 @@ def former(target: str) -> list[str]:
     if package == "minerva_book":  # until version 0.2 in minerva_lite
         return [f"minerva_lite.{rest}", *former(f"minerva_lite.{rest}")]
     for now, before in FORMERLY.items():
-        if rest == now or rest.startswith((f"{now}.", f"{now}:")):
+        if rest == now or rest.startswith(now if now.endswith(".") else (f"{now}.", f"{now}:")):
             return [f"{package}.{before}{rest[len(now) :]}"]
     match = FLAT.fullmatch(rest)
     return [f"{package}.{match[1]}"] if match else []

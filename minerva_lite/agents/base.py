@@ -1,30 +1,23 @@
-"""What every agent shares: acting, the checks of a rollout and of a step before anything moves, saving.
+"""What every agent shares: the checks of a rollout and of a step before anything moves, and saving.
 
 An algorithm builds its networks in `make_modules`, what learns them in `setup`, and learns from a rollout in `improve`.
+How an agent acts step by step is in `stepwise`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from ..checks import require_bool, require_dtype, require_seed, require_shape, require_unit_interval
-from ..experience.normalizer import Normalizer
+from ..checks import require_seed, require_unit_interval
 from ..worlds.seeding import ACTING, SEEDING, UPDATES, WEIGHTS, generator, stream
 from ..worlds.spec import EnvSpec, VectorEnv
-from ..worlds.tokens import TASKS
-from .acting import as_rows, require_rows
-from .multi_categorical import MultiCategoricalPolicy
-from .networks import CategoricalPolicy, GaussianPolicy, Params, Policy, SquashedGaussianPolicy
 from .optimizers import flatten
-from .settings import CollectSettings, completed
+from .settings import completed
 
 MAX_SKIPS = 3
 
@@ -124,9 +117,8 @@ class Agent:
 
     name: str
     env_from_file = False  # whether `spec.env_id` was read from a file, and nobody has named that environment since
-    answers = False  # whether it acts by whole answers to prompts, as the tasks of `worlds.tokens` want it
-    config: CollectSettings
-    policy: Policy
+    config: Any
+    policy: Any  # the network that acts
 
     def __init__(
         self,
@@ -138,13 +130,12 @@ class Agent:
         dtype: torch.dtype = torch.float32,
         compile: bool = False,
     ):
-        self.require_kind(spec)
+        self.require_world(spec)
         self.config, self.spec, self.dtype, self.compile = config, spec, dtype, compile
         self.device = pick_device(device)
-        self.obs_normalizer = Normalizer((spec.obs_dim,))
         # Weights are drawn on the CPU, so that every device starts from the same ones.
         seed = require_seed(seed=seed)
-        modules = self.make_modules(generator(stream(seed, WEIGHTS))) | {"obs_normalizer": self.obs_normalizer}
+        modules = self.make_modules(generator(stream(seed, WEIGHTS))) | self.make_statistics()
         for name, module in modules.items():
             setattr(self, name, module)
         self.modules = nn.ModuleDict(modules).to(self.device, dtype)
@@ -154,92 +145,19 @@ class Agent:
         self.guard = NonFiniteGuard()
         self.setup()
 
-    def require_kind(self, spec: EnvSpec) -> None:
-        """Raise ValueError if this agent acts by steps and the environment wants whole answers, or the reverse."""
-        if self.answers and spec.env_id not in TASKS:
-            raise ValueError(f"env_id: wanted one of {', '.join(TASKS)} for {self.name}; got {spec.env_id!r}")
-        if spec.env_id in TASKS and not self.answers:
-            raise ValueError(
-                f"env_id: wanted an environment that is acted in step by step for {self.name}; got {spec.env_id!r}, "
-                "whose answers are judged as wholes, which the agent sequence learns from"
-            )
+    def require_world(self, spec: EnvSpec) -> None:
+        """Raise ValueError if this agent cannot act in such an environment."""
 
     def make_modules(self, weights: Generator) -> dict[str, nn.Module]:
         """Everything that holds parameters or statistics, under the attribute's name; "policy" among it."""
         raise NotImplementedError
 
+    def make_statistics(self) -> dict[str, nn.Module]:
+        """Running statistics that every agent of a kind keeps, after what `make_modules` makes."""
+        return {}
+
     def setup(self) -> None:
         """Make what needs the networks on their device: optimizers, a replay, counters."""
-
-    def make_policy(self, weights: Generator, *, torso: str, squash: bool) -> Policy:
-        """A policy for this environment's actions.
-
-        Raises ValueError: squash with a finite action set.
-        """
-        c, spec = self.config, self.spec
-        if spec.discrete and squash:
-            raise ValueError(f"squash: wanted False for {spec.env_id}, whose actions are discrete; got True")
-        if spec.choices:
-            return MultiCategoricalPolicy(spec.obs_dim, spec.choices, c.hidden, weights, torso)
-        if spec.num_actions:
-            return CategoricalPolicy(spec.obs_dim, spec.num_actions, c.hidden, weights, torso)
-        family = SquashedGaussianPolicy if squash else GaussianPolicy
-        return family(spec.obs_dim, spec.action_dim, c.hidden, c.log_std_init, weights, torso)
-
-    @torch.no_grad()
-    def act(self, obs: Tensor, *, deterministic: bool = False) -> tuple[Tensor, Params]:
-        """Actions for obs [B, O] as the policy stores them, and the parameters they were drawn from.
-
-        `predict` acts outside training. Raises ValueError: obs is no tensor, or has another shape or dtype.
-        """
-        require_rows(self.spec, self.dtype, obs)
-        params = (self.policy if deterministic else self.acting_policy)(self.normalized(obs))
-        action = self.policy.mode(params) if deterministic else self.policy.sample(params, self.generator)
-        return action, params
-
-    def predict(self, obs: Any, *, deterministic: bool = True) -> np.ndarray:
-        """What to do, in the environment's own actions: its shape, bounds and dtype; the policy's mode, or a draw.
-
-        obs: one observation as the environment gives it, or a batch of them [B, ...]: a NumPy array, a list or a
-        tensor of any kind of numbers. One observation gives one action (a number where that is what the environment
-        takes), a batch a first axis [B]. Where training flattened the observations, as it does with all that are no
-        Box, put gymnasium.wrappers.FlattenObservation around the environment.
-        Nothing of the agent changes: statistics are read, and its random numbers touched only by
-        deterministic=False. Stable-Baselines3 returns a pair, of which the second is the state of a recurrent policy;
-        there is none here, so the action alone is returned.
-        Raises ValueError: obs has another shape, is no numbers, or holds a NaN or an infinity; or the environment's
-        bounds are not known (`EnvSpec.own`).
-        """
-        rows, single = as_rows(self.spec, self.dtype, self.device, obs)
-        action, _ = self.act(rows, deterministic=deterministic)
-        with torch.no_grad():
-            own: np.ndarray = self.spec.own_action(self.policy.to_env(action))
-        return own[0] if single else own
-
-    @torch.no_grad()
-    def value(self, obs: Any) -> np.ndarray | float:
-        """What the critic expects from here on: a number for one observation, [B] for a batch, as `predict` takes them.
-
-        In units of the discounted return of raw rewards. With `normalize_reward` the critic learns from scaled ones;
-        its value is multiplied by the present scale, and what was clipped stays clipped. Nothing changes.
-        Raises ValueError: obs is refused as by `predict`, or no critic has learned.
-        """
-        rows, single = as_rows(self.spec, self.dtype, self.device, obs)
-        value: np.ndarray = self.state_value(self.normalized(rows)).cpu().double().numpy()
-        return float(value[0]) if single else value
-
-    def state_value(self, obs: Tensor) -> Tensor:
-        """V(s) of obs [B, O] as the networks see them: [B], in units of the discounted return of raw rewards."""
-        raise NotImplementedError
-
-    @property
-    def acting_policy(self) -> Policy:
-        """The policy that acts while data are collected."""
-        return self.policy
-
-    def normalized(self, obs: Tensor) -> Tensor:
-        """Observations [..., O] as the networks see them, of the same shape."""
-        return self.obs_normalizer.normalize(obs) if self.config.normalize_obs else obs
 
     def collect(self, env: VectorEnv, obs: Tensor) -> tuple[Any, Tensor]:
         """The data of one update, acting in `env` from obs [B, O]; and what to act on next, [B, O]."""
@@ -289,28 +207,11 @@ class Agent:
         weight = rollout.tensors().get("restart_weight")
         return figures if weight is None else figures | {"train/restart_fraction": 1.0 - weight.mean()}
 
-    @contextmanager
-    def all_or_nothing(self, name: str, module: nn.Module, statistics: Normalizer) -> Iterator[None]:
-        """A block that moves the running statistics of `module`, undone if their variance, of that name, overflows.
-
-        Raises NonFiniteStep then, because such statistics turn whatever comes after them into zeros.
-        """
-        before = {key: tensor.clone() for key, tensor in module.state_dict().items()}
-        yield
-        try:
-            self.guard.admit(name, statistics.var.max())
-        except NonFiniteStep:
-            module.load_state_dict(before)
-            raise
-
     def absorb_rewards(self, rollout: Any) -> None:
         """Let the rewards of a rollout into their running statistics; nothing for an agent that keeps none."""
 
     def absorb_obs(self, rollout: Any) -> None:
-        """Let the observations of a rollout into their running statistics, where there are any."""
-        if self.config.normalize_obs:
-            with self.all_or_nothing("obs_normalizer.var", self.obs_normalizer, self.obs_normalizer):
-                self.obs_normalizer.absorb(rollout.visited)
+        """Let the observations of a rollout into their running statistics; nothing for an agent that keeps none."""
 
     def improve(self, rollout: Any, progress: float) -> dict[str, Tensor]:
         """Learn from a checked rollout and return diagnostics, 0-d: the algorithm."""
@@ -342,30 +243,7 @@ class Agent:
 
     def check(self, rollout: Any) -> None:
         """Raise ValueError unless every tensor of the rollout has the shape and dtype that this agent learns from."""
-        spec = self.spec
-        rows = self.rollout_shape()
-        features = rollout.tensors()
-        flags = {name: features.pop(name) for name in ("terminated", "truncated")}
-        action = features.pop("action")
-        require_bool(**flags)
-        require_dtype(torch.int64 if self.policy.discrete else self.dtype, action=action)
-        require_dtype(self.dtype, **features)
-        require_shape(rows, reward=rollout.reward)
-        rows = tuple(rollout.reward.shape)
-        require_shape(rows, behavior_log_prob=rollout.behavior_log_prob, **flags)
-        require_shape((*rows, spec.obs_dim), obs=rollout.obs, next_obs=rollout.next_obs)
-        require_shape((*rows, *spec.action_shape), action=action)
-        params = {name: tensor for name, tensor in features.items() if name.startswith("behavior_params")}
-        require_shape((*rows, spec.params_dim), **params)
-        if rollout.restart_weight is not None:
-            require_shape(rows, restart_weight=rollout.restart_weight)
-            weight = rollout.restart_weight
-            if not bool(((weight == 0) | (weight == 1)).all()) or not bool(weight.any()):
-                raise ValueError("restart_weight: wanted only 0 and 1, and not only 0; got other numbers, or no 1")
-
-    def rollout_shape(self) -> tuple[int | None, int]:
-        """Steps and environments of a rollout; None stands for any number."""
-        return self.config.rollout_steps, self.config.num_envs
+        raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that training changes, and the settings: nested dicts and lists of tensors and numbers."""

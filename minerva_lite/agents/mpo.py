@@ -35,6 +35,7 @@ from .settings import (
     positive,
     unit_interval,
 )
+from .stepwise import Stepwise
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class MPOConfig(CollectSettings, OptimizerSettings, BoundSettings):
         return self.replay_steps // self.num_envs
 
 
-class MPOAgent(Agent):
+class MPOAgent(Stepwise, Agent):
     """A policy that is fitted to its own actions, weighted by exp(Q / eta)."""
 
     name = "mpo"

@@ -21,6 +21,7 @@ from .networks import Policy, ValueNet
 from .one_optimizer import OneOptimizer
 from .optimizers import make_optimizer
 from .settings import CollectSettings, OptimizerSettings, non_negative, one_of, positive, unit_interval
+from .stepwise import Stepwise
 
 Rows = TypeVar("Rows", bound=Batch)
 
@@ -63,7 +64,7 @@ class GradientConfig(OnPolicyConfig, OptimizerSettings):
     learning_rate: float = positive(3e-4)  # at the start
 
 
-class OnPolicyAgent(Agent):
+class OnPolicyAgent(Stepwise, Agent):
     """A policy and a critic that learn from what the policy has just done."""
 
     config: OnPolicyConfig

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from ..checks import widest
-from .answers import Answers
 from .rollout import Rollout
 from .vine import Vine
 
@@ -29,15 +28,12 @@ class RunningEpisodes:
     def absorb(self, data: Any) -> dict[str, Tensor]:
         """Add a rollout [T, B]: means over the episodes that finished in it, 0-d on its device; NaN if none did.
 
-        An answer to a prompt is an episode; its length is that of its tokens.
-        Of a vine only the trunk is counted, because its branches stop after a few steps. Data of another kind give {}.
+        Of a vine only the trunk is counted, because its branches stop after a few steps. Data of another kind, none of
+        whose episodes goes on in the next, count them in a method `episodes`, or give {}.
         """
-        if isinstance(data, Answers):
-            length = data.mask.sum(0).to(data.reward.dtype).mean()
-            return {"train/episode_return": data.reward.mean(), "train/episode_length": length}
         rollout = data.trunk if isinstance(data, Vine) else data
         if not isinstance(rollout, Rollout):
-            return {}
+            return data.episodes() if hasattr(data, "episodes") else {}
         ended, played, reward = rollout.ended, rollout.real, rollout.reward
         if self.whole:
             ended, played = ended & rollout.first_episode, played & rollout.first_episode

@@ -7,13 +7,8 @@ import math
 import os
 import pickle
 import platform
-import secrets
-import shutil
-import stat
 import sys
-import tempfile
 import warnings
-import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -25,6 +20,7 @@ import torch
 
 from ..agents import AGENTS
 from ..agents.base import pick_device
+from ..files import loaded, replacing, stream_of
 from ..worlds.spec import EnvSpec
 
 if sys.platform == "win32":
@@ -170,45 +166,6 @@ def _require_finite(state: Any, where: str = "") -> None:
         raise FloatingPointError(f"{where}: wanted finite numbers in a checkpoint; got {bad} that are NaN or infinite")
 
 
-@contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
-    """A name to write to. The file takes the place of `path` when the block ends, or goes if it fails.
-
-    A symbolic link stays, and the file that it leads to is replaced. A device or a pipe is written to.
-    Raises OSError: it cannot be written; the message says where, and what stood there is untouched.
-    """
-    path, real, stream = Path(path), Path(os.path.realpath(path)), stream_of(path)
-    folder = real.parent if stream is None else Path(tempfile.gettempdir())
-    part = folder / f"{real.name}.{secrets.token_hex(4)}.part"
-    try:
-        yield part
-        if stream is None:
-            with part.open("r+b") as file:  # on the disk before the old one goes
-                os.fsync(file.fileno())
-            os.replace(part, real)
-        else:
-            sys.stdout.flush()
-            with part.open("rb") as file, open(stream, "wb", closefd=not isinstance(stream, int)) as target:
-                shutil.copyfileobj(file, target)
-    except OSError as error:
-        raise OSError(f"path: wanted to write {path}, where nothing has changed; got {error}") from error
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def stream_of(path: str | Path) -> str | int | None:
-    """What to open in order to write to a device, a pipe or the standard output; None for a file, a folder, nothing."""
-    try:
-        there = os.stat(path)
-    except OSError:
-        return None
-    for number in (1, 2):  # /dev/stdout may lead to a file, which what is printed later must not write over
-        with suppress(OSError):
-            if os.path.samestat(there, os.fstat(number)):
-                return number
-    return None if stat.S_ISREG(there.st_mode) or stat.S_ISDIR(there.st_mode) else str(path)
-
-
 def require_place(**paths: str | Path | None) -> None:
     """Raise ValueError unless every path that is not None could be a file: better now than after hours of training."""
     for name, path in paths.items():
@@ -313,7 +270,7 @@ def load(path: str | Path, *, device: str | torch.device = "auto") -> Any:
     with fitting(path, saved["agent"]):
         state = saved["state"]
         config = config_class(**state["config"])
-        dtype = state["modules"]["obs_normalizer.mean"].dtype
+        dtype = next(each.dtype for each in state["modules"].values() if each.is_floating_point())
         agent = agent_class(config, EnvSpec(**state["spec"]), device=device, dtype=dtype)
         own = {name: getattr(agent, name).get_state() for name in ("generator", "minibatch_generator")}
         other = len(state["generator"]) != len(own["generator"])
@@ -350,28 +307,6 @@ def read(path: str | Path) -> dict[str, Any]:
     if saved["format"] != FORMAT:
         raise ValueError(f"path: wanted format {FORMAT}; {path.name} has format {saved['format']}, {_of(saved)}")
     return saved
-
-
-def loaded(path: Path, *, in_place: bool = False) -> Any:
-    """What `torch.save` wrote, if it is tensors and plain values, and every byte has its checksum.
-
-    in_place: leave tensors in the file. Raises FileNotFoundError, or ValueError: it cannot be read, and why.
-    """
-    try:
-        with zipfile.ZipFile(path) as file:  # torch writes the checksums, and does not compare them
-            whole = file.testzip() is None
-        if whole:
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=in_place)
-        why = "a byte of it has changed since it was written"
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        why = error.strerror or "the system does not let it"
-    except pickle.UnpicklingError:
-        why = "it holds more than tensors and plain values, and such a file may run code"
-    except Exception:  # a damaged file is told by half a dozen exception types
-        why = "it is damaged, or was never written by torch.save"
-    raise ValueError(f"{path.name} cannot be read: {why}")
 
 
 def _of(saved: dict[str, Any]) -> str:

@@ -27,12 +27,12 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from ..agents import AGENTS, SequenceConfig
+from ..agents import AGENTS
 from ..checks import require_one_of
+from ..language import TASKS, SequenceConfig
 from ..worlds.envs import make_env
 from ..worlds.numpy_backed import registered_id
 from ..worlds.spec import EnvSpec
-from ..worlds.tokens import TASKS
 from .presets import BODY, HUMANOID, LUNAR_LANDER, PENDULUM, PRESETS, Preset
 
 TIME_LIMIT = 1_000  # steps; of MuJoCo's episodes, and of nearly all of the Control Suite's

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..checks import require_count, require_finite, require_one_of, require_seed, wide
+from ..checks import require_count, require_finite, require_one_of, require_seed
+from ..files import replacing
 from ..formulas.statistics import stratified_bootstrap
+from ..language.answering import AnsweringAgent
+from ..language.tokens import TASKS
 from ..worlds.envs import GymEnv, make_env
-from ..worlds.tokens import TASKS
-from .checkpoints import replacing
 from .settings_file import nearest
 
 EPISODES = "train/episode_return", "train/episode_length"  # of which a short training may have none
@@ -85,8 +86,8 @@ def evaluate(
     warning says so, and `eval/unfinished` is the share of such episodes, where there are any. watch: called with the
     actions of every step as the environments take them, one an environment. interval: tell the 95 % interval of the
     mean too. copies: environments of `official` to play in again, without the warning. A task of tokens has prompts
-    drawn from `seed` instead, an answer to each as an episode, and more figures (`evaluate_answers`); it reads neither
-    `watch` nor `max_steps`.
+    drawn from `seed` instead, an answer to each as an episode, and more figures (`AnsweringAgent.examine`); it reads
+    neither `watch` nor `max_steps`.
     Raises ValueError: fewer than one episode, an environment that does not fit the agent, one that only the agent's
     file names and that would import a module, or a parameter, an observation or a reward that is not finite.
     """
@@ -96,7 +97,8 @@ def evaluate(
     require_finite(**agent.modules.state_dict())
     with official(agent, named, episodes) if copies is None else nullcontext(copies) as env:
         if env is None:
-            return evaluate_answers(agent, named, episodes, seed, interval)
+            total, length, told = agent.examine(named, episodes, seed)
+            return summary(total, length, interval) | told
         obs = env.reset(range(seed, seed + episodes))
         total = torch.zeros(episodes, dtype=torch.float64)
         length, alive = torch.zeros_like(total), torch.ones_like(total, dtype=torch.bool)
@@ -126,7 +128,7 @@ def official(agent: Any, env_id: str, episodes: int) -> Iterator[GymEnv | None]:
 
     Raises ValueError: there is none of that name, or it does not fit the agent.
     """
-    if answers := getattr(agent, "answers", False):
+    if answers := isinstance(agent, AnsweringAgent):
         require_one_of(tuple(TASKS), env_id=env_id)
     made = None if answers else make_env(env_id, episodes, backend="gymnasium", dtype=agent.dtype)
     with closing(made) if made else nullcontext():
@@ -164,28 +166,6 @@ def _require_numbers(env_id: str, steps: int, **tensors: torch.Tensor) -> None:
         require_finite(**tensors)
     except ValueError as error:
         raise ValueError(f"{error}, from {env_id} after {steps} steps") from None
-
-
-def evaluate_answers(agent: Any, env_id: str, prompts: int, seed: int, interval: bool = False) -> dict[str, float]:
-    """Rewards of the likeliest answers to so many prompts, as `summary` has them, and what was right.
-
-    `eval/right` and `eval/right_sampled` are shares of right answers, whatever the verifier pays for them: of the
-    likeliest, and of one draw for each prompt, whose mean reward is `eval/sampled`. `eval/kl_to_reference` is the mean
-    of log pi - log pi_ref over these draws, nats: KL(pi || pi_ref) of an answer, estimated without bias.
-    """
-    task = TASKS[env_id]
-    generator = torch.Generator(device=agent.device).manual_seed(seed)
-    prompt = task.draw(prompts, generator)
-    answer, _, mask = agent.respond(prompt)
-    drawn, log_prob, kept = agent.respond(prompt, generator)
-    told = summary(wide(task.reward(prompt, answer, mask)), wide(mask.sum(0)), interval)
-    behind = agent.reference.log_prob(prompt, drawn, temperature=agent.config.temperature)
-    return told | {
-        "eval/right": float(wide(task.right(prompt, answer, mask)).mean()),
-        "eval/right_sampled": float(wide(task.right(prompt, drawn, kept)).mean()),
-        "eval/sampled": float(wide(task.reward(prompt, drawn, kept)).mean()),
-        "eval/kl_to_reference": float(wide(((log_prob - behind) * kept).sum(0)).mean()),
-    }
 
 
 def summary(total: torch.Tensor, length: torch.Tensor, interval: bool = False) -> dict[str, float]:

@@ -13,10 +13,11 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from ..agents import A2CAgent, MPOAgent, PPOAgent, REINFORCEAgent, SequenceAgent, TRPOAgent, VMPOAgent
+from ..agents import A2CAgent, MPOAgent, PPOAgent, REINFORCEAgent, TRPOAgent, VMPOAgent
 from ..agents.base import Agent, NonFiniteGuard
 from ..checks import require_unit_interval, wide
 from ..experience.rollout import Move, Rollout, collect
+from ..language import SequenceAgent
 from ..worlds.spec import Step
 from ..worlds.torch_native import TorchEnv
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ..agents import AGENTS
 from ..checks import require_one_of
-from .checkpoints import replacing
+from ..files import replacing
 
 TOP: dict[str, Any] = {"algorithm": str, "env": str, "seed": int, "steps": int, "config": dict}
 CALLED = {int: "a whole number", float: "a number", bool: "true or false", str: "a string", dict: "an object"}

@@ -21,9 +21,10 @@ from tqdm.auto import tqdm
 
 from ..agents import AGENTS
 from ..checks import require_count, require_one_of, require_seed
+from ..files import replacing
 from ..worlds.envs import BACKENDS, make_env
 from ..worlds.seeding import SEEDING
-from .checkpoints import claim, replacing, stamp
+from .checkpoints import claim, stamp
 from .defaults import episode_limit, settings_for
 from .evaluation import evaluate
 from .fingerprint import fingerprint

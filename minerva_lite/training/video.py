@@ -17,10 +17,12 @@ import numpy as np
 import torch
 
 from ..checks import require_count, require_one_of, require_positive
+from ..files import replacing
+from ..language.answering import AnsweringAgent
 from ..worlds.envs import make_env
 from ..worlds.numpy_backed import registered_id
 from ..worlds.single import make_single
-from .checkpoints import replacing, require_place
+from .checkpoints import require_place
 from .evaluation import evaluate, named_env, official, summary
 
 # What ffmpeg makes of the pictures. H.264 stores colors at half the resolution, so both sides must be even. A GIF has
@@ -58,7 +60,7 @@ def film(
     if fps is not None:
         require_positive(fps=fps)
     env_id = named_env(agent, env_id)
-    if getattr(agent, "answers", False):
+    if isinstance(agent, AnsweringAgent):
         raise ValueError(f"env_id: wanted an environment that draws pictures; got {env_id}, whose answers are text")
     with _named(env_id, AttributeError), closing(make_env(env_id, backend="gymnasium")) as one:
         rate = fps or _pictures_a_second(one.env.envs[0], env_id)

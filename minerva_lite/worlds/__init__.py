@@ -1,6 +1,5 @@
 """What an agent acts in: worlds that are solved exactly, and vector environments with one interface."""
 
-from .answer_tree import AnswerTree
 from .envs import make_env
 from .numpy_backed import EnvPoolEnv, GymEnv
 from .spec import BranchingEnv, EnvSpec, OwnSpaces, Step, VectorEnv
@@ -9,7 +8,6 @@ from .torch_native import TORCH_ENVS, TabularEnv, TorchCartPole, TorchEnv, Torch
 
 __all__ = [
     "TORCH_ENVS",
-    "AnswerTree",
     "BranchingEnv",
     "EnvPoolEnv",
     "EnvSpec",

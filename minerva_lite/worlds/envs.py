@@ -9,33 +9,45 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable, Collection
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import gymnasium as gym
 import torch
 
 from ..checks import require_count, require_one_of, require_seed
 from .numpy_backed import AUTORESET, EnvPoolEnv, GymEnv
-from .spec import EnvSpec, Step
-from .tokens import TASKS, TokenEnv
+from .spec import EnvSpec, Step, VectorEnv
 from .torch_native import TORCH_ENVS, TabularEnv, TorchCartPole, TorchEnv, TorchPendulum
 
 __all__ = [
     "BACKENDS",
+    "ENTERED",
     "TORCH_ENVS",
     "EnvPoolEnv",
+    "Entered",
     "EnvSpec",
     "GymEnv",
     "Step",
     "TabularEnv",
-    "TokenEnv",
     "TorchCartPole",
     "TorchEnv",
     "TorchPendulum",
     "make_env",
 ]
 
+
+@dataclass(frozen=True)
+class Entered:
+    """A kind of environment that a room above brings along, in which no agent acts step by step."""
+
+    ids: Collection[str]  # those that there are by now
+    make: Callable[..., VectorEnv]  # called as `make_env` is, which leaves it to refuse an unknown id
+    instead: str  # for the error of an agent that acts step by step: what it is, and which agent learns from it
+
+
+ENTERED: dict[str, Entered] = {}  # by how the ids begin
 BACKENDS = ("auto", "torch", "gymnasium", "parallel", "envpool")
 
 
@@ -49,8 +61,8 @@ def make_env(
     dtype: torch.dtype = torch.float32,
     stagger: bool = False,
     autoreset: str = "same_step",
-) -> TorchEnv | GymEnv | EnvPoolEnv | TokenEnv:
-    """A vector environment: any Gymnasium id, `dm_control/<domain>/<task>`, or `tokens/<task>` of `worlds.tokens`.
+) -> TorchEnv | GymEnv | EnvPoolEnv | VectorEnv:
+    """A vector environment: any Gymnasium id, `dm_control/<domain>/<task>`, or one of `ENTERED`: `tokens/<task>`.
 
     backend: `torch`, `gymnasium` (one process), `parallel` (Gymnasium, one process per environment), `envpool` (by
     EnvPool's id; `evaluate` needs Gymnasium to have one of that name too), or `auto` (torch where there is a
@@ -69,9 +81,10 @@ def make_env(
     require_one_of(tuple(AUTORESET), autoreset=autoreset)
     require_count(num_envs=num_envs)
     seed = require_seed(seed=seed)
-    if isinstance(env_id, str) and env_id.startswith("tokens/"):
-        _require_task(env_id, backend, stagger, autoreset)
-        return TokenEnv(TASKS[env_id], num_envs, seed=seed, device=device, dtype=dtype)
+    for start, kind in ENTERED.items():
+        if env_id.startswith(start):
+            asked = {"backend": backend, "stagger": stagger, "autoreset": autoreset}
+            return kind.make(env_id, num_envs, seed=seed, device=device, dtype=dtype, **asked)
     if backend == "torch" and env_id not in TORCH_ENVS:
         raise ValueError(f"env_id: wanted one of {', '.join(TORCH_ENVS)} for backend torch; got {env_id!r}")
     native = backend in ("auto", "torch") and env_id in TORCH_ENVS
@@ -106,18 +119,6 @@ def make_env(
     except gym.error.Error as error:
         hint = "".join(f"; did you mean {name}?" for name in _like(env_id)) or f" ({error})"
         raise ValueError(f"env_id: wanted a registered Gymnasium id; got {env_id!r}{hint}") from error
-
-
-def _require_task(env_id: str, backend: str, stagger: bool, autoreset: str) -> None:
-    """Raise ValueError unless there is such a task of tokens, and nothing is asked that it does not have."""
-    require_one_of(tuple(TASKS), env_id=env_id)
-    for name, value, has in (
-        ("backend", backend, ("auto", "torch")),
-        ("stagger", stagger, (False,)),
-        ("autoreset", autoreset, ("same_step",)),
-    ):
-        if value not in has:
-            raise ValueError(f"{name}: wanted {' or '.join(map(str, has))} for {env_id}; got {value}")
 
 
 def _require_form(env_id: str) -> None:

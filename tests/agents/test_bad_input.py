@@ -24,7 +24,8 @@ from minerva_lite import History, PPOAgent, PPOConfig, evaluate, make_env, train
 from minerva_lite.__main__ import main
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.base import pick_device
-from minerva_lite.training.checkpoints import load, read, replacing, save
+from minerva_lite.files import replacing
+from minerva_lite.training.checkpoints import load, read, save
 from tests.living import STEPPERS
 
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float64)

@@ -14,10 +14,12 @@ from minerva_lite.agents import AGENTS
 from minerva_lite.agents.base import Agent
 from minerva_lite.agents.on_policy import GradientAgent, OnPolicyAgent
 from minerva_lite.agents.one_optimizer import OneOptimizer
+from minerva_lite.agents.stepwise import Stepwise
 from tests.living import ANSWERS, OWN, SMALL, live, make_agent
 
 CLASSES = {name: agent for name, (agent, _) in AGENTS.items()}
-FAMILIES = sorted({base for agent in CLASSES.values() for base in agent.__mro__ if issubclass(base, Agent)}, key=str)
+HALVES = (Agent, Stepwise)
+FAMILIES = sorted({base for agent in CLASSES.values() for base in agent.__mro__ if issubclass(base, HALVES)}, key=str)
 ON_POLICY = [name for name, agent in CLASSES.items() if issubclass(agent, OnPolicyAgent)]
 WORLDS = ["Pendulum-v1", "CartPole-v1"]
 
@@ -25,7 +27,7 @@ WORLDS = ["Pendulum-v1", "CartPole-v1"]
 def lived_in(name: str, env_id: str = "Pendulum-v1", **options):
     """An agent after two updates, its environment and the present observation."""
     small = SMALL | OWN.get(name, {})
-    if CLASSES[name].answers:
+    if name == "sequence":
         env_id, small = "tokens/sort", ANSWERS
     agent, env, obs = make_agent(name, env_id, **small | options)
     _, obs = live(agent, env, obs, 2)
@@ -61,6 +63,51 @@ def test_an_heir_is_called_as_its_base_is(family):
             assert shape_of(function) == shape_of(inherited[0]), method
 
 
+def depth(family: type) -> int:
+    """Steps up to the base that has none."""
+    return max((1 + depth(base) for base in family.__bases__ if issubclass(base, HALVES)), default=0)
+
+
+def emptied(family: type) -> list[str]:
+    """The methods that a class overrides only in order to do nothing, to hand back what it gets, or to refuse."""
+    found = []
+    for node in ast.parse(textwrap.dedent(inspect.getsource(family))).body[0].body:
+        if isinstance(node, ast.FunctionDef) and any(hasattr(base, node.name) for base in family.__mro__[1:-1]):
+            body = node.body[bool(ast.get_docstring(node)) :]
+            if all(isinstance(x, (ast.Pass, ast.Raise)) or ast.unparse(x).startswith("return ") for x in body):
+                words = {name.id for x in body for name in ast.walk(x) if isinstance(name, ast.Name)}
+                given = {arg.arg for arg in node.args.args[1:]}
+                found += [node.name] if words <= given or any(isinstance(x, ast.Raise) for x in body) else []
+    return found
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+def test_bases_are_few_and_give_nothing_that_has_to_be_taken_away(family):
+    assert depth(family) <= 3
+    assert emptied(family) == []
+
+
+def test_an_emptied_method_is_found():
+    class Heir(Stepwise):
+        def normalized(self, obs):
+            """As it is."""
+            return obs
+
+        def absorb_obs(self, rollout):
+            """Nothing."""
+
+        def predict(self, obs, *, deterministic=True):
+            raise TypeError("no")
+
+        def rollout_shape(self):
+            return self.config.rollout_steps, 1
+
+        def of_its_own(self):
+            pass
+
+    assert emptied(Heir) == ["normalized", "absorb_obs", "predict"] and depth(Heir) == 1
+
+
 def test_only_an_agent_with_an_optimizer_has_a_learning_rate():
     """TRPO takes its own step and fits its critic anew: it has neither, under no inherited name."""
     of_a_gradient = set(vars(GradientAgent) | vars(OneOptimizer)) - set(dir(OnPolicyAgent)) | {"optimizer"}
@@ -85,7 +132,7 @@ def attributes_read(family: type) -> set[str]:
 def test_every_attribute_that_an_inherited_method_reads_is_there(name):
     agent, *_ = lived_in(name)
     for family in type(agent).__mro__:
-        if issubclass(family, Agent):
+        if issubclass(family, HALVES):
             assert [each for each in attributes_read(family) if not hasattr(agent, each)] == [], family
 
 
@@ -99,7 +146,7 @@ def test_what_takes_no_argument_can_be_asked(name):
         if callable(value) and not inspect.signature(value).parameters:
             value()
             asked.append(each)
-    assert {"state_dict", "setup", "rollout_shape"} <= set(asked)
+    assert {"state_dict", "setup", "fresh_episodes"} <= set(asked)
 
 
 # `prepare` changes nothing

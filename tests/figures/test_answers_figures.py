@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from minerva_book.figures import answers
 from minerva_lite.formulas import best_of_n_law
-from minerva_lite.worlds.answer_tree import paid_by_the_a, spell
+from minerva_lite.language.answer_tree import paid_by_the_a, spell
 
 
 def test_bars_are_the_three_laws_and_their_words_are_true():

@@ -10,7 +10,7 @@ import torch
 from minerva_lite.formulas import preferences as p
 from minerva_lite.formulas.duals import estep_weights, exponential_weights, top_k_mask
 from minerva_lite.formulas.objectives import weighted_nll
-from minerva_lite.worlds.answer_tree import AnswerTree
+from minerva_lite.language.answer_tree import AnswerTree
 from tests.living import vector
 
 F64 = torch.float64

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from minerva_lite.formulas import sequences as s
 from minerva_lite.formulas.distributions import categorical_kl
 from minerva_lite.formulas.objectives import ppo_clip_objective
-from minerva_lite.worlds.answer_tree import AnswerTree
+from minerva_lite.language.answer_tree import AnswerTree
 from tests.living import vector
 
 F64 = torch.float64

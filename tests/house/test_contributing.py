@@ -67,11 +67,13 @@ def test_the_rules_of_a_chapter_are_those_that_are_tested():
 
 
 def test_every_agent_is_registered():
-    """A class in the room of agents that has a name of its own is in `AGENTS` under that name."""
+    """A class in a room of agents that has a name of its own is in `AGENTS` under that name."""
     named = {}
-    for path in sorted((ROOT / "minerva_lite/agents").glob("*.py")):
+    rooms = (ROOT / "minerva_lite" / name for name in ("agents", "language"))
+    for path in sorted(path for room in rooms for path in room.glob("*.py")):
         for node in ast.parse(path.read_text("utf8")).body:
-            for line in node.body if isinstance(node, ast.ClassDef) else []:
+            agent = isinstance(node, ast.ClassDef) and node.name.endswith("Agent")  # a task has a name, too
+            for line in node.body if agent else []:
                 if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "name":
                     named[ast.literal_eval(line.value)] = node.name
     assert {name: agent.__name__ for name, (agent, _) in AGENTS.items()} == named
@@ -79,7 +81,7 @@ def test_every_agent_is_registered():
 
 @pytest.mark.parametrize("name", list(AGENTS))
 def test_every_agent_has_tests_of_its_own(name):
-    assert (ROOT / f"tests/agents/test_{name}.py").exists()
+    assert (ROOT / f"tests/{'language' if name == 'sequence' else 'agents'}/test_{name}.py").exists()
 
 
 def run_tests(program: str) -> set[str]:

@@ -17,15 +17,17 @@ ROOT = Path(minerva_lite.__file__).parent
 BOOK = Path(minerva_book.__file__).parent
 # Floor by floor; the rooms of one floor do not know each other.
 FLOORS = {
-    1: {"checks", "moved"},
+    1: {"checks", "files", "moved"},
     2: {"formulas", "figures", "exercises"},  # the last two are names of before, and lead to minerva_book
     3: {"worlds"},
     4: {"experience"},
-    5: {"agents"},
+    5: {"agents", "language"},
     6: {"training"},
     7: {"__main__"},
 }
 MOVED = {"moved", "figures", "exercises"}
+# Except that a room may know what the agents share, though none of them.
+SHARED = {("language", "agents"): {"AGENTS", "base", "one_optimizer", "optimizers", "settings"}}
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 FILES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")
 ROOMS_OF_THE_BOOK = {"figures", "exercises"}  # which do not know each other
@@ -58,8 +60,9 @@ def package_of(path: Path, root: Path = ROOT) -> tuple[str, ...]:
 
 
 def floor_breaks(room: str, source: str, package: tuple[str, ...]) -> list[str]:
-    """Imports in `source` from rooms that do not lie below its own, its own room excepted."""
-    rooms = {name[0] if name else "" for name in imported(source, package)}
+    """Imports in `source` from rooms that do not lie below its own, its own room and what is shared excepted."""
+    names = [name for name in imported(source, package) if not {*name[1:2]} & SHARED.get((room, *name[:1]), set())]
+    rooms = {name[0] if name else "" for name in names}
     return sorted(r for r in rooms if r != room and FLOOR_OF.get(r, 99) >= FLOOR_OF[room])
 
 
@@ -124,6 +127,16 @@ def test_every_form_of_import_is_found():
     assert imported("from .ppo import PPOAgent", ("minerva_lite", "agents")) == {("agents", "ppo", "PPOAgent")}
     assert floor_breaks("figures", "from .exercises import x", package) == ["exercises"], "its floor"
     assert imported("from ..exercises import x", ("minerva_book", "figures"), "minerva_book") == {("exercises", "x")}
+    language = ("minerva_lite", "language")
+    for line, broken in (
+        ("from ..agents.base import Agent", []),
+        ("from ..agents import AGENTS", []),
+        ("from ..agents.ppo import PPOAgent", ["agents"]),
+        ("from ..agents import PPOAgent", ["agents"]),
+        ("from .. import agents", ["agents"]),
+    ):
+        assert floor_breaks("language", line, language) == broken, line
+    assert floor_breaks("agents", "from ..language import base", ("minerva_lite", "agents")) == ["language"]
 
 
 def test_public_names_exist():

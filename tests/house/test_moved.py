@@ -37,6 +37,11 @@ def test_modules_below_are_found_too():
     assert callable(frames_figure) and callable(compare)
 
 
+def test_the_tree_of_answers_is_found_where_homework_of_before_looks_for_it():
+    done = run("from minerva_lite.worlds.answer_tree import AnswerTree\nassert 'language' in AnswerTree.__module__")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_command_of_before_is_the_command_of_now(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "book"))
     told = [subprocess.run([sys.executable, "-m", f"{package}.exercises"], cwd=ROOT, capture_output=True, text=True)

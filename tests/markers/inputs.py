@@ -959,8 +959,8 @@ def _(g: Generator) -> Iterator[Any]:
 
 def writer(**config: Any) -> Any:
     """A small agent in float64 whose policy has left its reference, and whose critic says something."""
-    from minerva_lite.agents import SequenceAgent, SequenceConfig
-    from minerva_lite.worlds.tokens import TASKS
+    from minerva_lite.language import SequenceAgent, SequenceConfig
+    from minerva_lite.language.tokens import TASKS
 
     small = {"num_envs": 3, "group": 2, "minibatch_prompts": 3, "width": 8, "heads": 2, "clip_high": 0.3}
     made = SequenceAgent(SequenceConfig(**small | config), TASKS["tokens/copy"].spec, device="cpu", dtype=torch.float64)
@@ -973,7 +973,7 @@ def writer(**config: Any) -> Any:
 
 def written(agent: Any, g: Generator) -> Any:
     """Answers of the agent to drawn prompts, as another policy sampled them."""
-    from minerva_lite.experience.answers import Answers
+    from minerva_lite.language.answers import Answers
 
     prompt = agent.task.draw(agent.config.num_envs, g)
     length, group = agent.task.answer_length, agent.config.group
@@ -982,7 +982,7 @@ def written(agent: Any, g: Generator) -> Any:
     return Answers(prompt, answer, moved, mask, normal(g, answer.shape[1]))
 
 
-@cases("agents.answering.AnsweringAgent.pretrain_loss")
+@cases("language.answering.AnsweringAgent.pretrain_loss")
 def _(g: Generator) -> Iterator[Any]:
     for _ in range(2):
         agent = writer()
@@ -997,7 +997,7 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"advantage": normal(g, *mask.shape), "mask": mask, "eps": eps}
 
 
-@cases("agents.sequence.SequenceAgent.token_advantage")
+@cases("language.sequence.SequenceAgent.token_advantage")
 def _(g: Generator) -> Iterator[Any]:
     for lam in (0.9, 0.3):
         agent = writer(advantage="critic", lam=lam, gamma=0.8)
@@ -1005,7 +1005,7 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"self": agent, "rollout": rollout, "reward": normal(g, *rollout.mask.shape)}
 
 
-@cases("agents.sequence.SequenceAgent.loss")
+@cases("language.sequence.SequenceAgent.loss")
 def _(g: Generator) -> Iterator[Any]:
     for config in (
         {"advantage": "critic", "kl": "loss", "eta": 0.7, "vf_coef": 0.3},
@@ -1018,7 +1018,7 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"self": agent, "batch": batch}
 
 
-@cases("agents.sequence.SequenceAgent.kl_loss")
+@cases("language.sequence.SequenceAgent.kl_loss")
 def _(g: Generator) -> Iterator[Any]:
     for estimate in ("k1", "k2"):
         agent = writer(objective="sequence", kl="loss", kl_estimate=estimate)

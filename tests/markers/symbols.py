@@ -604,7 +604,7 @@ TABLES |= {
         {r"\log \rho_i": "whole [i]", "A_i": "advantage [i]", "L_i": "[i]"} | CLIP
     ),
     "formulas.sequences.average_tokens": Table({"x_t": "value [t i]", "m_t": "mask [t i]", "L": "[]"}),
-    "agents.answering.AnsweringAgent.pretrain_loss": Table({r"\bar{\ell}": "likelihood", "L": "[]"}),
+    "language.answering.AnsweringAgent.pretrain_loss": Table({r"\bar{\ell}": "likelihood", "L": "[]"}),
     "formulas.sequences.normalize_tokens": Table(
         {
             "A_t": "advantage [t i]",
@@ -615,10 +615,10 @@ TABLES |= {
             r"\hat{A}_t": "[t i]",
         }
     ),
-    "agents.sequence.SequenceAgent.token_advantage": Table(
+    "language.sequence.SequenceAgent.token_advantage": Table(
         {"A_t": "advantage [t i]", "V(s_t)": "value [t i]", "R_t": "[t i]"}
     ),
-    "agents.sequence.SequenceAgent.loss": Table(
+    "language.sequence.SequenceAgent.loss": Table(
         {
             r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t i]",
             r"\log \pi_b(a_t \mid s_t)": "batch.behavior_log_prob [t i]",
@@ -636,7 +636,7 @@ TABLES |= {
             "L": "[]",
         }
     ),
-    "agents.sequence.SequenceAgent.kl_loss": Table({"k_i": "whole [i]", r"L^{\mathrm{KL}}": "[]"}),
+    "language.sequence.SequenceAgent.kl_loss": Table({"k_i": "whole [i]", r"L^{\mathrm{KL}}": "[]"}),
     "formulas.preferences.bradley_terry_loss": Table(
         {"f(y^+)": "score_chosen [i]", "f(y^-)": "score_rejected [i]", r"L^{\mathrm{BT}}": "[]"}
     ),

@@ -18,8 +18,9 @@ PPO, NORMALIZER, ON_POLICY = "agents/ppo.py", "experience/normalizer.py", "agent
 OPTIMIZERS, CRITIC_FIT = "agents/optimizers.py", "agents/critic_fit.py"
 TRPO, REINFORCE, TRUST_REGION = "agents/trpo.py", "agents/reinforce.py", "formulas/trust_region.py"
 ROLLOUT, VINE, BOUNDS = "experience/rollout.py", "experience/vine.py", "formulas/bounds.py"
-AGENT, REPLAY, DUALS, MPO, VMPO = (
+AGENT, STEPWISE, REPLAY, DUALS, MPO, VMPO = (
     "agents/base.py",
+    "agents/stepwise.py",
     "experience/replay.py",
     "formulas/duals.py",
     "agents/mpo.py",
@@ -333,7 +334,7 @@ MUTANTS = (
     Mutant(
         8,
         "observation statistics move with every action",
-        AGENT,
+        STEPWISE,
         (("        params = (self.policy if", "        self.obs_normalizer.absorb(obs)\n        params = (self.policy if"),),
         (FIRST_RATIO, ONE_MOMENT),
     ),
@@ -735,7 +736,7 @@ MUTANTS = (
     Mutant(0, "the ring forgets that it is full", REPLAY, (("self.size = min(self.size + steps, self.capacity)", "self.size = self.size + steps"),), (LIVED,)),
     Mutant(0, "phantom rows are stored", REPLAY, (("if rollout.restart_weight is not None:", "if False:"),), (NO_PHANTOM_ROW,)),
     Mutant(0, "phantom rows are learned from", ON_POLICY, (('return None if rollout.restart_weight is None else rollout.real', 'return None'),), (LEFT_OUT,)),
-    Mutant(0, "phantom rows move the observation statistics", AGENT, (("absorb(rollout.visited)", "absorb(rollout.obs)"),), (PHANTOM,)),
+    Mutant(0, "phantom rows move the observation statistics", STEPWISE, (("absorb(rollout.visited)", "absorb(rollout.obs)"),), (PHANTOM,)),
     Mutant(0, "phantom rows move the reward scaler", ON_POLICY, (('absorb(rollout.reward, rollout.ended, real)', 'absorb(rollout.reward, rollout.ended)'),), (PHANTOM,)),
     Mutant(0, "a replay is saved as it lies in the ring and read as if in order", REPLAY, (("row = (self.position - self.size + torch.arange(self.size)) % self.capacity", "row = torch.arange(self.size)"),), (REPLAY_DRAWS,)),
     Mutant(0, "MPO forgets how many steps it has learned", MPO, (('"learned": self.learned,\n        }', '"learned": 0,\n        }'),), (CONTINUES,)),

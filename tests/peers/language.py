@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from minerva_lite.training.base_model import load_base
-from minerva_lite.worlds.tokens import TASKS
+from minerva_lite.language.base_model import load_base
+from minerva_lite.language.tokens import TASKS
 
 from .bench import ROOT, THREADS, peers_python, speedup
 from .language_task import ALGORITHMS, TOKENS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from minerva_lite import make_env, train
-from minerva_lite.agents import SequenceAgent, SequenceConfig
-from minerva_lite.training.base_model import load_base
+from minerva_lite.language import SequenceAgent, SequenceConfig
+from minerva_lite.language.base_model import load_base
 
 from .language_task import GROUP, LEARNING_RATE, MAX_GRAD_NORM, PROMPTS, Watch, report, task
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from minerva_lite.training.base_model import load_base
-from minerva_lite.worlds.tokens import TASKS
+from minerva_lite.language.base_model import load_base
+from minerva_lite.language.tokens import TASKS
 
 from . import measure, speed_sequence
 from .language import BASE, COLUMNS, TABLE, ratios, runs_of, save_base_for_trl, summary

@@ -1,7 +1,7 @@
 """`python -m tests.studies.base_model`: the base model of chapter 9, which sorts six digits half of the time.
 
 It is pretrained as the sequence agent is by default. The file is small enough to be kept beside the book, and is read
-by `load_base`; `tests/training/test_base_model.py` evaluates it.
+by `load_base`; `tests/language/test_base_model.py` evaluates it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from minerva_lite import evaluate, make_env
-from minerva_lite.agents import SequenceAgent, SequenceConfig
-from minerva_lite.training.base_model import load_base, save_base
+from minerva_lite.language import SequenceAgent, SequenceConfig
+from minerva_lite.language.base_model import load_base, save_base
 
 PATH = Path(__file__).parents[2] / "book" / "results" / "checkpoints" / "sort_base.pt"
 

@@ -24,10 +24,10 @@ import torch
 from torch import Tensor
 
 from minerva_lite import evaluate, make_env
-from minerva_lite.agents import SequenceAgent, SequenceConfig
-from minerva_lite.experience.answers import Answers
 from minerva_lite.formulas import dpo_loss, estep_weights
-from minerva_lite.training.base_model import load_base
+from minerva_lite.language import SequenceAgent, SequenceConfig
+from minerva_lite.language.answers import Answers
+from minerva_lite.language.base_model import load_base
 from tests.studies.base_model import PATH as BASE
 from tests.studies.record import Record
 

@@ -21,10 +21,10 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from minerva_lite.agents.decoder import Decoder
 from minerva_lite.formulas import dpo_loss
-from minerva_lite.training.base_model import load_base
-from minerva_lite.worlds.tokens import TASKS
+from minerva_lite.language.base_model import load_base
+from minerva_lite.language.decoder import Decoder
+from minerva_lite.language.tokens import TASKS
 from tests.studies.base_model import PATH as BASE
 from tests.studies.record import Record
 

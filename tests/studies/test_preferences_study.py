@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Generator
 
-from minerva_lite.training.base_model import load_base
+from minerva_lite.language.base_model import load_base
 from tests.studies import preferences
 from tests.studies.preferences import LOOKS, SEEDS, SORT, WAYS, Way, compared, log_probs, loss_of
 from tests.studies.record import read_rows

@@ -45,7 +45,7 @@ class RatedRow(NamedTuple):
 
 def test_every_study_of_this_folder_is_here():
     here = {path.stem for path in Path(__file__).parent.glob("*.py") if "__main__" in path.read_text()}
-    here -= {"base_model"}  # writes weights and no rows; `training/test_base_model.py` asks what they are worth
+    here -= {"base_model"}  # writes weights and no rows; `language/test_base_model.py` asks what they are worth
     here -= {"reached"}  # makes a table of the package from recorded studies; `test_reached.py` compares them
     assert here - {Path(__file__).stem} == set(STUDIES) | {"search", "sensitivity"}  # whose files `study` writes
 

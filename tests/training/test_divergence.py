@@ -30,7 +30,7 @@ ROLLOUT, STEPS = 64, 640
 def make(name: str, env_id: str = "Pendulum-v1", **options):
     """A small agent of any algorithm, with whichever of the settings it has, and its environments."""
     kind, settings = AGENTS[name]
-    env_id = "tokens/copy" if kind.answers else env_id
+    env_id = "tokens/copy" if kind.name == "sequence" else env_id
     known = {field.name for field in dataclasses.fields(settings)}
     changed = {key: value for key, value in (SMALL | options).items() if key in known}
     changed |= {"whole_episodes": False} if "whole_episodes" in known else {}

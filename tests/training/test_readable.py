@@ -20,8 +20,8 @@ import pytest
 import torch
 
 from minerva_lite import A2CAgent, A2CConfig, __main__, evaluate, load, make_env, train
+from minerva_lite.language.base_model import load_base
 from minerva_lite.training import checkpoints, loop
-from minerva_lite.training.base_model import load_base
 from minerva_lite.training.checkpoints import read, save
 from minerva_lite.training.video import film
 

@@ -38,7 +38,7 @@ def new(name: str, env_id: str = "Pendulum-v1", backend: str = "auto"):
     """An agent and its environments, as a fresh process would make them."""
     kind, settings = AGENTS[name]
     small = {"hidden": (8,)} | SMALL.get(name, OTHERS)
-    if kind.answers:
+    if kind.name == "sequence":
         env_id, small = "tokens/copy", SMALL[name]
     env = make_env(env_id, small["num_envs"], backend=backend, seed=1)
     return kind(settings(**small), env.spec, seed=2, device="cpu"), env

@@ -71,7 +71,7 @@ def streams_of(name: str, env_id: str, seed: int) -> dict[str, torch.Generator]:
             return super().make_modules(generator)
 
     env = make_env(env_id, 2, seed=seed)
-    small = ANSWERS | {"num_envs": 2} if kind.answers else {"num_envs": 2, "hidden": (4,)}
+    small = ANSWERS | {"num_envs": 2} if kind.name == "sequence" else {"num_envs": 2, "hidden": (4,)}
     agent = Watched(settings(**small), env.spec, seed=seed, device="cpu")
     found = {"weights": agent.weights, "acting": agent.generator, "world": env.generator}
     return found | {"updates": getattr(agent, "minibatch_generator", agent.generator)}
@@ -168,8 +168,8 @@ def test_no_two_of_sixteen_thousand_episodes_start_alike(env_id, backend):
 def test_a_saved_agent_draws_on_from_both_of_its_generators(name):
     streams = ("generator", "minibatch_generator")
     kind, settings = AGENTS[name]
-    small = ANSWERS if kind.answers else {"hidden": (4,)}
-    spec = make_env("tokens/sort" if kind.answers else "Pendulum-v1", 1).spec
+    small = ANSWERS if kind.name == "sequence" else {"hidden": (4,)}
+    spec = make_env("tokens/sort" if kind.name == "sequence" else "Pendulum-v1", 1).spec
     agent, twin = (kind(settings(**small), spec, seed=seed, device="cpu") for seed in (5, 6))
     for generator in streams:
         torch.rand(7, generator=getattr(agent, generator))

@@ -29,6 +29,11 @@ class Answers:
         """Answers, each of which is a step of the environment."""
         return self.reward.numel()
 
+    def episodes(self) -> dict[str, Tensor]:
+        """Means over the answers as `RunningEpisodes` has them: each is an episode, as long as its tokens are many."""
+        length = self.mask.sum(0).to(self.reward.dtype).mean()
+        return {"train/episode_return": self.reward.mean(), "train/episode_length": length}
+
 
 @dataclass(frozen=True)
 class AnswerBatch:

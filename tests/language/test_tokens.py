@@ -8,9 +8,9 @@ import itertools
 import pytest
 import torch
 
+from minerva_lite.language.tokens import TASKS, TokenEnv, answer_mask
 from minerva_lite.worlds.envs import make_env
 from minerva_lite.worlds.spec import VectorEnv
-from minerva_lite.worlds.tokens import TASKS, TokenEnv, answer_mask
 
 EXAMPLES = {
     "tokens/sort": [("409215", "012459"), ("777000", "000777")],

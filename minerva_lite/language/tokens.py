@@ -11,9 +11,18 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from ..checks import can_ask, require_bool, require_count, require_dtype, require_same_shape, require_shape
-from .seeding import WORLDS, generator, stream
-from .spec import EnvSpec, Step
+from ..checks import (
+    can_ask,
+    require_bool,
+    require_count,
+    require_dtype,
+    require_one_of,
+    require_same_shape,
+    require_shape,
+)
+from ..worlds.envs import ENTERED, Entered
+from ..worlds.seeding import WORLDS, generator, stream
+from ..worlds.spec import EnvSpec, Step
 
 
 def answer_mask(answer: Tensor, end: int | None) -> Tensor:
@@ -266,3 +275,23 @@ class TokenEnv:
 
     def close(self) -> None:
         """Nothing is held that would have to be let go."""
+
+
+def make_token_env(
+    env_id: str, num_envs: int, *, backend: str, stagger: bool, autoreset: str, **where: Any
+) -> TokenEnv:
+    """What `make_env` makes of `tokens/<task>`. Raises ValueError: no such task, or something that it does not have."""
+    require_one_of(tuple(TASKS), env_id=env_id)
+    for name, value, has in (
+        ("backend", backend, ("auto", "torch")),
+        ("stagger", stagger, (False,)),
+        ("autoreset", autoreset, ("same_step",)),
+    ):
+        if value not in has:
+            raise ValueError(f"{name}: wanted {' or '.join(map(str, has))} for {env_id}; got {value}")
+    return TokenEnv(TASKS[env_id], num_envs, **where)
+
+
+ENTERED["tokens/"] = Entered(
+    TASKS, make_token_env, "whose answers are judged as wholes, which the agent sequence learns from"
+)

@@ -14,16 +14,18 @@ import pytest
 import torch
 
 from minerva_lite import evaluate, make_env, train
-from minerva_lite.agents import AGENTS, SequenceAgent, SequenceConfig
-from minerva_lite.agents.decoder import Decoder
-from minerva_lite.experience.answers import AnswerBatch, Answers
+from minerva_lite.agents import AGENTS
+from minerva_lite.experience.normalizer import Normalizer
 from minerva_lite.formulas.distributions import kl_estimates
 from minerva_lite.formulas.returns import gae
 from minerva_lite.formulas.sequences import group_advantage, leave_one_out_advantage
+from minerva_lite.language import SequenceAgent, SequenceConfig
+from minerva_lite.language.answers import AnswerBatch, Answers
+from minerva_lite.language.decoder import Decoder
+from minerva_lite.language.tokens import TASKS
 from minerva_lite.training.checkpoints import load, save
 from minerva_lite.training.gpu import WARM_UP, accelerate, floats, learned_state
 from minerva_lite.training.video import film
-from minerva_lite.worlds.tokens import TASKS
 from tests.living import (
     ANSWERS,
     STEPPERS,
@@ -529,6 +531,22 @@ def test_it_is_saved_and_loaded(kind, tmp_path, same):
     save(agent, tmp_path / "agent.pt")
     twin = load(tmp_path / "agent.pt", device="cpu")
     assert same(twin.state_dict(), agent.state_dict()) and evaluate(twin) == evaluate(agent)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_file_that_holds_statistics_of_observations_is_loaded(dtype, tmp_path, monkeypatch, same):
+    """As they were written when the agent had such statistics, which nothing moved."""
+    agent, *_ = make(dtype=dtype)
+    kept, statistics = agent.state_dict(), Normalizer((6,)).to(dtype).state_dict()
+    modules = kept["modules"] | {f"obs_normalizer.{name}": each for name, each in statistics.items()}
+    with monkeypatch.context() as before:
+        before.setattr(agent, "state_dict", lambda: kept | {"modules": modules})
+        save(agent, tmp_path / "agent.pt")
+    twin = load(tmp_path / "agent.pt", device="cpu")
+    assert twin.dtype == dtype and same(twin.state_dict(), agent.state_dict())
+    del modules["policy.norm.bias"]
+    with pytest.raises(RuntimeError, match="policy.norm.bias"):
+        twin.load_state_dict(kept | {"modules": modules})
 
 
 # On a GPU

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from minerva_lite import evaluate
-from minerva_lite.agents.decoder import Decoder
-from minerva_lite.training.base_model import load_base, save_base
+from minerva_lite.language.base_model import load_base, save_base
+from minerva_lite.language.decoder import Decoder
 from tests.living import ANSWERS, make_agent
 from tests.studies.base_model import PATH
 

@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 
-from minerva_lite.agents.decoder import Decoder
+from minerva_lite.language.decoder import Decoder
 
 END = 5
 

@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 from ..checks import require_count, require_finite, require_positive, require_same_shape, require_shape
 from ..formulas.duals import estep_weights
 from ..formulas.sequences import sequence_log_prob
-from .tabular import inverse_cdf
+from ..worlds.tabular import inverse_cdf
 
 END = 0  # the token that ends an answer, where one does
 LETTERS = ".ab"  # the tokens of the example; the point ends an answer

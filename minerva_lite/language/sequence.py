@@ -14,8 +14,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..agents.one_optimizer import OneOptimizer
+from ..agents.optimizers import make_optimizer
+from ..agents.settings import OptimizerSettings, count, non_negative, one_of, optional, positive, unit_interval
 from ..checks import require_count
-from ..experience.answers import AnswerBatch, Answers
 from ..formulas.distributions import categorical_log_prob, kl_estimates
 from ..formulas.returns import gae
 from ..formulas.sequences import (
@@ -32,9 +34,7 @@ from ..formulas.sequences import (
     sequence_log_ratio,
 )
 from .answering import AnsweringAgent
-from .one_optimizer import OneOptimizer
-from .optimizers import make_optimizer
-from .settings import OptimizerSettings, count, non_negative, one_of, optional, positive, unit_interval
+from .answers import AnswerBatch, Answers
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,14 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from ..checks import require_bool, require_dtype, require_shape
-from ..experience.answers import Answers
+from ..agents.base import Agent
+from ..agents.optimizers import make_optimizer
+from ..checks import require_bool, require_dtype, require_shape, wide
 from ..formulas.sequences import average_tokens
-from ..worlds.spec import VectorEnv
-from ..worlds.tokens import TASKS, Task
-from .base import Agent
+from ..worlds.spec import EnvSpec, VectorEnv
+from .answers import Answers
 from .decoder import Decoder
-from .networks import Params
-from .optimizers import make_optimizer
+from .tokens import TASKS, Task
 
 
 class TokenValue(nn.Module):
@@ -42,9 +41,8 @@ class AnsweringAgent(Agent):
     Before the first answer it is pretrained on solutions of its task; `start_from` takes a decoder that already is.
     """
 
-    answers = True
     config: Any  # with the fields of `sequence.SequenceConfig` about prompts, decoder and pretraining
-    policy: Decoder  # type: ignore[assignment]
+    policy: Decoder
     reference: Decoder
     critic: TokenValue
     pretrained = False
@@ -53,6 +51,10 @@ class AnsweringAgent(Agent):
     def task(self) -> Task:
         """What it answers."""
         return TASKS[self.spec.env_id]
+
+    def require_world(self, spec: EnvSpec) -> None:
+        if spec.env_id not in TASKS:
+            raise ValueError(f"env_id: wanted one of {', '.join(TASKS)} for {self.name}; got {spec.env_id!r}")
 
     def make_modules(self, weights: Generator) -> dict[str, nn.Module]:
         c, task = self.config, self.task
@@ -144,14 +146,10 @@ class AnsweringAgent(Agent):
         Raises ValueError: obs is refused as by `predict`, or no critic has learned.
         """
         prompt, single = self.as_prompts(obs)
-        value: np.ndarray = self.state_value(prompt).cpu().double().numpy()
-        return float(value[0]) if single else value
-
-    def state_value(self, obs: Tensor) -> Tensor:
-        """The critic's value of prompts [P, B]: [B], reward units."""
         if self.config.advantage != "critic":
             raise ValueError(f"advantage: wanted 'critic', which learns one; got {self.config.advantage!r}")
-        return self.critic(self.policy.features(obs)[0][-1])
+        value: np.ndarray = self.critic(self.policy.features(prompt)[0][-1]).cpu().double().numpy()
+        return float(value[0]) if single else value
 
     def as_prompts(self, obs: Any) -> tuple[Tensor, bool]:
         """Prompts [P, B] on the agent's device, from outside, and whether it was a single one."""
@@ -177,10 +175,27 @@ class AnsweringAgent(Agent):
         step = env.step(answer)
         return Answers(prompt, answer, log_prob, mask, step.reward), step.obs
 
-    def act(self, obs: Tensor, *, deterministic: bool = False) -> tuple[Tensor, Params]:
-        """The answer to each prompt of obs [B, P], [L, B], and its log-probabilities."""
-        answer, log_prob, _ = self.respond(obs.T, None if deterministic else self.generator)
-        return answer, (log_prob,)
+    def examine(self, env_id: str, prompts: int, seed: int) -> tuple[Tensor, Tensor, dict[str, float]]:
+        """Rewards and lengths of the likeliest answers to so many prompts of a task, both [B]; and what was right.
+
+        `eval/right` and `eval/right_sampled` are shares of right answers, whatever the verifier pays for them: of the
+        likeliest, and of one draw for each prompt, whose mean reward is `eval/sampled`. `eval/kl_to_reference` is the
+        mean of log pi - log pi_ref over these draws, nats: KL(pi || pi_ref) of an answer, estimated without bias.
+        """
+        task = TASKS[env_id]
+        generator = Generator(device=self.device).manual_seed(seed)
+        prompt = task.draw(prompts, generator)
+        answer, _, mask = self.respond(prompt)
+        drawn, log_prob, kept = self.respond(prompt, generator)
+        behind = self.reference.log_prob(prompt, drawn, temperature=self.config.temperature)
+        told = {
+            "eval/right": task.right(prompt, answer, mask),
+            "eval/right_sampled": task.right(prompt, drawn, kept),
+            "eval/sampled": task.reward(prompt, drawn, kept),
+            "eval/kl_to_reference": ((log_prob - behind) * kept).sum(0),
+        }
+        means = {name: float(wide(each).mean()) for name, each in told.items()}
+        return wide(task.reward(prompt, answer, mask)), wide(mask.sum(0)), means
 
     def check(self, rollout: Answers) -> None:
         """Raise ValueError unless the answers have the shapes and dtype that this agent learns from."""
@@ -193,19 +208,11 @@ class AnsweringAgent(Agent):
         require_shape(rows, answer=rollout.answer, mask=rollout.mask, behavior_log_prob=rollout.behavior_log_prob)
         require_shape(rows[1:], reward=rollout.reward)
 
-    def normalized(self, obs: Tensor) -> Tensor:
-        """Prompts as they are: there are no statistics of tokens."""
-        return obs
-
-    def absorb_obs(self, rollout: Answers) -> None:
-        """Nothing: there are no statistics of tokens."""
-
-    def rollout_shape(self) -> tuple[int | None, int]:
-        return self.task.answer_length, self.config.batch_size
-
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {"pretrained": self.pretrained}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
+        # Older files hold statistics of observations, too, which nothing ever moved or read.
+        learned = {name: each for name, each in state["modules"].items() if not name.startswith("obs_normalizer.")}
+        super().load_state_dict(state | {"modules": learned})
         self.pretrained = state["pretrained"]

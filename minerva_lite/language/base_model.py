@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from ..agents.decoder import Decoder
-from .checkpoints import loaded, replacing
+from ..files import loaded, replacing
+from .decoder import Decoder
 
 FORMAT = 1
 
