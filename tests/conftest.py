@@ -15,7 +15,7 @@ from hypothesis import Phase, settings
 from xdist.scheduler import LoadFileScheduling
 
 from tests.chapters import record
-from tests.chapters.watch import watched
+from tests.chapters.watch import Watch
 
 torch.set_num_threads(1)
 settings.register_profile("book", max_examples=50, deadline=None, derandomize=True, database=None)
@@ -41,14 +41,9 @@ def resting(config) -> list[Path]:
     return record.at_rest(chapters, record.read(), record.Tree())
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup(item):
-    """nbval starts a notebook's kernel with its first cell."""
-    folder = item.config.getoption("--watch-chapters")
-    if not folder or item.path.suffix != ".ipynb":
-        return (yield)
-    with watched(item.path, Path(folder).resolve()):
-        return (yield)
+def pytest_configure(config):
+    if folder := config.getoption("--watch-chapters"):
+        config.pluginmanager.register(Watch(Path(folder).resolve()))
 
 
 def pytest_collection_modifyitems(config, items):

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from .record import FOLDERS, ROOT
 
 
@@ -26,3 +28,17 @@ def watched(notebook: Path, folder: Path, root: Path = ROOT, folders: tuple[str,
     finally:
         for name, value in before.items():
             os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+
+
+class Watch:
+    """A plugin of pytest by which the kernels of nbval are watched; a notebook's starts with its first cell."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item):
+        if item.path.suffix != ".ipynb":
+            return (yield)
+        with watched(item.path, self.folder):
+            return (yield)
