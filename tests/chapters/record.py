@@ -62,7 +62,7 @@ class Source:
     def __init__(self, text: str, parents: tuple[str, ...] = ()) -> None:
         self.units: dict[str, list[Unit]] = {}
         self.imports: dict[str, tuple[str, str]] = {}  # the name here -> a module, and the name there or ALL
-        tree = normalized(text)
+        tree = ast.fix_missing_locations(normalized(text))  # a docstring alone has become a `pass` of no line
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 for each in node.names:

@@ -46,6 +46,7 @@ def lonely():
     return 0
 """,
     "pkg/tables.py": "OFFSET = 100\n",
+    "pkg/empty.py": '"""Nothing yet."""\n',
     "book/data.csv": "7\n",
     "book/other.csv": "8\n",
 }
