@@ -15,7 +15,7 @@ from torch import Generator, Tensor, nn
 
 from ..checks import require_bool, require_dtype, require_finite, require_shape
 from ..experience.normalizer import Normalizer
-from ..worlds.envs import ENTERED
+from ..worlds.envs import REGISTERED
 from ..worlds.spec import EnvSpec
 from .base import NonFiniteGuard, NonFiniteStep
 from .multi_categorical import MultiCategoricalPolicy
@@ -43,7 +43,7 @@ class Stepwise:
 
     def require_world(self, spec: EnvSpec) -> None:
         """Raise ValueError if the environment is none that is acted in step by step."""
-        for each in ENTERED.values():
+        for each in REGISTERED.values():
             if spec.env_id in each.ids:
                 raise ValueError(
                     f"env_id: wanted an environment that is acted in step by step for {self.name}; "

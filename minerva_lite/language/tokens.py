@@ -20,7 +20,7 @@ from ..checks import (
     require_same_shape,
     require_shape,
 )
-from ..worlds.envs import ENTERED, Entered
+from ..worlds.envs import REGISTERED, Registered
 from ..worlds.seeding import WORLDS, generator, stream
 from ..worlds.spec import EnvSpec, Step
 
@@ -292,6 +292,6 @@ def make_token_env(
     return TokenEnv(TASKS[env_id], num_envs, **where)
 
 
-ENTERED["tokens/"] = Entered(
+REGISTERED["tokens/"] = Registered(
     TASKS, make_token_env, "whose answers are judged as wholes, which the agent sequence learns from"
 )

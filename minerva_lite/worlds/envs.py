@@ -23,10 +23,10 @@ from .torch_native import TORCH_ENVS, TabularEnv, TorchCartPole, TorchEnv, Torch
 
 __all__ = [
     "BACKENDS",
-    "ENTERED",
+    "REGISTERED",
     "TORCH_ENVS",
     "EnvPoolEnv",
-    "Entered",
+    "Registered",
     "EnvSpec",
     "GymEnv",
     "Step",
@@ -39,7 +39,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Entered:
+class Registered:
     """A kind of environment that a room above brings along, in which no agent acts step by step."""
 
     ids: Collection[str]  # those that there are by now
@@ -47,7 +47,7 @@ class Entered:
     instead: str  # for the error of an agent that acts step by step: what it is, and which agent learns from it
 
 
-ENTERED: dict[str, Entered] = {}  # by how the ids begin
+REGISTERED: dict[str, Registered] = {}  # by how the ids begin
 BACKENDS = ("auto", "torch", "gymnasium", "parallel", "envpool")
 
 
@@ -62,7 +62,7 @@ def make_env(
     stagger: bool = False,
     autoreset: str = "same_step",
 ) -> TorchEnv | GymEnv | EnvPoolEnv | VectorEnv:
-    """A vector environment: any Gymnasium id, `dm_control/<domain>/<task>`, or one of `ENTERED`: `tokens/<task>`.
+    """A vector environment: any Gymnasium id, `dm_control/<domain>/<task>`, or one of `REGISTERED`: `tokens/<task>`.
 
     backend: `torch`, `gymnasium` (one process), `parallel` (Gymnasium, one process per environment), `envpool` (by
     EnvPool's id; `evaluate` needs Gymnasium to have one of that name too), or `auto` (torch where there is a
@@ -81,7 +81,7 @@ def make_env(
     require_one_of(tuple(AUTORESET), autoreset=autoreset)
     require_count(num_envs=num_envs)
     seed = require_seed(seed=seed)
-    for start, kind in ENTERED.items():
+    for start, kind in REGISTERED.items():
         if env_id.startswith(start):
             asked = {"backend": backend, "stagger": stagger, "autoreset": autoreset}
             return kind.make(env_id, num_envs, seed=seed, device=device, dtype=dtype, **asked)

@@ -1,6 +1,6 @@
 """Which notebooks must be executed again, from `record.json`, which `make test-full` alone writes.
 
-That the outputs of a notebook are what its cells give is a fact about its cells, the functions that they enter, the
+That the outputs of a notebook are what its cells give is a fact about both, the functions that the cells enter, the
 constants and classes that those name, the files that they open, and the libraries. While none of them changes it need
 not be found anew. The record holds for each notebook what it entered and opened, and the digest of all of it.
 """
@@ -88,7 +88,9 @@ class Source:
             self.add(prefix + node.name, Unit(whole, lines, runs=True))
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for name in [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]:
+            bound = [n.id for t in targets for n in ast.walk(t) if isinstance(getattr(n, "ctx", None), ast.Store)
+                     and isinstance(n, ast.Name)]  # fmt: skip
+            for name in bound or [LOOSE]:  # an entry in a table binds no name
                 self.add(name, Unit([node], lines, runs=False))
         elif not isinstance(node, (ast.Import, ast.ImportFrom)):
             self.add(LOOSE, Unit([node], lines, runs=False))
@@ -161,14 +163,16 @@ class Tree:
         return digest(sorted(text for each in texts.values() for text in each))
 
 
-def cells_of(path: Path) -> list[str]:
-    return [cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
+def cells_of(path: Path) -> list[dict[str, Any]]:
+    """Source, stored outputs and tags of the code cells: all that nbval looks at."""
+    cells = [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
+    return [{"source": c.source, "outputs": c.outputs, "tags": c.metadata.get("tags")} for c in cells]
 
 
-def source_of(cells: list[str]) -> Source:
+def source_of(cells: list[dict[str, Any]]) -> Source:
     """Cells as one text; magics are no Python and are left out line by line."""
-    lines = [line for cell in cells for line in cell.splitlines() if not line.lstrip().startswith(("%", "!", "?"))]
-    return Source("\n".join(lines))
+    lines = [line for cell in cells for line in cell["source"].splitlines()]
+    return Source("\n".join(line for line in lines if not line.lstrip().startswith(("%", "!", "?"))))
 
 
 @cache

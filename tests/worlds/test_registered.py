@@ -7,7 +7,7 @@ import torch
 
 from minerva_lite.agents import AGENTS
 from minerva_lite.worlds import EnvSpec, TabularEnv, TabularMDP, make_env
-from minerva_lite.worlds.envs import ENTERED, Entered
+from minerva_lite.worlds.envs import REGISTERED, Registered
 from tests.living import STEPPERS
 
 
@@ -20,11 +20,11 @@ def asked(monkeypatch) -> list:
         calls.append((env_id, num_envs, how))
         return TabularEnv(TabularMDP.chain(3, 0.9), num_envs, max_steps=4)
 
-    monkeypatch.setitem(ENTERED, "toy/", Entered({"toy/one"}, make, "which is a toy"))
+    monkeypatch.setitem(REGISTERED, "toy/", Registered({"toy/one"}, make, "which is a toy"))
     return calls
 
 
-def test_what_was_entered_is_made_by_its_own_maker_with_all_that_is_asked(asked):
+def test_what_was_registered_is_made_by_its_own_maker_with_all_that_is_asked(asked):
     how = {"seed": 3, "device": "cpu", "dtype": torch.float64}
     how |= {"backend": "torch", "stagger": True, "autoreset": "next_step"}
     assert make_env("toy/two", 5, **how).num_envs == 5 and asked == [("toy/two", 5, how)]
