@@ -150,7 +150,7 @@ def measure(counts: list[int], device: torch.device, iterations: int, seeds: int
 
 
 def table(path: Path) -> list[list[str]]:
-    """The page's table of a file of results: a row per number of environments."""
+    """The page's table of a file of results: a row per number of environments, speeds in millions of steps a second."""
     with path.open(newline="") as file:
         rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
     told = {(row["num_envs"], row["mode"], row["what"]): float(row["value"]) for row in rows}
@@ -160,7 +160,7 @@ def table(path: Path) -> list[list[str]]:
         seconds = told.get((count, MODES[-1], "solve_seconds"))
         lines.append([
             f"{int(count):,}",
-            *(f"{speed / 1e6:.2g} million" for speed in speeds),
+            *(f"{speed / 1e6:.2g}" for speed in speeds),
             f"{speeds[-1] / speeds[0]:.1f}",
             "" if seconds is None else f"{seconds:.2f}",
         ])
