@@ -15,11 +15,12 @@ from .record import FOLDERS, ROOT
 @contextmanager
 def watched(notebook: Path, folder: Path, root: Path = ROOT, folders: tuple[str, ...] = FOLDERS) -> Iterator[None]:
     """A kernel started in here writes into `folder` what the cells of this notebook enter and open."""
-    startup = folder / "ipython" / "profile_default" / "startup"
+    home = folder / "ipython" / notebook.stem  # each its own: another kernel may read while this is written
+    startup = home / "profile_default" / "startup"
     startup.mkdir(parents=True, exist_ok=True)
     (startup / "00.py").write_text(Path(__file__).with_name("startup.py").read_text("utf8"), "utf8")
     roots = os.pathsep.join(f"{root / each}{os.sep}" for each in (*folders, "book"))
-    given = {"IPYTHONDIR": str(folder / "ipython"), "CHAPTERS_WATCH": str(folder), "CHAPTERS_ROOTS": roots}
+    given = {"IPYTHONDIR": str(home), "CHAPTERS_WATCH": str(folder), "CHAPTERS_ROOTS": roots}
     given["CHAPTERS_NOTEBOOK"] = str(notebook)
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)
