@@ -14,6 +14,7 @@ import argparse
 import csv
 import platform
 import shlex
+import statistics
 import sys
 import time
 import warnings
@@ -150,10 +151,13 @@ def measure(counts: list[int], device: torch.device, iterations: int, seeds: int
 
 
 def table(path: Path) -> list[list[str]]:
-    """The page's table of a file of results: a row per number of environments, speeds in millions of steps a second."""
+    """The page's table: a row per number of environments, speeds in millions of steps a second, medians over seeds."""
     with path.open(newline="") as file:
         rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    told = {(row["num_envs"], row["mode"], row["what"]): float(row["value"]) for row in rows}
+    values: dict[tuple[str, str, str], list[float]] = {}
+    for row in rows:
+        values.setdefault((row["num_envs"], row["mode"], row["what"]), []).append(float(row["value"]))
+    told = {key: statistics.median(of_a_seed) for key, of_a_seed in values.items()}
     lines = [["environments", *MODES, "recorded / plain", "seconds to solve"]]
     for count in dict.fromkeys(row["num_envs"] for row in rows):
         speeds = [told[count, mode, "steps_per_second"] for mode in MODES]
