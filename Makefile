@@ -136,12 +136,12 @@ formulas: setup
 	$(PY) -m tests.markers
 
 bench: setup
-	$(PY) -m tests.peers.bench
-	$(PY) -m tests.peers.throughput
-	$(PY) -m tests.peers.language
+	$(PY) -m book.results.peers.bench
+	$(PY) -m book.results.peers.throughput
+	$(PY) -m book.results.peers.language
 
 bench-gpu: setup
-	$(PY) -m tests.peers.bench_gpu
+	$(PY) -m book.results.peers.bench_gpu
 
 clean:
 	rm -rf .build .venv .venv-peers .venv-trl .assets/node_modules .pytest_cache .ruff_cache .mypy_cache .hypothesis

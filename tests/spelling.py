@@ -70,7 +70,7 @@ def texts() -> dict[str, str]:
             cells = json.loads(path.read_text("utf8"))["cells"]
             words = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
             found[path.relative_to(ROOT).as_posix()] = prose("\n\n".join(words))
-    for folder in ("minerva_lite", "book/minerva_book", "book/_ext", "book/homework/course", "tests"):
+    for folder in ("minerva_lite", "book/minerva_book", "book/_ext", "book/homework/course", "book/results", "tests"):
         for path in (ROOT / folder).rglob("*.py"):
             found[path.relative_to(ROOT).as_posix()] = prose_of_code(path.read_text("utf8"))
     return found

@@ -144,7 +144,7 @@ PENDULUM = {
     ),
 }
 
-# The best of six settings each, on ten seeds (`tests/studies/search.py`, the group `hill`): a wide first policy (a push
+# The best of six settings each, on ten seeds (`book/results/search`, the group `hill`): a wide first policy (a push
 # is at most 1), a longer view, or both. The rest is as in the defaults of the family, of which PPO needs no change.
 # They found the flag in all ten runs, A2C's in eight; of five runs on fresh seeds V-MPO's find it in all, TRPO's and
 # REINFORCE's in four, A2C's in two.

@@ -9,7 +9,7 @@ from ..agents import AGENTS
 from ..checks import require_one_of
 from .presets import PRESETS
 
-RECORDED = Path(__file__).with_name("reached.csv")  # `python -m tests.studies.reached` makes it from those studies
+RECORDED = Path(__file__).with_name("reached.csv")  # made by `python -m book.results.studies.reached`
 Pair = tuple[str, str]
 
 

@@ -1,4 +1,4 @@
-"""What was recorded of one batch (`tests/studies/reuse.py`): its rows, and the measurement itself on a small scale."""
+"""What was recorded of one batch (`studies/reuse.py`): its rows, and the measurement on a small scale."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.studies import reuse
-from tests.studies.record import read_rows
+from book.results.studies import reuse
+from book.results.studies.record import read_rows
 
 RECORDED = Path(__file__).resolve().parents[2] / "book" / "results" / "ppo_reuse.csv"
 

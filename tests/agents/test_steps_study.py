@@ -1,4 +1,4 @@
-"""The comparison of four ways to use a rollout (`tests/studies/steps.py`): its methods are what they are called."""
+"""The comparison of four ways to use a rollout (`studies/steps.py`): its methods are what they are called."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from book.results.studies.record import read_rows
+from book.results.studies.steps import COMPARED, METHODS, RATES, PlainAgent, best_rate, comparison, finals, run, trials
 from minerva_lite.agents.optimizers import flatten
 from minerva_lite.agents.trpo import TRPOAgent, TRPOConfig
 from minerva_lite.worlds.envs import make_env
-from tests.studies.record import read_rows
-from tests.studies.steps import COMPARED, METHODS, RATES, PlainAgent, best_rate, comparison, finals, run, trials
 
 RECORDED = Path(__file__).resolve().parents[2] / "book" / "results" / "steps.csv"
 SMALL = {"num_envs": 8, "rollout_steps": 32, "hidden": (16,), "gamma": 0.95, "damping": 0.0}

@@ -1,4 +1,4 @@
-"""TRPO's promise, judged in float64 by code of its own (`tests/studies/promise.py`), and what the promise rests on."""
+"""TRPO's promise, judged in float64 by code of its own (`studies/promise.py`), and what the promise rests on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from book.results.studies.promise import RUNS, Row, mean_kl, saved, watch
+from book.results.studies.record import read_rows
 from minerva_lite.agents.critic_fit import fit_adam, fit_lbfgs
 from minerva_lite.agents.networks import ValueNet
 from minerva_lite.agents.reinforce import REINFORCEAgent, REINFORCEConfig
@@ -18,8 +20,6 @@ from minerva_lite.experience import vine as vines
 from minerva_lite.training.presets import preset
 from minerva_lite.worlds.envs import TabularEnv, make_env
 from minerva_lite.worlds.tabular import TabularMDP
-from tests.studies.promise import RUNS, Row, mean_kl, saved, watch
-from tests.studies.record import read_rows
 
 RECORDED = Path(__file__).resolve().parents[2] / "book" / "results" / "trpo_promise.csv"
 SMALL = {"num_envs": 8, "rollout_steps": 32, "hidden": (16,), "gamma": 0.95}

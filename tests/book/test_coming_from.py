@@ -11,11 +11,11 @@ from statistics import median
 import pytest
 import torch
 
+from book.results.peers import language
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.networks import Policy
 from tests.book.test_figures_page import make, rows_of_the_page
 from tests.living import STEPPERS
-from tests.peers import language
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "book/coming_from.md").read_text("utf8")

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from book.results.studies.healthy import CLOCK, FINAL, RUNS, SHOWN, table, table_file
+from book.results.studies.record import read_rows
 from minerva_lite import train
 from minerva_lite.agents import AGENTS
 from minerva_lite.formulas.trust_region import LineSearch
 from minerva_lite.worlds.envs import make_env
 from tests.living import ANSWERS, STEPPERS, make_agent
-from tests.studies.healthy import CLOCK, FINAL, RUNS, SHOWN, table, table_file
-from tests.studies.record import read_rows
 
 BOOK = Path(__file__).parents[2] / "book"
 PAGE = (BOOK / "figures_of_a_run.md").read_text(encoding="utf8")

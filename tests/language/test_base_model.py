@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from book.results.studies.base_model import PATH
 from minerva_lite import evaluate
 from minerva_lite.language.base_model import load_base, save_base
 from minerva_lite.language.decoder import Decoder
 from tests.living import ANSWERS, make_agent
-from tests.studies.base_model import PATH
 
 
 def test_the_shipped_base_model_is_small_and_right_about_half_of_the_time():

@@ -17,18 +17,20 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 CONFTEST = "tests.conftest"
+TESTS = ("tests.", "book.results.studies.")
 ALL, LOOSE = "*", ""  # in place of a name: everything in a file, and its loose statements
 
 
-def files_of_tests(tests: Path) -> list[Path]:
+def files_of_tests(root: Path) -> list[Path]:
     """The tests that can be named for a mutant, and what they share."""
-    return [*tests.glob("*.py"), *tests.glob("*/test_*.py"), *tests.glob("studies/[!t]*.py")]
+    tests = root / "tests"
+    return [*tests.glob("*.py"), *tests.glob("*/test_*.py"), *(root / "book/results/studies").glob("*.py")]
 
 
 @cache
 def modules() -> dict[str, Path]:
     """Dotted name -> file, of the package and of the tests that can be named for a mutant."""
-    files = [*(ROOT / "minerva_lite").rglob("*.py"), *files_of_tests(ROOT / "tests")]
+    files = [*(ROOT / "minerva_lite").rglob("*.py"), *files_of_tests(ROOT)]
     return {".".join(f.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): f for f in files}
 
 
@@ -117,9 +119,9 @@ class Sources:
         """Where a name in a file leads, if not to a unit of this file."""
         if name in self[module].imports:
             yield self[module].imports[name]
-        elif module.startswith("tests."):
+        elif module.startswith(TESTS):
             yield CONFTEST, name  # a fixture
-        if name.startswith(("minerva_lite.", "tests.")):  # a text
+        if name.startswith(("minerva_lite.", *TESTS)):  # a text
             parts = name.split(".")
             yield from [(".".join(parts[:k]), ALL) for k in range(len(parts), 1, -1)]
 

@@ -84,7 +84,8 @@ def write(rows: dict[str, dict], path: Path) -> None:
 
 def tree() -> str:
     """The hash of the package's and the tests' sources."""
-    files = [f for room in ("minerva_lite", "tests") for f in sorted((ROOT / room).rglob("*.py"))]
+    rooms = ("minerva_lite", "tests", "book/results/studies")
+    files = [f for room in rooms for f in sorted((ROOT / room).rglob("*.py"))]
     return digest([[str(f.relative_to(ROOT)), hashlib.sha256(f.read_bytes()).hexdigest()] for f in files])
 
 

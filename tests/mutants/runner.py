@@ -70,8 +70,8 @@ def copy_package(to: Path) -> None:
 
 def copy_tests(to: Path) -> None:
     """The test files that mirror the package, with settings of their own: no path to the unpatched package."""
-    for file in files_of_tests(TESTS):
-        place = to / "tests" / file.relative_to(TESTS)
+    for file in files_of_tests(ROOT):
+        place = to / file.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, place)
     (to / "pytest.ini").write_text(

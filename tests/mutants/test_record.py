@@ -43,10 +43,10 @@ def adder():
     from minerva_lite.high import Adder
     return Adder()
 """,
-    "tests/studies/shared.py": "def three():\n    return 3\n",
+    "book/results/studies/shared.py": "def three():\n    return 3\n",
     "tests/room/test_toy.py": """
 from minerva_lite import double
-from tests.studies.shared import three
+from book.results.studies.shared import three
 
 def helper():
     return three() + 1
@@ -101,7 +101,7 @@ def rows(*mutants: Mutant) -> dict[str, dict]:
     ("minerva_lite/high.py", "class Adder:", "print()\n\nclass Adder:", {"PLUS"}),
     ("tests/conftest.py", "import Adder\n", "import Adder\n    print()\n", {"PLUS"}),
     ("tests/conftest.py", "import pytest\n", "import pytest\nprint()\n", {"SIGN", "PLUS"}),
-    ("tests/studies/shared.py", "return 3", "return 2 + 1", {"SIGN"}),
+    ("book/results/studies/shared.py", "return 3", "return 2 + 1", {"SIGN"}),
     ("tests/room/test_toy.py", "assert double", "assert 0 + double", {"SIGN"}),
     ("tests/room/test_toy.py", "three() + 1", "1 + three()", {"SIGN"}),
     ("minerva_lite/low.py", "OTHER = 3", "OTHER = 4", set()),

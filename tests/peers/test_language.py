@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from book.results.peers import measure, speed_sequence
+from book.results.peers.language import BASE, COLUMNS, TABLE, ratios, runs_of, save_base_for_trl, summary
+from book.results.peers.language_task import ADAM_EPS, GROUP, LEARNING_RATE, LENGTH, PROMPTS, TOKENS, Watch
 from minerva_lite.language.base_model import load_base
 from minerva_lite.language.tokens import TASKS
-
-from . import measure, speed_sequence
-from .language import BASE, COLUMNS, TABLE, ratios, runs_of, save_base_for_trl, summary
-from .language_task import ADAM_EPS, GROUP, LEARNING_RATE, LENGTH, PROMPTS, TOKENS, Watch
 
 
 def rows_of(right, *, runner="torch", seed=0, pace=1.0):
@@ -63,7 +62,7 @@ def test_the_table_survives_the_disk(tmp_path, monkeypatch):
     rows, path = rows_of([0.123456, 1.0]) + rows_of([0.5], runner="trl", seed=3), tmp_path / "t.csv"
     TABLE.write(path, rows, {"torch": "2.13.0", "trl": "1.16.0"})
     assert path.read_text().splitlines()[:3] == [
-        f"# command: {shlex.join(['python', '-m', 'tests.peers.language', '--seeds', '1'])}",
+        f"# command: {shlex.join(['python', '-m', 'book.results.peers.language', '--seeds', '1'])}",
         "# versions: torch 2.13.0, trl 1.16.0",
         ",".join(COLUMNS),
     ]

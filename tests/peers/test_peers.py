@@ -14,12 +14,11 @@ import pytest
 import torch
 
 import minerva_lite
+from book.results.peers import bench_gpu, measure, speed_minerva, throughput
+from book.results.peers.bench import COLUMNS, ROOT, TABLE, paired_speedup, runs_of, summary
+from book.results.peers.run_minerva import Watch
+from book.results.peers.throughput_rows import TASKS
 from minerva_lite import PPOAgent, PPOConfig, make_env
-
-from . import bench_gpu, measure, speed_minerva, throughput
-from .bench import COLUMNS, ROOT, TABLE, paired_speedup, runs_of, summary
-from .run_minerva import Watch
-from .throughput_rows import TASKS
 
 
 def rows_of(means, final, *, runner="torch", seed=0, pace=1.0):
@@ -98,7 +97,7 @@ def test_table_survives_the_disk(tmp_path, monkeypatch):
     rows, path = rows_of([-900.1234, -100], -150.5) + rows_of([-1], -2.0, runner="sb3", seed=3), tmp_path / "t.csv"
     TABLE.write(path, rows, {"torch": "2.13.0", "numpy": "2.4.6"})
     assert path.read_text().splitlines()[:3] == [
-        "# command: python -m tests.peers.bench --seeds 1",
+        "# command: python -m book.results.peers.bench --seeds 1",
         "# versions: torch 2.13.0, numpy 2.4.6",
         ",".join(COLUMNS),
     ]
@@ -153,7 +152,7 @@ def test_both_sides_are_evaluated_at_the_same_steps_and_off_the_clock(monkeypatc
     ("requirements_trl.txt", {"torch", "numpy"}),
 ])  # fmt: skip
 def test_the_peers_run_on_the_versions_of_the_book(file, alike):
-    ours, theirs = ((ROOT / name).read_text().split() for name in ("requirements.txt", f"tests/peers/{file}"))
+    ours, theirs = ((ROOT / name).read_text().split() for name in ("requirements.txt", f"book/results/peers/{file}"))
     shared = {pin.split("==")[0] for pin in set(ours) & set(theirs) if "==" in pin}
     assert shared == alike
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from . import bench, language, throughput
+from book.results.peers import bench, language, throughput
 
 RESULTS = bench.ROOT / "book" / "results"
 TABLES = {f"peers_{algorithm}": bench.TABLE for algorithm in bench.ALGORITHMS}

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from book.results.peers.bench import ROOT
 from minerva_lite.formulas.preferences import dpo_loss
 from minerva_lite.formulas.sequences import (
     average_tokens,
@@ -24,8 +25,6 @@ from minerva_lite.formulas.sequences import (
     sequence_log_prob,
     sequence_log_ratio,
 )
-
-from .bench import ROOT
 
 TOLD = json.loads((ROOT / "book/results/peers_trl.json").read_text("utf8"))
 GROUP = TOLD["group"]
@@ -257,6 +256,6 @@ def test_trls_likelihood_of_the_preferred_is_a_mean_over_tokens():
 
 
 def test_what_is_compared_was_computed_by_the_pinned_versions():
-    pins = (ROOT / "tests/peers/requirements_trl.txt").read_text("utf8").split()
+    pins = (ROOT / "book/results/peers/requirements_trl.txt").read_text("utf8").split()
     for name in ("torch", "numpy", "trl", "transformers"):
         assert f"{name}=={TOLD['versions'][name].split('+')[0]}" in pins

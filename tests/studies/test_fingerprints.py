@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from book.results.studies import memory, search, sensitivity
+from book.results.studies.record import read_rows
 from minerva_lite import make_env
 from minerva_lite.agents import AGENTS
 from minerva_lite.training.defaults import settings_for
@@ -16,8 +18,6 @@ from minerva_lite.training.fingerprint import fingerprint, same_fingerprint, set
 from minerva_lite.training.presets import PRESETS
 from minerva_lite.training.studies import SEEDING_LINE, read_study
 from minerva_lite.training.variants import ABLATIONS, varied
-from tests.studies import memory, search, sensitivity
-from tests.studies.record import read_rows
 
 RESULTS = Path(__file__).resolve().parents[2] / "book" / "results"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from book.results.studies import language
+from book.results.studies.record import read_rows
 from minerva_lite import make_env
-from tests.studies import language
-from tests.studies.record import read_rows
 
 
 @pytest.fixture(scope="module")

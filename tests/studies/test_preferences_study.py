@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Generator
 
+from book.results.studies import preferences
+from book.results.studies.preferences import LOOKS, SEEDS, SORT, WAYS, Way, compared, log_probs, loss_of
+from book.results.studies.record import read_rows
 from minerva_lite.language.base_model import load_base
-from tests.studies import preferences
-from tests.studies.preferences import LOOKS, SEEDS, SORT, WAYS, Way, compared, log_probs, loss_of
-from tests.studies.record import read_rows
 
 
 @pytest.fixture(scope="module")

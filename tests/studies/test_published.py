@@ -6,8 +6,8 @@ import json
 import math
 from pathlib import Path
 
-from tests.studies.published import ALGORITHMS, BODIES, of_all, of_seeds
-from tests.studies.record import read_rows
+from book.results.studies.published import ALGORITHMS, BODIES, of_all, of_seeds
+from book.results.studies.record import read_rows
 
 RECORDED = Path(__file__).resolve().parents[2] / "book" / "results" / "published.csv"
 

@@ -4,14 +4,14 @@ import csv
 import json
 from dataclasses import asdict
 
+from book.results.studies.reached import HEAD, summary
 from minerva_lite import preset
 from minerva_lite.training import reached
 from minerva_lite.training.studies import COLUMNS, SEEDING_LINE
-from tests.studies.reached import HEAD, summary
 
 
 def test_the_packages_numbers_are_those_of_the_recorded_studies():
-    assert reached.RECORDED.read_text("utf8") == summary(), "run python -m tests.studies.reached"
+    assert reached.RECORDED.read_text("utf8") == summary(), "run python -m book.results.studies.reached"
     assert len(reached.reached()) > 50
 
 

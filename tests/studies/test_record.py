@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
+from book.results.studies.record import Record, read_rows
 from minerva_lite.training.studies import SEEDING_LINE
-from tests.studies.record import Record, read_rows
 
 RESULTS = Path(__file__).resolve().parents[2] / "book" / "results"
 STUDIES = {
@@ -43,18 +43,18 @@ class RatedRow(NamedTuple):
     mean: float
 
 
-def test_every_study_of_this_folder_is_here():
-    here = {path.stem for path in Path(__file__).parent.glob("*.py") if "__main__" in path.read_text()}
+def test_every_study_is_here():
+    here = {path.stem for path in (RESULTS / "studies").glob("*.py") if "__main__" in path.read_text()}
     here -= {"base_model"}  # writes weights and no rows; `language/test_base_model.py` asks what they are worth
     here -= {"reached"}  # makes a table of the package from recorded studies; `test_reached.py` compares them
-    assert here - {Path(__file__).stem} == set(STUDIES) | {"search", "sensitivity"}  # whose files `study` writes
+    assert here == set(STUDIES) | {"search", "sensitivity"}  # whose files `study` writes
 
 
 @pytest.mark.parametrize("module", STUDIES)
 def test_a_recorded_file_names_its_command_and_has_its_columns(module):
     lines = (RESULTS / STUDIES[module]).read_text().splitlines()
-    columns = importlib.import_module(f"tests.studies.{module}").Row._fields
-    assert lines[0] == f"# command: python -m tests.studies.{module}"
+    columns = importlib.import_module(f"book.results.studies.{module}").Row._fields
+    assert lines[0] == f"# command: python -m book.results.studies.{module}"
     assert lines[1].startswith("# versions: python 3")
     assert lines[2 + (lines[2] == SEEDING_LINE)] == ",".join(columns), "files of the former seeding have no such line"
     assert all(None not in row and None not in row.values() for row in read_rows(RESULTS / STUDIES[module]))
@@ -62,8 +62,8 @@ def test_a_recorded_file_names_its_command_and_has_its_columns(module):
 
 def test_a_second_call_adds_to_what_is_there(tmp_path):
     path = tmp_path / "study.csv"
-    Record(path, Row, "tests.studies.toy", digits=3).add([Row("a, b", 0, 1 / 3), Row("a, b", 0, 2.0)])
-    again = Record(path, Row, "tests.studies.toy", digits=3)
+    Record(path, Row, "book.results.studies.toy", digits=3).add([Row("a, b", 0, 1 / 3), Row("a, b", 0, 2.0)])
+    again = Record(path, Row, "book.results.studies.toy", digits=3)
     assert again.names(2) == {("a, b", "0")}
     again.add([Row("c", 1, -0.5)])
     assert [list(row.values()) for row in read_rows(path)] == [
@@ -87,11 +87,11 @@ def runs_of(asked, tasks, seeds=(0, 1)):
 def test_a_file_is_filled_with_the_runs_that_it_lacks(tmp_path, capsys):
     """The rate is written with three digits, and a second call knows it again by these."""
     path, asked = tmp_path / "study.csv", []
-    Record(path, RatedRow, "tests.studies.toy", digits=3).fill(runs_of(asked, ["a, b"]))
+    Record(path, RatedRow, "book.results.studies.toy", digits=3).fill(runs_of(asked, ["a, b"]))
     assert asked == [("a, b", 0, 0.0012345), ("a, b", 1, 0.0012345)]
     assert capsys.readouterr().out.splitlines() == [f"a, b {seed} 0.0012345 2 {4 / 3}" for seed in (0, 1)]
     before = path.read_bytes()
-    Record(path, RatedRow, "tests.studies.toy", digits=3).fill(runs_of(asked, ["a, b", "c", "c"], seeds=(1, 2)))
+    Record(path, RatedRow, "book.results.studies.toy", digits=3).fill(runs_of(asked, ["a, b", "c", "c"], seeds=(1, 2)))
     assert asked[2:] == [("a, b", 2, 0.0012345), ("c", 1, 0.0012345), ("c", 2, 0.0012345)], "each of them once"
     assert path.read_bytes().startswith(before)
     names = [tuple(row.values())[:3] for row in read_rows(path)]
@@ -107,7 +107,7 @@ def test_a_run_that_fails_leaves_whole_runs(tmp_path):
         raise ArithmeticError
 
     (a,), (b,), (c,) = (runs_of(asked, [task], seeds=[0]) for task in "abc")
-    record = Record(path, RatedRow, "tests.studies.toy", digits=3)
+    record = Record(path, RatedRow, "book.results.studies.toy", digits=3)
     with pytest.raises(ArithmeticError):
         record.fill([a, (b[0], failing), c])
     assert [(row["task"], row["update"]) for row in read_rows(path)] == [("a", "1"), ("a", "2")]
@@ -119,10 +119,10 @@ def test_a_run_that_fails_leaves_whole_runs(tmp_path):
 @pytest.mark.parametrize("change", [lambda line: [line + "x"], lambda line: []], ids=["another", "missing"])
 def test_a_file_of_another_study_or_of_the_former_seeding_is_refused(tmp_path, line, change):
     path = tmp_path / "study.csv"
-    Record(path, Row, "tests.studies.toy", digits=3)
+    Record(path, Row, "book.results.studies.toy", digits=3)
     lines = path.read_text().splitlines()
     lines[line : line + 1] = change(lines[line])
     path.write_text("\n".join(lines) + "\n")
     with pytest.raises(SystemExit, match="seeding: streams'.*; name another file"):
-        Record(path, Row, "tests.studies.toy", digits=3)
+        Record(path, Row, "book.results.studies.toy", digits=3)
     assert path.read_text().splitlines() == lines  # and left as it was

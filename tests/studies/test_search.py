@@ -9,10 +9,10 @@ from dataclasses import fields, replace
 
 import pytest
 
+from book.results.studies import search
+from book.results.studies.search import FIRST_SEED, GRIDS, GROUPS, PUBLISHED, RUNGS, TUNED, drawn, scores, start
 from minerva_lite.agents import AGENTS
 from tests.equations import ROOT, markdown
-from tests.studies import search
-from tests.studies.search import FIRST_SEED, GRIDS, GROUPS, PUBLISHED, RUNGS, TUNED, drawn, scores, start
 
 
 @pytest.mark.parametrize("group", ["halfcheetah", "hopper"])

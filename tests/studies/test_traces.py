@@ -2,10 +2,10 @@
 
 import pytest
 
+from book.results.studies.record import read_rows
+from book.results.studies.traces import ACTIONS, COUNTS, MIXTURES, WORLDS, cell
 from minerva_lite.worlds.off_policy import METHODS
-from tests.studies.record import read_rows
 from tests.studies.test_record import RESULTS
-from tests.studies.traces import ACTIONS, COUNTS, MIXTURES, WORLDS, cell
 
 
 def test_the_file_holds_every_cell_of_the_grid():

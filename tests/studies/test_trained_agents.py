@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from book.results.studies.checkpoints import AGENTS_OF, FOLDER, IN_ALL, LARGEST, name_of
+from book.results.studies.record import read_rows
 from minerva_lite import evaluate, load
-from tests.studies.checkpoints import AGENTS_OF, FOLDER, IN_ALL, LARGEST, name_of
-from tests.studies.record import read_rows
 
 ROWS = {row["file"]: row for row in read_rows(Path(FOLDER) / "checkpoints.csv")}
 

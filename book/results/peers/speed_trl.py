@@ -1,4 +1,4 @@
-"""TRL's side of the race on language models: one training from the base model, `python -m tests.peers.speed_trl`.
+"""TRL's side of the race on language models: one training from the base model.
 
 Whatever costs TRL time and is not the training is off: logging, saving, evaluation, half precision, and the option to
 compute activations twice. Fused Adam is on.

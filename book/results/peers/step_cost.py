@@ -1,4 +1,4 @@
-"""`python -m tests.peers.step_cost`: microseconds of PPO's parts as the agent really runs them, on one thread.
+"""`python -m book.results.peers.step_cost`: microseconds of PPO's parts as the agent really runs them, on one thread.
 
 A minibatch step (loss, backward, clipping, Adam) is what an update takes longer when it makes more of them: the
 difference between updates of `MANY` and of `FEW` epochs, per step between them. So it includes its share of the

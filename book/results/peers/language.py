@@ -1,4 +1,4 @@
-"""`python -m tests.peers.language`: this package and TRL sort digits from the same base model, in turn, seed by seed.
+"""This package and TRL sort digits from the same base model, in turn, seed by seed.
 
 Both have the same transformer with the same first weights, 32 prompts of 8 answers an update, one pass over them, Adam
 with the same falling rate, float32, one thread, and a process of their own. TRL lives in `.venv-trl`, made on first
@@ -34,7 +34,7 @@ BASE = ROOT / "book/results/checkpoints/sort_base.pt"
 RUNNERS = {"trl": "speed_trl", "torch": "speed_sequence"}
 COLUMNS = ["algorithm", "runner", "seed", "update", "seconds", "cpu_seconds", "right"]
 TABLE = Table(
-    "tests.peers.language",
+    "book.results.peers.language",
     COLUMNS,
     text=frozenset({"algorithm", "runner"}),
     digits={"seconds": 3, "cpu_seconds": 3, "right": 5},
@@ -134,7 +134,7 @@ def save_base_for_trl(path: Path) -> None:
 def run(python: str | Path, runner: str, options: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """One training in a process of its own: its rows, and the versions it ran on."""
     named = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-    command = [python, "-m", f"tests.peers.{RUNNERS[runner]}", *named]
+    command = [python, "-m", f"book.results.peers.{RUNNERS[runner]}", *named]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | THREADS, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{runner}'s {options['algorithm']}, seed {options['seed']}, failed:\n{done.stderr}")
@@ -157,7 +157,7 @@ def main() -> None:
         return
     theirs = peers_python("trl")
     if args.losses:
-        subprocess.run([theirs, "-m", "tests.peers.run_trl"], cwd=ROOT, env=os.environ | THREADS, check=True)
+        subprocess.run([theirs, "-m", "book.results.peers.run_trl"], cwd=ROOT, env=os.environ | THREADS, check=True)
         return
     rows, versions = [], {}
     with tempfile.TemporaryDirectory() as folder:

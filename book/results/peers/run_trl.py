@@ -1,4 +1,4 @@
-"""What TRL computes on given log-probabilities and rewards: `python -m tests.peers.run_trl`, in `.venv-trl`.
+"""What TRL computes on given log-probabilities and rewards: `python -m book.results.peers.run_trl`, in `.venv-trl`.
 
 Its trainers are made as a user makes them, with a tiny random model. Then three things are put in their hands: answers
 instead of generated ones, log-probabilities instead of a model's, and rewards. Everything in between is TRL's, from the
@@ -171,7 +171,7 @@ def record() -> dict[str, Any]:
         cases += [policy_gradient("rloo", options, folder, inputs) for options in RLOO]
         cases += [preference(options, folder, inputs) for options in DPO]
     return {
-        "command": "python -m tests.peers.language --losses",
+        "command": "python -m book.results.peers.language --losses",
         "versions": {"python": platform.python_version()} | {name: version(name) for name in VERSIONS},
         "group": GROUP,
         "inputs": inputs,

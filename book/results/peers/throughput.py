@@ -1,4 +1,4 @@
-"""`python -m tests.peers.throughput`: training steps a second, PPO's and TRPO's, beside Stable-Baselines3 and Tianshou.
+"""Training steps a second, PPO's and TRPO's, beside Stable-Baselines3 and Tianshou.
 
 Everybody has the same networks, rollout, minibatches and epochs (`throughput_rows.py`), one thread, and a process of
 its own; the runners take turns, so that whatever the machine does meanwhile happens to all of them. The clock starts
@@ -32,7 +32,7 @@ RUNNERS = {
 }
 PEERS = ("sb3", "tianshou")
 TABLE = Table(
-    "tests.peers.throughput",
+    "book.results.peers.throughput",
     ("task", "runner", "repeat", "steps", "seconds", "cpu_seconds"),
     text=frozenset({"task", "runner"}),
     digits={"seconds": 3, "cpu_seconds": 3},
@@ -42,7 +42,7 @@ TABLE = Table(
 def run(python: str | Path, task: str, runner: str) -> dict[str, Any]:
     """What one run in a process of its own told."""
     module, *options = RUNNERS[runner]
-    command = [python, "-m", f"tests.peers.{module}", "--task", task, *options]
+    command = [python, "-m", f"book.results.peers.{module}", "--task", task, *options]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | THREADS, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{runner} on {task} failed:\n{done.stderr}")

@@ -1,4 +1,4 @@
-"""`python -m tests.peers.bench_gpu`: PPO on torch-native Pendulum, environments and networks on one GPU.
+"""`python -m book.results.peers.bench_gpu`: PPO on torch-native Pendulum, environments and networks on one GPU.
 
 Three tables in one: end-to-end environment steps a second by number of environments and by how the agent is driven;
 how often an iteration waits for the device; and the settings of the fastest row that solve Pendulum, with the seconds
@@ -26,7 +26,7 @@ import torch
 from minerva_lite import PPOAgent, PPOConfig, evaluate, make_env
 from minerva_lite.training.gpu import KNOWN, WARM_UP, Accelerated, Plain, floats
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 COLUMNS = ["num_envs", "mode", "what", "value"]
 MODES = ["plain", "masked", "compiled", "recorded"]
 TARGET = -200.0
@@ -188,7 +188,7 @@ def main(arguments: list[str] | None = None) -> None:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu"
     rows = measure(args.envs, device, args.iterations, args.seeds)
     with args.out.open("w", newline="") as file:
-        told = shlex.join(["python", "-m", "tests.peers.bench_gpu", *(arguments or sys.argv[1:])])
+        told = shlex.join(["python", "-m", "book.results.peers.bench_gpu", *(arguments or sys.argv[1:])])
         file.write(f"# command: {told}\n# device: {name}; torch {torch.__version__}\n")
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()

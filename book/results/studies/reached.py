@@ -1,4 +1,4 @@
-"""`python -m tests.studies.reached`: what the presets reached, from the recorded studies, as a table of the package."""
+"""What the presets reached, from the recorded studies, as a table of the package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from minerva_lite.training.presets import PRESETS
 from minerva_lite.training.reached import RECORDED, Pair
 from minerva_lite.training.studies import COLUMNS, SEEDING_LINE, read_study
 
-RESULTS = Path(__file__).parents[2] / "book" / "results"
+RESULTS = Path(__file__).parents[1]
 HEAD = ("algorithm", "env_id", "steps", "seeds", "mean", "worst")  # returns of the final policies, over the seeds
 
 

@@ -1,4 +1,4 @@
-"""`python -m tests.studies.memory`: how much memory each agent's training takes, beside what importing takes.
+"""`python -m book.results.studies.memory`: how much memory each agent's training takes, beside what importing takes.
 
 Every row is a process of its own, which trains a preset for `STEPS` steps on the CPU. Resident memory is read before
 the agent is made and at its highest. So the difference holds networks, optimizers, rollouts or replay, and whatever
@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 import torch
 
+from book.results.studies.record import Record
 from minerva_lite import make_env, preset, train
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.base import Agent
-from tests.studies.record import Record
 
-PATH = Path(__file__).parents[2] / "book" / "results" / "memory.csv"
+PATH = Path(__file__).parents[1] / "memory.csv"
 STEPS = 8_192
 NAMES = ("reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo")
 TASKS = ("Pendulum-v1", "HalfCheetah-v5")
@@ -66,15 +66,15 @@ def train_here(name: str, env_id: str, steps: int) -> None:
 
 def run(name: str, env_id: str, steps: int = STEPS) -> list[Row]:
     """Train in a process of its own; its one row. Raises CalledProcessError: it failed."""
-    work = f"from tests.studies.memory import train_here; train_here({name!r}, {env_id!r}, {steps})"
+    work = f"from book.results.studies.memory import train_here; train_here({name!r}, {env_id!r}, {steps})"
     done = subprocess.run([sys.executable, "-c", work], check=True, capture_output=True)
     told = json.loads(done.stdout.splitlines()[-1])
     return [Row(env_id, name, told["before"], told["highest"], told["weights"])]
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.studies.memory", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m book.results.studies.memory", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=PATH)
     options = parser.parse_args()
-    record = Record(options.out, Row, "tests.studies.memory", digits=5)
+    record = Record(options.out, Row, "book.results.studies.memory", digits=5)
     record.fill(((env_id, name), partial(run, name, env_id)) for env_id in TASKS for name in NAMES)

@@ -1,4 +1,4 @@
-"""`python -m tests.studies.rollout_length`: what longer rollouts do to A2C at equal steps of the environment.
+"""`python -m book.results.studies.rollout_length`: what longer rollouts do to A2C at equal steps of the environment.
 
 The preset on CartPole with other rollouts: T rows of B environments, lambda, and once the learning rate. A run is one
 row of the table, with the mean return of its final policy.
@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import torch
 
+from book.results.studies.record import Record
 from minerva_lite import evaluate, make_env, preset, train
 from minerva_lite.agents import AGENTS
-from tests.studies.record import Record
 
 ENV_ID, STEPS = "CartPole-v1", 65_536
 # Agent, B, T, how many times the preset's learning rate. Each with both lambdas.
@@ -60,12 +60,14 @@ def run(
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.studies.rollout_length", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m book.results.studies.rollout_length", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("book/results/rollout_length.csv"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    record = Record(options.out, Row, "tests.studies.rollout_length", digits=6)
+    record = Record(options.out, Row, "book.results.studies.rollout_length", digits=6)
     for (name, num_envs, steps, rate), lam, seed in itertools.product(ROLLOUTS, LAMBDAS, range(options.seeds)):
         cells = name, num_envs, steps, rate * preset(name, ENV_ID).config.learning_rate, lam, seed
         record.fill([(cells, partial(run, name, num_envs, steps, rate, lam, seed))])

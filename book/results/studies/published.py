@@ -1,4 +1,4 @@
-"""`python -m tests.studies.published CLONE`: what Tianshou's agents reached on MuJoCo's bodies, seed by seed.
+"""`python -m book.results.studies.published CLONE`: what Tianshou's agents reached on MuJoCo's bodies, seed by seed.
 
 CLONE is a clone of github.com/thu-ml/tianshou. Two of its commits hold the runs behind the tables of its
 `examples/mujoco/README.md` (MIT license): ten seeds, the mean return of ten test episodes of the deterministic policy
@@ -20,9 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.studies.record import Record
+from book.results.studies.record import Record
 
-PATH = Path(__file__).parents[2] / "book" / "results" / "published.csv"
+PATH = Path(__file__).parents[1] / "published.csv"
 FOLDER = "examples/mujoco/benchmark/{body}-v3"
 OF_SEEDS = f"beab227d:{FOLDER}/{{algorithm}}/test_rew_10seeds.csv"
 OF_ALL = f"22c0b9bd:{FOLDER}/result.json"
@@ -84,9 +84,11 @@ def named(body: str, algorithm: str) -> tuple[str, str, str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.studies.published", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m book.results.studies.published", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("clone", type=Path)
     parser.add_argument("--out", type=Path, default=PATH)
     options = parser.parse_args()
-    record = Record(options.out, Row, "tests.studies.published", digits=6)
+    record = Record(options.out, Row, "book.results.studies.published", digits=6)
     record.fill((named(*each), partial(read, options.clone, *each)) for each in itertools.product(BODIES, ALGORITHMS))

@@ -1,4 +1,4 @@
-"""`python -m tests.studies.sensitivity`: what becomes of an agent on Pendulum if one setting is ten times wrong.
+"""`python -m book.results.studies.sensitivity`: what becomes of an agent on Pendulum if one setting is ten times wrong.
 
 Of each agent the presets' settings that its chapter argues about most are multiplied by `FACTORS`, one at a time, on
 the seeds of a report. A file per agent; what the files hold is kept.
@@ -44,13 +44,15 @@ def variants(algorithm: str) -> dict[str, dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.studies.sensitivity", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m book.results.studies.sensitivity", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("algorithms", nargs="*", default=list(KNOBS))
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for name in options.algorithms:
-        command = f"python -m tests.studies.sensitivity {name}"
+        command = f"python -m book.results.studies.sensitivity {name}"
         path = options.folder / f"{name}.csv"
         study(name, [TASK], SEEDS, variants(name), path, jobs=options.jobs, command=command)

@@ -1,4 +1,4 @@
-"""`python -m tests.studies.promise`: did every TRPO update keep its promise? Judged by other code.
+"""`python -m book.results.studies.promise`: did every TRPO update keep its promise? Judged by other code.
 
 An agent trains; before and after each update its parameters are saved. Everything written down is then computed
 again in float64 NumPy from those saved numbers and the raw rollout: networks, densities, KL, advantages, surrogate.
@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from book.results.studies.record import Record
 from minerva_lite.agents.trpo import TRPOAgent, TRPOConfig
 from minerva_lite.training.presets import preset
 from minerva_lite.worlds.envs import make_env
 from minerva_lite.worlds.seeding import ACTING, generator, stream
-from tests.studies.record import Record
 
 RUNS = {"Pendulum-v1": 200, "CartPole-v1": 50}  # updates recorded with each seed, by the preset
 SKIPS = ("equal_advantages", "zero_gradient", "curvature", "rounding", "kl", "surrogate")
@@ -159,12 +159,12 @@ def summary(rows: list[Row], kl_bound: float) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.studies.promise", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m book.results.studies.promise", description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, default=Path("book/results/trpo_promise.csv"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    record = Record(options.out, Row, "tests.studies.promise", digits=6)
+    record = Record(options.out, Row, "book.results.studies.promise", digits=6)
     for env_id, updates in RUNS.items():
         settings = preset("trpo", env_id).config
         seeds = [seed for seed in options.seeds if (env_id, str(seed)) not in record.names(2)]

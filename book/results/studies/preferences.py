@@ -1,4 +1,4 @@
-"""`python -m tests.studies.preferences`: the opening of chapter 9b with one thing changed at a time, five seeds each.
+"""The opening of chapter 9b with one thing changed at a time, five seeds each.
 
 All runs start from the base model of chapter 9 and take 80 steps on 64 pairs of a right and a wrong answer to one
 prompt. `WAYS` says what each of them changes in the chapter's first run, which descends DPO's loss at price 0.1, by
@@ -21,14 +21,14 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor
 
+from book.results.studies.base_model import PATH as BASE
+from book.results.studies.record import Record
 from minerva_lite.formulas import dpo_loss
 from minerva_lite.language.base_model import load_base
 from minerva_lite.language.decoder import Decoder
 from minerva_lite.language.tokens import TASKS
-from tests.studies.base_model import PATH as BASE
-from tests.studies.record import Record
 
-PATH = Path(__file__).parents[2] / "book" / "results" / "preferences.csv"
+PATH = Path(__file__).parents[1] / "preferences.csv"
 SORT = TASKS["tokens/sort"]
 SEEDS = range(200, 205)
 BATCH, STEPS, LOOKS = 64, 80, (1, 2, 4, *range(8, 81, 8))
@@ -153,9 +153,11 @@ def descend(name: str, seed: int) -> list[Row]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.studies.preferences", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m book.results.studies.preferences", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--out", type=Path, default=PATH)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    record = Record(options.out, Row, "tests.studies.preferences", digits=6)
+    record = Record(options.out, Row, "book.results.studies.preferences", digits=6)
     record.fill(((name, seed), partial(descend, name, seed)) for seed in SEEDS for name in WAYS)

@@ -1,4 +1,4 @@
-"""`python -m tests.studies.language`: sorting to 99 percent, learning rates that collapse, and reward against KL.
+"""Sorting to 99 percent, learning rates that collapse, and reward against KL.
 
 All runs start from the base model of chapter 9 and train on "tokens/sort", except where it says otherwise. Four parts:
 
@@ -23,15 +23,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from book.results.studies.base_model import PATH as BASE
+from book.results.studies.record import Record
 from minerva_lite import evaluate, make_env
 from minerva_lite.formulas import dpo_loss, estep_weights
 from minerva_lite.language import SequenceAgent, SequenceConfig
 from minerva_lite.language.answers import Answers
 from minerva_lite.language.base_model import load_base
-from tests.studies.base_model import PATH as BASE
-from tests.studies.record import Record
 
-PATH = Path(__file__).parents[2] / "book" / "results" / "language.csv"
+PATH = Path(__file__).parents[1] / "language.csv"
 TASK, FLAWED = "tokens/sort", "tokens/sort-flawed"
 WAYS = ("rloo", "grpo", "critic")
 RATES = (5e-4, 1e-3, 2e-3, 4e-3)
@@ -163,9 +163,9 @@ def rows_of(part: str, method: str, setting: float, seed: int, work: Callable[[]
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.studies.language", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m book.results.studies.language", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=PATH)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    record = Record(options.out, Row, "tests.studies.language", digits=6)
+    record = Record(options.out, Row, "book.results.studies.language", digits=6)
     record.fill((run[:4], partial(rows_of, *run)) for run in runs())

@@ -1,4 +1,4 @@
-"""`python -m tests.studies.offline`: weighted regression on recorded data, over recordings, exponents and temperatures.
+"""Weighted regression on recorded data, over recordings, exponents and temperatures.
 
 It runs the very cells of chapter 7c that record, judge and fit, so the table is made by the code that the reader sees.
 """
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from book.results.studies.record import Record
 from tests.equations import ROOT
-from tests.studies.record import Record
 
 ETAS = (10.0, 3.0, 2.0, 1.0, 0.5, 0.25, 0.125)
 # Recording, episodes, exponent, cut of the weights.
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--file", type=Path, default=ROOT / "book" / "results" / "offline.csv")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    record = Record(options.file, Row, "tests.studies.offline", digits=6)
+    record = Record(options.file, Row, "book.results.studies.offline", digits=6)
     for seed in range(options.seeds):
         if not any(name[2] == str(seed) for name in record.names(3)):
             record.add(study(seed))

@@ -1,4 +1,4 @@
-"""`python -m tests.studies.traces`: which off-policy target is nearest to the truth, when.
+"""`python -m book.results.studies.traces`: which off-policy target is nearest to the truth, when.
 
 Random worlds of six states, a random behavior policy, and a policy to be judged that is mixed from it and another one.
 The critic is the truth with noise as large as the spread of the true values. The error of a target that averages N
@@ -16,9 +16,9 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor
 
+from book.results.studies.record import Record
 from minerva_lite.worlds.off_policy import METHODS, target_moments, trace_of, uncorrected_moments
 from minerva_lite.worlds.tabular import TabularMDP, random_policy
-from tests.studies.record import Record
 
 STATES, GAMMA, WORLDS = 6, 0.95, 15
 ACTIONS, MIXTURES, COUNTS = (2, 5, 10), (0.1, 0.3, 0.6, 1.0), (1, 30, 1000)
@@ -84,11 +84,11 @@ def cell(actions: int, mixture: float, method: str) -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.studies.traces", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m book.results.studies.traces", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("book/results/traces.csv"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    record = Record(options.out, Row, "tests.studies.traces", digits=4)
+    record = Record(options.out, Row, "book.results.studies.traces", digits=4)
     for actions in ACTIONS:
         for mixture in MIXTURES:
             if (str(actions), f"{mixture:.4g}") not in record.names(2):

@@ -1,4 +1,4 @@
-"""`python -m tests.studies.sick`: three figures of a run that is well, and of one that is not, and a picture of them.
+"""Three figures of a run that is well, and of one that is not, and a picture of them.
 
 PPO's preset on CartPole, and the same with 100 times its learning rate. The page of the figures shows the picture.
 """
@@ -14,10 +14,10 @@ import matplotlib as mpl
 import torch
 from matplotlib.figure import Figure
 
+from book.results.studies.record import Record, read_rows
 from minerva_book.figures import book_style
 from minerva_book.figures.style import BLUE, RED
 from minerva_lite import PPOAgent, make_env, preset, train
-from tests.studies.record import Record, read_rows
 
 TASK, FACTOR = "CartPole-v1", 100.0
 RUNS = {"the preset": (1.0, BLUE, "-"), f"{FACTOR:.0f} times its learning rate": (FACTOR, RED, "--")}
@@ -72,12 +72,12 @@ def picture(rows: list[dict[str, str]], target: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.studies.sick", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m book.results.studies.sick", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("book/results/sick.csv"))
     parser.add_argument("--picture", type=Path, default=Path("book/_static/sick.svg"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    record = Record(options.out, Row, "tests.studies.sick", digits=4)
+    record = Record(options.out, Row, "book.results.studies.sick", digits=4)
     for name in RUNS:
         if (name,) not in record.names(1):
             record.add(run(name))

@@ -1,4 +1,4 @@
-"""`python -m tests.studies.anywhere`: tasks for which no preset is kept, each trained from the shell with one line.
+"""Tasks for which no preset is kept, each trained from the shell with one line.
 
 Nothing is tuned: `train ALGORITHM --env ID --steps N` takes the settings of the task's family. Beside each final policy
 stands the random one, whose actions are drawn from the environment's own space.
@@ -18,8 +18,8 @@ from typing import NamedTuple
 import gymnasium as gym
 import numpy as np
 
+from book.results.studies.record import Record, read_rows
 from minerva_lite.worlds.numpy_backed import registered_id
-from tests.studies.record import Record, read_rows
 
 EPISODES = 100
 STEPS = {
@@ -103,12 +103,12 @@ def table(path: Path) -> list[tuple[str, str, float, float, float, float, bool]]
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.studies.anywhere", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m book.results.studies.anywhere", description=__doc__.split("\n")[0])
     parser.add_argument("--algorithms", nargs="+", default=["ppo"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, default=Path("book/results/anywhere.csv"))
     options = parser.parse_args()
-    record = Record(options.out, Row, "tests.studies.anywhere", digits=6)
+    record = Record(options.out, Row, "book.results.studies.anywhere", digits=6)
     for seed in options.seeds:
         for env_id, steps in STEPS.items():
             record.fill([((env_id, "random", seed), partial(random, env_id, seed))])

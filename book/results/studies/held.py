@@ -1,7 +1,7 @@
-"""The mountain car with every push held for some steps, as an environment: `tests.studies.held:HeldMountainCar-v0`.
+"""The mountain car with every push held for some steps: `book.results.studies.held:HeldMountainCar-v0`.
 
-`python -m tests.studies.search ALGORITHM held` trains an agent on it. To the agent a step is a decision: it sees the
-car when a push has ended, and is paid what the steps of the push paid together.
+`python -m book.results.studies.search ALGORITHM held` trains an agent on it. To the agent a step is a decision: it
+sees the car when a push has ended, and is paid what the steps of the push paid together.
 """
 
 from __future__ import annotations

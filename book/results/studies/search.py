@@ -1,4 +1,4 @@
-"""`python -m tests.studies.search ALGORITHM GROUP`: settings for a group of tasks, by random search and halving.
+"""`python -m book.results.studies.search ALGORITHM GROUP`: settings for a group of tasks, by random search and halving.
 
 The first rung trains the preset, published settings and others drawn at random from the grid, for few steps on few
 seeds; each further one trains the better ones of the rung before for longer, on seeds of its own. What a setting leaves
@@ -17,11 +17,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from book.results.studies.held import CAR, HOLD
 from minerva_lite.agents import AGENTS
 from minerva_lite.training.defaults import defaults_for
 from minerva_lite.training.presets import BODY, LUNAR_LANDER, PENDULUM
 from minerva_lite.training.studies import read_study, study
-from tests.studies.held import CAR, HOLD
 
 FOLDER = Path("book/results/search")
 # A body of its own each: in the first rung on all three together, the half-cheetah wanted a small first standard
@@ -50,7 +50,7 @@ GROUPS = {
     "cheetah-freer": ("dm_control/cheetah/run",),
     "pendulum": ("Pendulum-v1",),
     "hill": ("MountainCarContinuous-v0",),
-    "held": ("tests.studies.held:HeldMountainCar-v0",),
+    "held": ("book.results.studies.held:HeldMountainCar-v0",),
 }
 FIRST_SEED = 1000
 
@@ -480,7 +480,7 @@ def search(algorithm: str, group: str, *, folder: Path = FOLDER, jobs: int = 1) 
             total_steps=rung.steps,
             eval_every=rung.steps // rung.evaluations,
             jobs=jobs,
-            command=f"python -m tests.studies.search {algorithm} {group}",
+            command=f"python -m book.results.studies.search {algorithm} {group}",
         )
         by_name = scores(read_study(path))
         chosen = sorted(by_name, key=by_name.__getitem__)
@@ -488,7 +488,7 @@ def search(algorithm: str, group: str, *, folder: Path = FOLDER, jobs: int = 1) 
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.studies.search", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m book.results.studies.search", description=__doc__.split("\n")[0])
     parser.add_argument("algorithm", choices=sorted({*GRIDS, *(name for name, _ in NAMED)}))
     parser.add_argument("group", choices=GROUPS)
     parser.add_argument("--jobs", type=int, default=1)

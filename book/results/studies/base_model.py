@@ -1,4 +1,4 @@
-"""`python -m tests.studies.base_model`: the base model of chapter 9, which sorts six digits half of the time.
+"""`python -m book.results.studies.base_model`: the base model of chapter 9, which sorts six digits half of the time.
 
 It is pretrained as the sequence agent is by default. The file is small enough to be kept beside the book, and is read
 by `load_base`; `tests/language/test_base_model.py` evaluates it.
@@ -12,7 +12,7 @@ from minerva_lite import evaluate, make_env
 from minerva_lite.language import SequenceAgent, SequenceConfig
 from minerva_lite.language.base_model import load_base, save_base
 
-PATH = Path(__file__).parents[2] / "book" / "results" / "checkpoints" / "sort_base.pt"
+PATH = Path(__file__).parents[1] / "checkpoints" / "sort_base.pt"
 
 
 def pretrained(seed: int = 0) -> SequenceAgent:

@@ -1,4 +1,4 @@
-"""`python -m tests.studies.healthy`: where each figure of a run lies while a preset learns its task.
+"""`python -m book.results.studies.healthy`: where each figure of a run lies while a preset learns its task.
 
 One run of every preset of CartPole and Pendulum but two long ones. The page `figures_of_a_run` shows its two tables.
 """
@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from book.results.studies.record import Record, read_rows
 from minerva_lite import evaluate, make_env, preset, train
 from minerva_lite.agents import AGENTS
 from minerva_lite.training.evaluation import History
 from minerva_lite.training.presets import PRESETS
-from tests.studies.record import Record, read_rows
 
 # The other two need half a million steps and more.
 RUNS = [(agent, "CartPole-v1") for agent in AGENTS if (agent, "CartPole-v1") in PRESETS]
@@ -84,11 +84,11 @@ def table_file(record: Path, env_id: str) -> Path:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.studies.healthy", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m book.results.studies.healthy", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("book/results/healthy.csv"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    record = Record(options.out, Row, "tests.studies.healthy", digits=4)
+    record = Record(options.out, Row, "book.results.studies.healthy", digits=4)
     for name, env_id in RUNS:
         if (env_id, name) not in record.names(2):
             found = run(name, env_id)

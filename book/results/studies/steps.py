@@ -1,8 +1,8 @@
-"""`python -m tests.studies.steps`: four ways to use a rollout on the same tasks: what each one costs and gains.
+"""`python -m book.results.studies.steps`: four ways to use a rollout on the same tasks: what each one costs and gains.
 
 The plain gradient, the natural gradient and TRPO differ in the step alone: rollouts, advantages and the critic's fit
 are those of TRPO's preset. PPO runs by its own preset. The seeds are the same. The KL of every update is judged by
-`tests.studies.promise`, in float64 NumPy from saved parameters, on the states of the batch and on as many fresh ones
+`promise.py`, in float64 NumPy from saved parameters, on the states of the batch and on as many fresh ones
 that the old policy met elsewhere. The same command on the same file goes on where it stopped.
 """
 
@@ -22,14 +22,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from book.results.studies.promise import mean_kl, saved
+from book.results.studies.record import Record, read_rows
 from minerva_lite.agents.ppo import PPOAgent
 from minerva_lite.agents.trpo import TRPOAgent
 from minerva_lite.training.evaluation import evaluate
 from minerva_lite.training.presets import preset
 from minerva_lite.worlds.envs import make_env
 from minerva_lite.worlds.seeding import ACTING, generator, stream
-from tests.studies.promise import mean_kl, saved
-from tests.studies.record import Record, read_rows
 
 TASKS = ("Pendulum-v1", "CartPole-v1")
 RATES = (0.3, 1.0, 3.0)  # tried for the plain gradient, on seeds that the comparison does not use
@@ -156,7 +156,7 @@ def finals(path: Path) -> dict[Name, float]:
 
 def main(path: Path, most: int) -> None:
     torch.set_num_threads(1)
-    record = Record(path, Row, "tests.studies.steps", digits=4)
+    record = Record(path, Row, "book.results.studies.steps", digits=4)
     run(TASKS[0], "TRPO", 0, updates=1)  # what PyTorch does once should not count
     for _ in range(most):
         held = finals(path)
@@ -171,7 +171,7 @@ def main(path: Path, most: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.studies.steps", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m book.results.studies.steps", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("book/results/steps.csv"))
     parser.add_argument("--most", type=int, default=sys.maxsize, help="runs of this call; the next one goes on")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""`python -m tests.studies.checkpoints`: small trained agents for films and exercises, each by its preset, seed 0.
+"""Small trained agents for films and exercises, each by its preset, seed 0.
 
 No seed is chosen: what seed 0 gives is what is kept, with what it reaches. A checkpoint that is there is left alone; a
 change that makes the package refuse it (`tests/studies/test_trained_agents.py` loads each) removes file and row and
@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import torch
 
+from book.results.studies.record import Record
 from minerva_lite import evaluate, make_env, train
 from minerva_lite.agents import AGENTS
 from minerva_lite.experience.replay import SequenceReplay
 from minerva_lite.training.checkpoints import save
 from minerva_lite.training.defaults import settings_for
-from tests.studies.record import Record
 
 FOLDER = Path("book/results/checkpoints")
 EPISODES = 100
@@ -67,11 +67,13 @@ def trained(algorithm: str, env_id: str, folder: Path) -> list[Row]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.studies.checkpoints", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m book.results.studies.checkpoints", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--folder", type=Path, default=FOLDER)
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    record = Record(options.folder / "checkpoints.csv", Row, "tests.studies.checkpoints", digits=6)
+    record = Record(options.folder / "checkpoints.csv", Row, "book.results.studies.checkpoints", digits=6)
     for env_id, algorithms in AGENTS_OF.items():
         for algorithm in algorithms:
             record.fill([((name_of(algorithm, env_id),), partial(trained, algorithm, env_id, options.folder))])

@@ -1,4 +1,4 @@
-"""`python -m tests.peers.bench`: this package and Stable-Baselines3 in turn, seed by seed, one thread each.
+"""`python -m book.results.peers.bench`: this package and Stable-Baselines3 in turn, seed by seed, one thread each.
 
 Every run is a process of its own; Stable-Baselines3 lives in `.venv-peers`, made on first use. Both sides are
 evaluated every 4096 environment steps (MPO, which has no peer here and needs few steps, every 512) on the same 20
@@ -24,7 +24,7 @@ from typing import Any
 
 from .tables import Table
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TARGETS = {"Pendulum-v1": -200.0, "CartPole-v1": 475.0}
 ALGORITHMS = {
     "ppo": ("Pendulum-v1", "CartPole-v1"),
@@ -50,7 +50,7 @@ RECORDED = {
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 COLUMNS = ["env_id", "runner", "seed", "steps", "seconds", "cpu_seconds", "episodes", "mean"]
 TABLE = Table(
-    "tests.peers.bench",
+    "book.results.peers.bench",
     COLUMNS,
     text=frozenset({"env_id", "runner"}),
     digits={"seconds": 3, "cpu_seconds": 3, "mean": 3},
@@ -166,7 +166,7 @@ def run(
     """One training in a process of its own: its rows, and the versions it ran on."""
     module, *options = RUNNERS[runner]
     task = ["--algorithm", algorithm, "--env", env_id, "--seed", str(seed)]
-    command = [python, "-m", f"tests.peers.{module}", *task, *options]
+    command = [python, "-m", f"book.results.peers.{module}", *task, *options]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | THREADS, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{runner}'s {algorithm} on {env_id}, seed {seed}, failed:\n{done.stderr}")

@@ -1,4 +1,4 @@
-"""`python -m tests.studies.reuse`: along the gradient steps of one batch, what the batch says and what is true.
+"""`python -m book.results.studies.reuse`: along the gradient steps of one batch, what the batch says and what is true.
 
 An agent of the preset is trained for a while and stopped. Then it takes up to 160 gradient steps on one batch that its
 policy collects, with its own loss and optimizer. On the way are written down: the surrogate on that batch; the same
@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import torch
 
+from book.results.studies.record import Record
 from minerva_lite.agents.ppo import PPOAgent
 from minerva_lite.experience.rollout import Batch, collect
 from minerva_lite.training.presets import preset
 from minerva_lite.worlds.envs import make_env
-from tests.studies.record import Record
 
 UPDATES = {"Pendulum-v1": 7, "CartPole-v1": 4}  # of the preset, after which the agent is stopped: of 50, of 32
 WARM = {"Pendulum-v1": 0, "CartPole-v1": 500}  # steps before a batch begins: Pendulum's 200 rows are whole episodes
@@ -132,12 +132,12 @@ def climb(
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.studies.reuse", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m book.results.studies.reuse", description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--out", type=Path, default=Path("book/results/ppo_reuse.csv"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    record = Record(options.out, Row, "tests.studies.reuse", digits=5)
+    record = Record(options.out, Row, "book.results.studies.reuse", digits=5)
     for seed in options.seeds:
         for env_id, updates in UPDATES.items():
             wanted = [(rows, clip) for clip in CLIPS for rows in ROWS if rows == 2000 or clip in ("none", "0.2")]
