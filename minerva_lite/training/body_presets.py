@@ -120,11 +120,11 @@ BODY = {
 # What V-MPO has on bodies that can fall. The cheetah, which cannot, loses by it.
 FARTHER = {"num_envs": 8, "rollout_steps": 256, "gamma": 0.995, "lam": 0.98, "log_std_init": 0.0}
 
-# Found by searches (`book/results/search`): for TRPO the best of eleven draws and published settings, wide networks on
-# short rollouts. For PPO Tianshou's, whole: raw advantages, computed anew before every epoch. A search that judged
-# after 400,000 steps had preferred RL Zoo's (wide networks, small steps), which ended at 4711 on the seeds of the report.
-# For V-MPO the best of eight after 300,000 steps on two seeds: a narrower first policy, and more and smaller gradient
-# steps under looser bounds.
+# Found by searches (`book/results/search`): for TRPO the best of eleven draws and published settings, wide networks
+# on short rollouts. For PPO Tianshou's, whole: raw advantages, computed anew before every epoch. A search that judged
+# after 400,000 steps had preferred RL Zoo's (wide networks, small steps), which ended at 4711 on the seeds of the
+# report. For V-MPO the best of eight after 300,000 steps on two seeds: a narrower first policy, and more and smaller
+# gradient steps under looser bounds.
 HALF_CHEETAH = BODY | {
     "trpo": Preset(
         replace(
