@@ -109,16 +109,16 @@ def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset | N
     their defaults are.
     """
     file = said(words, "config")
-    told = read_settings(file) if file else {}
-    algorithm = next((word for word in words if word in AGENTS), told.get("algorithm"))
-    env = told.get("env") if (typed := said(words, "env")) is None else typed
+    settings = read_settings(file) if file else {}
+    algorithm = next((word for word in words if word in AGENTS), settings.get("algorithm"))
+    env = settings.get("env") if (typed := said(words, "env")) is None else typed
     if env and ":" in env and typed is None:
         raise ValueError(
             f"env: wanted it typed, because {env!r} imports a module, which runs its code, and only the file names it"
         )
     start, config = None, Nothing()
     if algorithm in AGENTS:
-        changes = read_config(told, algorithm, file) if file else {}
+        changes = read_config(settings, algorithm, file) if file else {}
         if env is not None:
             start = settings_for(algorithm, env, backend=said(words, "backend") or "auto")
         base = unchecked(start.config if start else AGENTS[algorithm][1]())
@@ -127,65 +127,65 @@ def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset | N
         algorithm=algorithm or tyro.MISSING,
         env=tyro.MISSING if env is None else env,
         config=config,
-        seed=told.get("seed"),
-        steps=told.get("steps", start and start.total_steps),
+        seed=settings.get("seed"),
+        steps=settings.get("steps", start and start.total_steps),
     )
-    asked = tyro.cli(Train[type(config)], args=words, prog=prog, default=default)
-    if asked.algorithm != algorithm or start is None:
+    args = tyro.cli(Train[type(config)], args=words, prog=prog, default=default)
+    if args.algorithm != algorithm or start is None:
         raise ValueError(f"ALGORITHM: wanted it before the options; got {algorithm!r} among their values")
-    values = {field.name: getattr(asked.config, field.name) for field in fields(asked.config)}
-    if asked.num_envs is not None:
+    values = {field.name: getattr(args.config, field.name) for field in fields(args.config)}
+    if args.num_envs is not None:
         typed = said(words, "config.num-envs")
-        if typed is not None and values["num_envs"] != asked.num_envs:
-            raise ValueError(f"--num-envs: wanted {typed}, as in --config.num-envs; got {asked.num_envs}")
-        values["num_envs"] = asked.num_envs
-    return asked, AGENTS[algorithm][1](**values), start
+        if typed is not None and values["num_envs"] != args.num_envs:
+            raise ValueError(f"--num-envs: wanted {typed}, as in --config.num-envs; got {args.num_envs}")
+        values["num_envs"] = args.num_envs
+    return args, AGENTS[algorithm][1](**values), start
 
 
-def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
+def train_command(args: Train[Any], config: Any, start: Preset) -> None:
     """Train, save and evaluate as asked."""
-    if asked.resume and not asked.out:
+    if args.resume and not args.out:
         raise ValueError("--resume: wanted --out, the checkpoint to go on from; got none")
     counts = ("steps", "episodes", "eval_every", "eval_episodes", "checkpoint_every")
-    require_count(**{name: getattr(asked, name) for name in counts if getattr(asked, name) is not None})
-    require_learning(config, asked.steps)
-    where = pick_device(asked.device)
-    require_place(out=asked.out)
-    resumed = (asked.resume and asked.out.is_file() and read(asked.out)["training"]) or {}
-    seed = resumed.get("seed", 0) if asked.seed is None else asked.seed
+    require_count(**{name: getattr(args, name) for name in counts if getattr(args, name) is not None})
+    require_learning(config, args.steps)
+    where = pick_device(args.device)
+    require_place(out=args.out)
+    resumed = (args.resume and args.out.is_file() and read(args.out)["training"]) or {}
+    seed = resumed.get("seed", 0) if args.seed is None else args.seed
     every, episodes, final = plan = evaluations(
-        asked.algorithm, asked.env, asked.steps, asked.eval_every, asked.eval_episodes, usual=50
+        args.algorithm, args.env, args.steps, args.eval_every, args.eval_episodes, usual=50
     )
     if start.family or start.untrained:
-        file = read_settings(asked.config_file) if asked.config_file else {}
-        told = replace(start, config=config, total_steps=asked.steps)
+        file = read_settings(args.config_file) if args.config_file else {}
+        start = replace(start, config=config, total_steps=args.steps)
         given = {*file, *file.get("config", ())} - {"config"}
-        if line := announcement(asked.algorithm, asked.env, told, given, plan):
+        if line := announcement(args.algorithm, args.env, start, given, plan):
             print(line, file=sys.stderr)
-    about = {"algorithm": asked.algorithm, "env": asked.env, "seed": seed}
-    settings = about | {"steps": asked.steps, "config": asdict(config)}
+    about = {"algorithm": args.algorithm, "env": args.env, "seed": seed}
+    settings = about | {"steps": args.steps, "config": asdict(config)}
     with ExitStack() as opened:
         for name, path, start in (
-            ("history", asked.history, History(resumed["updates"][:1]).text() if "updates" in resumed else ""),
-            ("save_config", asked.save_config, settings_text(**settings)),
+            ("history", args.history, History(resumed["updates"][:1]).text() if "updates" in resumed else ""),
+            ("save_config", args.save_config, settings_text(**settings)),
         ):
             if path:
                 opened.enter_context(claim(name, path, streams=True))
                 require_own(name, path, start)
-        worlds = make_env(asked.env, config.num_envs, seed=seed, device=where, backend=asked.backend)
-        agent = AGENTS[asked.algorithm][0](config, worlds.spec, seed=seed, device=where, compile=asked.compile)
-        trackers = [opened.enter_context(TensorBoard(asked.tensorboard))] if asked.tensorboard else []
-        if asked.wandb:
-            kept = {"checkpoint": asked.out, "resume": asked.resume}
-            board = WeightsAndBiases(asked.wandb, config=about | asdict(config), **kept)
+        worlds = make_env(args.env, config.num_envs, seed=seed, device=where, backend=args.backend)
+        agent = AGENTS[args.algorithm][0](config, worlds.spec, seed=seed, device=where, compile=args.compile)
+        trackers = [opened.enter_context(TensorBoard(args.tensorboard))] if args.tensorboard else []
+        if args.wandb:
+            files = {"checkpoint": args.out, "resume": args.resume}
+            board = WeightsAndBiases(args.wandb, config=about | asdict(config), **files)
             trackers.append(opened.enter_context(board))
         history, unwritten = History(), False
 
         @cache  # with the first row, because a training that is refused changes no file
         def save_config() -> None:
-            if asked.save_config:
+            if args.save_config:
                 with _naming("save_config"):
-                    write_settings(asked.save_config, **settings)
+                    write_settings(args.save_config, **settings)
 
         def track(row: dict[str, float]) -> None:
             save_config()
@@ -196,29 +196,29 @@ def train_command(asked: Train[Any], config: Any, start: Preset) -> None:
             train(
                 agent,
                 worlds,
-                asked.steps,
+                args.steps,
                 eval_every=every,
                 eval_episodes=episodes,
                 callback=track,
-                checkpoint=asked.out,
-                checkpoint_every=asked.checkpoint_every,
-                resume=asked.resume,
+                checkpoint=args.out,
+                checkpoint_every=args.checkpoint_every,
+                resume=args.resume,
                 history=history,
             )
             save_config()
         except KeyboardInterrupt:
-            place = f"{asked.out} is where --resume goes on" if asked.out else "nothing is saved without --out"
+            place = f"{args.out} is where --resume goes on" if args.out else "nothing is saved without --out"
             sys.exit(f"stopped; {place}")
         finally:
-            if asked.history and history.updates:
+            if args.history and history.updates:
                 try:
                     with _naming("--history"):
-                        history.to_csv(asked.history)
+                        history.to_csv(args.history)
                 except OSError as error:  # what the training itself has to tell comes as well
                     unwritten = True
                     print(error, file=sys.stderr)
-    limit = episode_limit(asked.env)
-    print(json.dumps(evaluate(agent, episodes=asked.episodes or final, max_steps=limit, interval=True)))
+    limit = episode_limit(args.env)
+    print(json.dumps(evaluate(agent, episodes=args.episodes or final, max_steps=limit, interval=True)))
     if unwritten:
         sys.exit(1)
 
@@ -262,57 +262,57 @@ def video_command(
     """
     with claim("out", out, streams=True):
         require_own("out", out)
-        told = film(load(path), out, env_id=env, episodes=episodes, seed=seed, fps=fps, max_steps=max_steps)
-    print(json.dumps(told))
+        facts = film(load(path), out, env_id=env, episodes=episodes, seed=seed, fps=fps, max_steps=max_steps)
+    print(json.dumps(facts))
 
 
 def read_study(words: list[str], prog: str) -> tuple[Study[Any], dict[str, dict[str, Any]]]:
     """What the words after `study` ask for, and by name the settings that it compares beside its variants."""
     file = said(words, "config")
-    told = read_settings(file) if file else {}
+    settings = read_settings(file) if file else {}
     kinds = [AGENTS[word][1] for word in words if word in AGENTS]
     config = listed(kinds)() if kinds else Nothing()
-    asked = tyro.cli(Study[type(config)], args=words, prog=prog)
-    lists = {field.name: getattr(asked.config, field.name) for field in fields(asked.config)}
+    args = tyro.cli(Study[type(config)], args=words, prog=prog)
+    lists = {field.name: getattr(args.config, field.name) for field in fields(args.config)}
     lists = {name: values for name, values in lists.items() if values}
-    if asked.num_envs is not None:
-        if lists.get("num_envs", (asked.num_envs,)) != (asked.num_envs,):
-            raise ValueError(f"--num-envs: wanted it without --config.num-envs; got {asked.num_envs}")
-        lists["num_envs"] = (asked.num_envs,)
+    if args.num_envs is not None:
+        if lists.get("num_envs", (args.num_envs,)) != (args.num_envs,):
+            raise ValueError(f"--num-envs: wanted it without --config.num-envs; got {args.num_envs}")
+        lists["num_envs"] = (args.num_envs,)
     for name in lists:
-        for algorithm in asked.algorithms:
+        for algorithm in args.algorithms:
             if name not in {field.name for field in fields(AGENTS[algorithm][1])}:
                 raise ValueError(f"--config.{option(name)}: wanted a setting of all of them; {algorithm} has none")
     if not file:
-        return asked, combinations(lists)
-    if len(set(asked.algorithms)) != 1:
-        raise ValueError(f"--config: wanted one algorithm beside a file of settings; got {', '.join(asked.algorithms)}")
-    base, name = read_config(told, asked.algorithms[0], file), Path(file).name
-    return asked, {f"{name}, {n}" if n else name: base | way for n, way in combinations(lists).items()}
+        return args, combinations(lists)
+    if len(set(args.algorithms)) != 1:
+        raise ValueError(f"--config: wanted one algorithm beside a file of settings; got {', '.join(args.algorithms)}")
+    base, name = read_config(settings, args.algorithms[0], file), Path(file).name
+    return args, {f"{name}, {n}" if n else name: base | way for n, way in combinations(lists).items()}
 
 
-def study_command(asked: Study[Any], settings: dict[str, dict[str, Any]]) -> None:
+def study_command(args: Study[Any], settings: dict[str, dict[str, Any]]) -> None:
     """Run the study that is asked for."""
-    seeds = range(asked.first_seed, asked.first_seed + asked.seeds)
-    chosen = None if asked.ablations else asked.variants
+    seeds = range(args.first_seed, args.first_seed + args.seeds)
+    chosen = None if args.ablations else args.variants
     try:
         study(
-            asked.algorithms,
-            asked.env,
+            args.algorithms,
+            args.env,
             seeds,
             chosen,
-            asked.out,
+            args.out,
             settings=settings,
-            total_steps=asked.steps,
-            eval_every=asked.eval_every,
-            eval_episodes=asked.eval_episodes,
-            backend=asked.backend,
-            jobs=asked.jobs,
-            address=asked.address,
+            total_steps=args.steps,
+            eval_every=args.eval_every,
+            eval_episodes=args.eval_episodes,
+            backend=args.backend,
+            jobs=args.jobs,
+            address=args.address,
         )
     except KeyboardInterrupt:
-        sys.exit(f"stopped; the same command goes on from {asked.out}")
-    if failures := read_failures(asked.out):
+        sys.exit(f"stopped; the same command goes on from {args.out}")
+    if failures := read_failures(args.out):
         sys.exit("\n".join(["failed; the same command tries again:", *failures]))
 
 
@@ -373,8 +373,8 @@ def main() -> None:
     except (ValueError, ImportError, OSError, FloatingPointError, torch.OutOfMemoryError, gym.error.Error) as error:
         if sys.flags.dev_mode:
             raise
-        told = as_typed(" ".join(str(error).split()), _options(command, words))
-        sys.exit(told.replace("wanted resume=True", "wanted --resume"))
+        message = as_typed(" ".join(str(error).split()), _options(command, words))
+        sys.exit(message.replace("wanted resume=True", "wanted --resume"))
 
 
 if __name__ == "__main__":

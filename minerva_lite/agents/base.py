@@ -180,12 +180,12 @@ class Agent:
         figures: dict[str, Tensor] = {}
         if not self.guard.refuses(**rollout.tensors()):
             try:
-                figures = self.learn_from(rollout, progress)
+                figures = self.learn(rollout, progress)
             except NonFiniteStep as error:
                 self.guard.count(self.blame(rollout) or str(error))
         return figures | {"train/skipped_batches": torch.tensor(float(sum(self.guard.skipped.values())))}
 
-    def learn_from(self, rollout: Any, progress: float) -> dict[str, Tensor]:
+    def learn(self, rollout: Any, progress: float) -> dict[str, Tensor]:
         """Improve on a rollout that was checked. Running statistics move here and nowhere else.
 
         Those of the rewards move before the rollout is used, because its own rewards set their scale; those of the

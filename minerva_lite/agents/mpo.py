@@ -165,7 +165,7 @@ class MPOAgent(Stepwise, Agent):
             try:
                 for _ in range(c.learner_steps):
                     batch = self.replay.sample(c.minibatch_size, c.sequence_length, self.minibatch_generator)
-                    figures = self.learn(batch)
+                    figures = self.learner_step(batch)
             except NonFiniteStep:
                 self.replay.drop_huge()
                 raise
@@ -183,7 +183,7 @@ class MPOAgent(Stepwise, Agent):
             if f"kl/{name}" in figures
         }
 
-    def learn(self, batch: Rollout) -> dict[str, Tensor]:
+    def learner_step(self, batch: Rollout) -> dict[str, Tensor]:
         """One learner step on sequences [L, B]: the critic, then the E-step, then the M-step; its diagnostics.
 
         E-step and bounds ask the target networks, which stand still between two copies, so that the policy is fitted
@@ -193,10 +193,10 @@ class MPOAgent(Stepwise, Agent):
         if self.learned % c.target_period == 0:
             self.synchronize()
         obs, next_obs = self.normalized(batch.obs), self.normalized(batch.next_obs)
-        kept = slice(1) if c.learn_from == "first" else slice(None)
-        target = self.critic_targets(batch, obs, next_obs)[kept]
-        figures = self.critic_step(obs[kept], batch.action[kept], target)
-        states = obs[kept].flatten(0, 1)
+        learned = slice(1) if c.learn_from == "first" else slice(None)
+        target = self.critic_targets(batch, obs, next_obs)[learned]
+        figures = self.critic_step(obs[learned], batch.action[learned], target)
+        states = obs[learned].flatten(0, 1)
         with torch.no_grad():
             old = self.target_policy(states)
             action, log_prior, q_value = self.candidates(states, old)
@@ -267,7 +267,7 @@ class MPOAgent(Stepwise, Agent):
             "value/q_max": q_value.detach().max(),
             "value/pred_std": q_value.detach().std(correction=0),
             "value/target_std": target.std(correction=0),
-            "train/critic_grad_norm": self.step("critic", loss),
+            "train/critic_grad_norm": self.gradient_step("critic", loss),
         }
 
     def estep(self, action: Tensor, log_prior: Tensor, q_value: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -284,7 +284,7 @@ class MPOAgent(Stepwise, Agent):
             by_penalty = temperature_loss(overshoot, log_prior, duals.value("eta_penalty"), c.eps_penalty)
             # LaTeX: g = g^Q + g^x
             loss = by_value + by_penalty
-        self.step("duals", loss)
+        self.gradient_step("duals", loss)
         eta = duals.value("eta").detach()
         weights = estep_weights(q_value, log_prior, eta)
         figures = {
@@ -327,11 +327,11 @@ class MPOAgent(Stepwise, Agent):
         bounds = {"mean": self.config.eps_mean, "std": self.config.eps_std}
         slack = [multiplier_loss(self.duals.value(f"alpha_{name}"), kl[name], bounds[name]) for name in kl]
         slack_loss = sum(slack[1:], slack[0])
-        self.step("duals", slack_loss)
-        loss, parts = self.loss(action, weights, old, params, kl)
+        self.gradient_step("duals", slack_loss)
+        loss, parts = self.policy_loss(action, weights, old, params, kl)
         figures = parts | {
             "loss/alpha": slack_loss.detach(),
-            "train/policy_grad_norm": self.step("policy", loss),
+            "train/policy_grad_norm": self.gradient_step("policy", loss),
             "train/entropy": self.policy.entropy(params, self.minibatch_generator).mean().detach(),
         }
         for name, part in kl.items():
@@ -350,7 +350,7 @@ class MPOAgent(Stepwise, Agent):
             return {name: part.mean(0) for name, part in parts.items()}
         return {name: part.sum(-1).mean(0, keepdim=True) for name, part in parts.items()}
 
-    def loss(
+    def policy_loss(
         self, action: Tensor, weights: Tensor, old: Params, params: Params, kl: dict[str, Tensor]
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The policy's loss, its fit to the weighted actions plus multiplier times KL; and that beside the fit alone.
@@ -377,7 +377,7 @@ class MPOAgent(Stepwise, Agent):
         loss = fit + price
         return loss, {"loss/policy": fit.detach(), "loss/total": loss.detach()}
 
-    def step(self, name: str, loss: Tensor) -> Tensor:
+    def gradient_step(self, name: str, loss: Tensor) -> Tensor:
         """One step of "critic", "policy" or "duals" down `loss`; the norm of its gradient before clipping, 0-d.
 
         Raises NonFiniteStep, which ends an update: loss or norm is not finite, and this step has moved nothing.

@@ -92,10 +92,10 @@ class OnPolicyAgent(Stepwise, Agent):
 
     def check(self, rollout: Rollout) -> None:
         super().check(rollout)
-        kept = self.kept(rollout)
-        if kept is None or not self.config.normalize_advantage:
+        eligible = self.eligible(rollout)
+        if eligible is None or not self.config.normalize_advantage:
             return
-        rows = int(kept.sum())
+        rows = int(eligible.sum())
         if rows < 2:
             name = "whole_episodes" if self.config.whole_episodes else "restart_weight"
             raise ValueError(f"{name}: wanted at least 2 rows to learn from, one advantage has no spread; got {rows}")
@@ -143,10 +143,10 @@ class OnPolicyAgent(Stepwise, Agent):
             value_old=value.flatten(),
             value_target=value_target.flatten(),
         )
-        kept = self.kept(rollout)
-        return batch if kept is None else batch[kept.flatten()]
+        eligible = self.eligible(rollout)
+        return batch if eligible is None else batch[eligible.flatten()]
 
-    def kept(self, rollout: Rollout) -> Tensor | None:
+    def eligible(self, rollout: Rollout) -> Tensor | None:
         """[T, B] bool: the rows to learn from. None: all of them, which is known without a look at the numbers."""
         if self.config.whole_episodes:
             return rollout.real & rollout.first_episode

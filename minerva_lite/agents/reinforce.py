@@ -103,8 +103,8 @@ class REINFORCEAgent(GradientAgent[WeightedBatch]):
 
     @torch.no_grad()
     def prepare(self, rollout: Rollout) -> WeightedBatch:
-        weight, kept = self.state_weight(rollout.reward), self.kept(rollout)
-        rows = weight.flatten() if kept is None else weight[kept]
+        weight, eligible = self.state_weight(rollout.reward), self.eligible(rollout)
+        rows = weight.flatten() if eligible is None else weight[eligible]
         return WeightedBatch(**vars(super().prepare(rollout)), weight=rows)
 
     def state_weight(self, reward: Tensor) -> Tensor:

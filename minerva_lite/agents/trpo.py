@@ -1,6 +1,6 @@
 """Trust region policy optimization (Schulman et al. 2015, arXiv:1502.05477).
 
-`improve` and `policy_step` are the algorithm of chapter 4b, `surrogate` and `mean_kl` its formulas.
+`improve` and `trust_region_step` are the algorithm of chapter 4b, `surrogate` and `mean_kl` its formulas.
 """
 
 from __future__ import annotations
@@ -116,14 +116,14 @@ class TRPOAgent(OnPolicyAgent):
         trunk = self.prepare(rollout.trunk if isinstance(rollout, Vine) else rollout)
         batch = self.prepare_vine(rollout) if isinstance(rollout, Vine) else trunk
         share = max(1.0 - progress, 1e-6) if self.config.anneal_kl else 1.0  # a bound of 0 has no step
-        figures = self.policy_step(batch, self.config.kl_bound * share)
+        figures = self.trust_region_step(batch, self.config.kl_bound * share)
         fitted = self.fit_value(trunk)
         figures = self.diagnose(trunk) | figures | fitted
         if "kl/bound" in figures:
             figures["kl/exact_relative"] = figures["kl/exact"] / figures["kl/bound"]
         return figures
 
-    def policy_step(self, batch: Batch | VineBatch, kl_bound: float) -> dict[str, Tensor]:
+    def trust_region_step(self, batch: Batch | VineBatch, kl_bound: float) -> dict[str, Tensor]:
         """Move the policy, or leave it as it was to the bit and say why (`train/skip_…` is then 1)."""
         c, parameters = self.config, list(self.policy.parameters())
         skipped = {f"train/skip_{reason}": torch.zeros(()) for reason in SKIPS}
@@ -266,9 +266,9 @@ class TRPOAgent(OnPolicyAgent):
         """
         c, critic, obs, target = self.config, self.critic, batch.obs, batch.value_target
         if c.value_fit == "lbfgs":
-            kept = fit_lbfgs(critic, obs, target, iterations=c.value_iterations, l2=c.value_l2)
+            fitted = fit_lbfgs(critic, obs, target, iterations=c.value_iterations, l2=c.value_l2)
         else:
-            kept = fit_adam(
+            fitted = fit_adam(
                 critic,
                 obs,
                 target,
@@ -283,7 +283,7 @@ class TRPOAgent(OnPolicyAgent):
             self.guard.admit("loss/value", loss)
             return {
                 "loss/value": loss,
-                "value/fit_failed": torch.tensor(float(not kept)),
+                "value/fit_failed": torch.tensor(float(not fitted)),
             }
 
     @torch.no_grad()

@@ -146,9 +146,9 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
 
     def check(self, rollout: Rollout) -> None:
         super().check(rollout)
-        kept = self.kept(rollout)
-        if kept is not None:  # else every row is eligible, and the config holds top_k_frac to that many
-            self.config.require_kept(int(kept.sum()), "eligible steps")
+        eligible = self.eligible(rollout)
+        if eligible is not None:  # else every row is eligible, and the config holds top_k_frac to that many
+            self.config.require_kept(int(eligible.sum()), "eligible steps")
 
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
         """Weigh the best samples once, then take several gradient steps of one loss for networks and multipliers.

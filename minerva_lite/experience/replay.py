@@ -77,10 +77,10 @@ class SequenceReplay:
         held = self.state_dict()["columns"]
         floats = [column.flatten(1) for column in held.values() if column.is_floating_point()]
         # "Nearly" is by a factor of 1000: a loss adds up squares, and a target the rewards of a sequence.
-        kept = torch.stack([(x.abs() < torch.finfo(x.dtype).max ** 0.5 / 1e3).all(1) for x in floats]).all(0)
-        held["starts"][1:] |= ~kept[:-1, None]
-        columns = {name: column[kept] for name, column in held.items()}
-        self.load_state_dict({"size": int(kept.sum()), "columns": columns}, kept.device)
+        small = torch.stack([(x.abs() < torch.finfo(x.dtype).max ** 0.5 / 1e3).all(1) for x in floats]).all(0)
+        held["starts"][1:] |= ~small[:-1, None]
+        columns = {name: column[small] for name, column in held.items()}
+        self.load_state_dict({"size": int(small.sum()), "columns": columns}, small.device)
 
     @property
     def num_steps(self) -> int:

@@ -231,15 +231,15 @@ def average_tokens(value: Tensor, mask: Tensor, average: str) -> Tensor:
     """
     _require_answers(mask, value=value)
     require_one_of(AVERAGES, average=average)
-    kept = value.masked_fill(~mask, 0.0)
+    counted = value.masked_fill(~mask, 0.0)
     if average == "token":
         # LaTeX: L = \frac{\sum_i \sum_t m_t x_t}{\sum_i \sum_t m_t}
-        return kept.sum() / mask.sum()
+        return counted.sum() / mask.sum()
     if average == "sequence":
         # LaTeX: L = \operatorname{mean}_i \frac{\sum_t m_t x_t}{\sum_t m_t}
-        return (kept.sum(0) / mask.sum(0)).mean()
+        return (counted.sum(0) / mask.sum(0)).mean()
     # LaTeX: L = \operatorname{mean}_i \operatorname{mean}_t \left[ m_t x_t \right]
-    return kept.mean()
+    return counted.mean()
 
 
 def normalize_tokens(advantage: Tensor, mask: Tensor, eps: float = 1e-8, size: Tensor | None = None) -> Tensor:

@@ -186,15 +186,15 @@ class AnsweringAgent(Agent):
         generator = Generator(device=self.device).manual_seed(seed)
         prompt = task.draw(prompts, generator)
         answer, _, mask = self.respond(prompt)
-        drawn, log_prob, kept = self.respond(prompt, generator)
+        drawn, log_prob, mask = self.respond(prompt, generator)
         behind = self.reference.log_prob(prompt, drawn, temperature=self.config.temperature)
-        told = {
+        totals = {
             "eval/right": task.right(prompt, answer, mask),
-            "eval/right_sampled": task.right(prompt, drawn, kept),
-            "eval/sampled": task.reward(prompt, drawn, kept),
-            "eval/kl_to_reference": ((log_prob - behind) * kept).sum(0),
+            "eval/right_sampled": task.right(prompt, drawn, mask),
+            "eval/sampled": task.reward(prompt, drawn, mask),
+            "eval/kl_to_reference": ((log_prob - behind) * mask).sum(0),
         }
-        means = {name: float(wide(each).mean()) for name, each in told.items()}
+        means = {name: float(wide(each).mean()) for name, each in totals.items()}
         return wide(task.reward(prompt, answer, mask)), wide(mask.sum(0)), means
 
     def check(self, rollout: Answers) -> None:

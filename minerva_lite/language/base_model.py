@@ -24,9 +24,9 @@ def save_base(decoder: Decoder, path: str | Path) -> None:
     About one byte a weight. A crash never leaves half a file.
     """
     weights = {name: _packed(tensor) for name, tensor in decoder.state_dict().items()}
-    told = {"format": FORMAT, "decoder": decoder.arguments, "weights": weights}
+    contents = {"format": FORMAT, "decoder": decoder.arguments, "weights": weights}
     with replacing(path) as part:
-        torch.save(told, part)
+        torch.save(contents, part)
 
 
 def load_base(path: str | Path) -> Decoder:
@@ -36,11 +36,11 @@ def load_base(path: str | Path) -> Decoder:
     """
     path = Path(path)
     try:
-        told = loaded(path)
-        if told["format"] != FORMAT:
-            raise ValueError(f"format {told['format']}")
-        decoder = Decoder(**told["decoder"], generator=Generator())
-        decoder.load_state_dict({name: _unpacked(weight) for name, weight in told["weights"].items()})
+        contents = loaded(path)
+        if contents["format"] != FORMAT:
+            raise ValueError(f"format {contents['format']}")
+        decoder = Decoder(**contents["decoder"], generator=Generator())
+        decoder.load_state_dict({name: _unpacked(weight) for name, weight in contents["weights"].items()})
     except FileNotFoundError:
         raise
     except Exception as error:  # a file may hold anything

@@ -169,13 +169,13 @@ class Decoder(nn.Module):
         alive = torch.ones_like(answer[0], dtype=torch.bool)
         mask = torch.zeros_like(answer, dtype=torch.bool)
         for t in range(length):
-            told = self.logits(x, temperature).log_softmax(-1)
-            token = told.argmax(-1) if uniform is None else inverse_cdf(told.exp(), uniform[t])
+            token_log_prob = self.logits(x, temperature).log_softmax(-1)
+            token = token_log_prob.argmax(-1) if uniform is None else inverse_cdf(token_log_prob.exp(), uniform[t])
             mask[t] = alive
             if self.end is not None:
                 token = torch.where(alive, token, self.end)
             answer[t] = token
-            log_prob[t] = told.gather(-1, token.unsqueeze(-1)).squeeze(-1) * alive
+            log_prob[t] = token_log_prob.gather(-1, token.unsqueeze(-1)).squeeze(-1) * alive
             if self.end is not None:
                 alive = alive & (token != self.end)
                 if can_ask(alive) and not bool(alive.any()):

@@ -133,10 +133,10 @@ class SequenceAgent(OneOptimizer, AnsweringAgent):
         parts, norms = [], []
         for _ in range(self.config.epochs):
             for minibatch in batch.minibatches(self.config.minibatch_prompts, self.minibatch_generator):
-                loss, told = self.loss(minibatch)
+                loss, part = self.loss(minibatch)
                 norms.append(self.gradient_step(loss))
-                parts.append(told)
-        mean = {name: torch.stack([told[name] for told in parts]).mean() for name in parts[0]}
+                parts.append(part)
+        mean = {name: torch.stack([part[name] for part in parts]).mean() for name in parts[0]}
         return (
             figures
             | mean
@@ -266,13 +266,13 @@ class SequenceAgent(OneOptimizer, AnsweringAgent):
         c = self.config
         k3 = average_tokens(kl_estimates(log_ratio)[2], mask, "token")
         if c.objective == "token":
-            kept = mask
+            counted = mask
         else:
             log_ratio = sequence_log_ratio(log_ratio, mask, per_token=c.objective == "gspo").unsqueeze(0)
-            kept = mask[:1]
+            counted = mask[:1]
         ratio = log_ratio.exp()
         outside = (ratio < 1.0 - c.clip_low) | (ratio > 1.0 + c.clip_high)
-        return {"kl/k3": k3, "train/clip_fraction": average_tokens(outside.to(self.dtype), kept, "token")}
+        return {"kl/k3": k3, "train/clip_fraction": average_tokens(outside.to(self.dtype), counted, "token")}
 
     def evidence(self, rollout: Answers) -> dict[str, Tensor]:
         batch, _ = self.prepare(rollout)

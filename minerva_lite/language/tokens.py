@@ -100,8 +100,8 @@ class Task:
 
     def write(self, tokens: Tensor) -> list[str]:
         """Prompts or answers [L, B] as texts, one a column, up to and including the end token."""
-        kept = answer_mask(tokens, self.end)
-        columns = zip(tokens.T.tolist(), kept.T.tolist(), strict=True)
+        mask = answer_mask(tokens, self.end)
+        columns = zip(tokens.T.tolist(), mask.T.tolist(), strict=True)
         return ["".join(self.alphabet[t] for t, k in zip(*column, strict=True) if k) for column in columns]
 
 
@@ -198,8 +198,8 @@ class Copy(Task):
     def solution(self, prompt: Tensor) -> Tensor:
         forbidden = prompt == 4
         order = forbidden.long().sort(stable=True, dim=0).indices  # those that stay first, in their order
-        kept = prompt.masked_fill(forbidden, self.end or 0).gather(0, order)
-        return torch.cat([kept, torch.full_like(kept[:1], self.end or 0)])
+        prefix = prompt.masked_fill(forbidden, self.end or 0).gather(0, order)
+        return torch.cat([prefix, torch.full_like(prefix[:1], self.end or 0)])
 
 
 TASKS: dict[str, Task] = {task.name: task for task in (Sort(), FlawedSort(), Reverse(), Add(), Brackets(), Copy())}
@@ -254,8 +254,8 @@ class TokenEnv:
         if can_ask(action) and not bool(((action >= 0) & (action < len(task.alphabet))).all()):
             low, high = action.aminmax()
             raise ValueError(f"action: wanted tokens from 0 to {len(task.alphabet) - 1}; got {low} to {high}")
-        asked = self.prompt.repeat_interleave(group, 1)
-        reward = task.reward(asked, action, answer_mask(action, task.end)).to(self.dtype)
+        prompts = self.prompt.repeat_interleave(group, 1)
+        reward = task.reward(prompts, action, answer_mask(action, task.end)).to(self.dtype)
         over = torch.ones_like(reward, dtype=torch.bool)
         answered = self.prompt.T
         return Step(answered, reward, over, ~over, self.reset())

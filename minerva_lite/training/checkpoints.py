@@ -104,8 +104,8 @@ def state_of(env: Any) -> Any:
 
 
 def _warn_of_fresh_episodes(error: Exception) -> None:
-    told = f"the state of the environments is not saved, a resumed run starts fresh episodes: {error}"
-    warnings.warn(told, stacklevel=4)
+    message = f"the state of the environments is not saved, a resumed run starts fresh episodes: {error}"
+    warnings.warn(message, stacklevel=4)
 
 
 def packed(value: Any) -> Any:

@@ -99,9 +99,9 @@ def evaluations(
     50 episodes, then fewer evaluations, then fewer episodes. The final one has 100 episodes, but at least 10, and no
     more steps than the training. An episode counts as long as `episode_limit`.
     """
-    kept, limit = (algorithm, env_id) in PRESETS, episode_limit(env_id)
-    final = 100 if kept else min(max(total_steps // limit, 10), 100)
-    if kept or every or episodes:
+    has_preset, limit = (algorithm, env_id) in PRESETS, episode_limit(env_id)
+    final = 100 if has_preset else min(max(total_steps // limit, 10), 100)
+    if has_preset or every or episodes:
         return Evaluations(every or max(1, total_steps // 20), episodes or usual, final)
     room = max(total_steps // 5, 3 * 3 * limit)
     times = min(max(room // (50 * limit), 3), 20)
@@ -125,9 +125,9 @@ def defaults_for(algorithm: str, env_id: str, *, backend: str = "auto") -> Prese
     if algorithm not in family:
         config = AGENTS[algorithm][1]()
         return Preset(config, _whole_rollouts(512_000, config), f"{type(config).__name__}'s own")
-    kept = family[algorithm]
-    config = replace(kept.config, **_lengths(kept.config, known.time_limit or TIME_LIMIT))
-    return Preset(config, _whole_rollouts(kept.total_steps, config), known.family)
+    usual = family[algorithm]
+    config = replace(usual.config, **_lengths(usual.config, known.time_limit or TIME_LIMIT))
+    return Preset(config, _whole_rollouts(usual.total_steps, config), known.family)
 
 
 def announcement(
@@ -152,12 +152,12 @@ def announcement(
     shown = ("num_envs", "rollout_steps", "gamma", "learning_rate", "policy_learning_rate", "kl_bound", "normalize_obs")
     own = [name for name in shown if hasattr(settings.config, name) and name not in given]
     family = f"taken are the defaults of the family {settings.family!r}"
-    told = [family + " for what the file leaves open" if given else family]
-    told += [f"{name} {getattr(settings.config, name)}" for name in own]
-    told += [] if "steps" in given else [f"over {settings.total_steps} steps"]
-    told += [f"evaluated every {evaluated.every} steps over {evaluated.episodes} episodes"] if evaluated else []
+    parts = [family + " for what the file leaves open" if given else family]
+    parts += [f"{name} {getattr(settings.config, name)}" for name in own]
+    parts += [] if "steps" in given else [f"over {settings.total_steps} steps"]
+    parts += [f"evaluated every {evaluated.every} steps over {evaluated.episodes} episodes"] if evaluated else []
     ways = "--config.…, --steps and --eval-…" if evaluated else "--config.… and --steps"
-    return f"no preset for {algorithm} on {env_id}: {', '.join(told)}; {ways} change them"
+    return f"no preset for {algorithm} on {env_id}: {', '.join(parts)}; {ways} change them"
 
 
 def _lengths(config: Any, time_limit: int) -> dict[str, int]:
@@ -175,11 +175,11 @@ def _whole_rollouts(steps: int, config: Any) -> int:
     return -(-steps // config.batch_size) * config.batch_size
 
 
-def _changed(kept: dict[str, Preset], steps: int, **changes: dict[str, Any]) -> dict[str, Preset]:
+def _changed(presets: dict[str, Preset], steps: int, **changes: dict[str, Any]) -> dict[str, Preset]:
     """Settings of a task made general; `changes` are those of all on-policy agents, under `every`, or of one."""
     every = changes.get("every", {})
     general = {}
-    for algorithm, settings in kept.items():
+    for algorithm, settings in presets.items():
         own = {} if algorithm == "mpo" else every  # its critic normalizes by a layer of its own
         config = replace(settings.config, **own | {"gamma": 0.99} | changes.get(algorithm, {}))
         general[algorithm] = Preset(config, 102_400 if algorithm == "mpo" else steps)

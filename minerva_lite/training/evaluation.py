@@ -97,8 +97,8 @@ def evaluate(
     require_finite(**agent.modules.state_dict())
     with official(agent, named, episodes) if copies is None else nullcontext(copies) as env:
         if env is None:
-            total, length, told = agent.examine(named, episodes, seed)
-            return summary(total, length, interval) | told
+            total, length, figures = agent.examine(named, episodes, seed)
+            return summary(total, length, interval) | figures
         obs = env.reset(range(seed, seed + episodes))
         total = torch.zeros(episodes, dtype=torch.float64)
         length, alive = torch.zeros_like(total), torch.ones_like(total, dtype=torch.bool)
@@ -173,7 +173,7 @@ def summary(total: torch.Tensor, length: torch.Tensor, interval: bool = False) -
 
     interval: also their number, and the ends of the 95 % bootstrap interval of the mean.
     """
-    told = {
+    figures = {
         "eval/mean": float(total.mean()),
         "eval/median": float(total.quantile(0.5)),  # Tensor.median would take the lower of the two in the middle
         "eval/std": float(total.std(correction=0)),
@@ -184,5 +184,5 @@ def summary(total: torch.Tensor, length: torch.Tensor, interval: bool = False) -
     if interval:
         returns = [total.cpu()[:, None]]
         low, high = stratified_bootstrap(torch.mean, returns, generator=torch.Generator().manual_seed(0))
-        told |= {"eval/low": float(low), "eval/high": float(high), "eval/episodes": float(len(total))}
-    return told
+        figures |= {"eval/low": float(low), "eval/high": float(high), "eval/episodes": float(len(total))}
+    return figures

@@ -19,9 +19,9 @@ CLOSE = 1e-3  # of two numbers of the same code; plain and vectorized arithmetic
 
 def settings_digest(config: Any) -> str:
     """The first half of a fingerprint, of every setting that is not the default: eight hexadecimal digits."""
-    kept = {each.name: getattr(config, each.name) for each in fields(config)}
-    told = sorted((each.name, repr(kept[each.name])) for each in fields(config) if kept[each.name] != each.default)
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:8]
+    values = {field.name: getattr(config, field.name) for field in fields(config)}
+    changed = sorted((f.name, repr(values[f.name])) for f in fields(config) if values[f.name] != f.default)
+    return hashlib.sha256(repr(changed).encode()).hexdigest()[:8]
 
 
 @lru_cache(maxsize=256)

@@ -199,7 +199,7 @@ class Accelerated(Plain):
         agent, rollout = self.agent, self.kind(**fields)
         agent.guard.finite(**rollout.tensors())
         before = copied(learned_state(agent))
-        figures = agent.learn_from(rollout, self.progress)
+        figures = agent.learn(rollout, self.progress)
         finite = self.finite = agent.guard.admitted()
         for name, tensor in learned_state(agent).items():
             old = before.get(name)
@@ -299,10 +299,10 @@ class MaskedGuard(NonFiniteGuard):
     def finite(self, **tensors: Tensor) -> Tensor:
         """Whether every number of every tensor is finite, 0-d bool on the device; counted if not."""
         if tuple(tensors) != self.tensors:
-            kept = self.skipped
+            before = self.skipped
             self.tensors = tuple(tensors)
-            self.names = tuple(dict.fromkeys([*tensors, STEP, *kept]))
-            self.counts = torch.tensor([kept.get(name, 0) for name in self.names], device=self.device)
+            self.names = tuple(dict.fromkeys([*tensors, STEP, *before]))
+            self.counts = torch.tensor([before.get(name, 0) for name in self.names], device=self.device)
         bad = ~torch.stack([torch.isfinite(tensor).all() for tensor in tensors.values()])
         self.steps, self.arrived, self.longer = [], ~bad.any(), self.run + 1
         # In place: a recorded CUDA graph finds them where they were.

@@ -101,10 +101,10 @@ def train(
             rollout, obs = runner.collect(env, obs)
             figures = runner.update(rollout, progress=min(1.0, run.steps / total_steps))
             episodes = run.episodes.absorb(rollout)
-            told = finished_only(floats(figures | {"train/reward_mean": _mean_reward(rollout)} | episodes))
+            figures = finished_only(floats(figures | {"train/reward_mean": _mean_reward(rollout)} | episodes))
             run.seconds += time.perf_counter() - start
             before, run.steps = run.steps, run.steps + rollout.num_steps
-            row = {"steps": run.steps, "seconds": run.seconds} | told
+            row = {"steps": run.steps, "seconds": run.seconds} | figures
             row["train/steps_per_second"] = run.steps / run.seconds
             run.notice_refusals(row, rollout)
             history.updates.append(row)
@@ -220,10 +220,10 @@ class _Run:
 
     def save(self, obs: torch.Tensor) -> None:
         if self.path:
-            told = self.about() | {name: getattr(self, name) for name in ("steps", "seconds", "stopped")}
-            told |= {"updates": self.history.updates, "evaluations": self.history.evaluations}
-            told |= {"episodes": self.episodes.state_dict(), "obs": obs, "env": state_of(self.env)}
-            self.write(self.path, told)
+            state = self.about() | {name: getattr(self, name) for name in ("steps", "seconds", "stopped")}
+            state |= {"updates": self.history.updates, "evaluations": self.history.evaluations}
+            state |= {"episodes": self.episodes.state_dict(), "obs": obs, "env": state_of(self.env)}
+            self.write(self.path, state)
             self.saved = self.steps
 
     def owes_evaluation(self, every: int) -> bool:
@@ -300,9 +300,9 @@ class _Run:
 
     def what_is_left(self) -> str:
         """What an error leaves of the run."""
-        kept = f"{self.path} holds the last good checkpoint, of {self.saved} steps"
+        good = f"{self.path} holds the last good checkpoint, of {self.saved} steps"
         best = [f"{self.best} the agent of the best evaluation"] if self.best and self.best.exists() else []
-        return "; ".join(["no good checkpoint was written" if self.saved is None else kept, *best])
+        return "; ".join(["no good checkpoint was written" if self.saved is None else good, *best])
 
     @contextmanager
     def naming_what_is_left(self) -> Iterator[None]:
@@ -356,16 +356,16 @@ class _Run:
         if saved is None:
             self.agent.fresh_episodes()
             return self.env.reset()
-        told = saved["training"]
+        run = saved["training"]
         with fitting(self.path, self.agent.name):
             self.runner.load_state_dict(saved["state"])
         self.refused = dict(self.agent.guard.skipped)
         with fitting(self.path, self.agent.name):
-            self.steps, self.seconds, self.stopped = int(told["steps"]), float(told["seconds"]), bool(told["stopped"])
-            self.history.updates, self.history.evaluations = ([*map(dict, told[x])] for x in ("updates", "evaluations"))
-            means = [row["eval/mean"] for row in told["evaluations"]]
+            self.steps, self.seconds, self.stopped = int(run["steps"]), float(run["seconds"]), bool(run["stopped"])
+            self.history.updates, self.history.evaluations = ([*map(dict, run[x])] for x in ("updates", "evaluations"))
+            means = [row["eval/mean"] for row in run["evaluations"]]
             self.best_mean = max([self.best_mean, *(mean for mean in means if math.isfinite(mean))])
-            state, obs = unpacked(told["env"]), told["obs"].to(self.agent.device)
+            state, obs = unpacked(run["env"]), run["obs"].to(self.agent.device)
         self.saved = self.steps
         if state is None:
             warnings.warn(
@@ -379,7 +379,7 @@ class _Run:
         # A file that does not hold them was written by a version that did not count them.
         unknown = {"running": torch.full((2, self.env.num_envs), torch.nan)}
         with fitting(self.path, self.agent.name):
-            self.episodes.load_state_dict(told.get("episodes", unknown))
+            self.episodes.load_state_dict(run.get("episodes", unknown))
         return obs
 
     def require_same(self, path: Path, part: str) -> dict[str, Any]:
@@ -391,11 +391,11 @@ class _Run:
                 f"checkpoint: wanted one with seeding {SEEDING!r}; {file} is of the former seeding, in which streams "
                 "of random numbers were shared: it can be evaluated and filmed; train under another name"
             )
-        told = saved["training"] or {}
-        if saved["agent"] != agent.name or part not in told or told.get("total_steps") != self.total_steps:
-            steps = told.get("total_steps")
-            held = f"one of {saved['agent']} over {steps} steps" if told else f"{saved['agent']} alone"
-            way = "go on with that, or under another name" if told else "nothing to go on from; take another name"
+        run = saved["training"] or {}
+        if saved["agent"] != agent.name or part not in run or run.get("total_steps") != self.total_steps:
+            steps = run.get("total_steps")
+            held = f"one of {saved['agent']} over {steps} steps" if run else f"{saved['agent']} alone"
+            way = "go on with that, or under another name" if run else "nothing to go on from; take another name"
             wanted = "a training" if part == "steps" else "the best agent of a training"
             raise ValueError(
                 f"checkpoint: wanted {wanted} of {agent.name} over {self.total_steps} steps; {file} holds {held}: {way}"
@@ -404,7 +404,7 @@ class _Run:
             spec = EnvSpec(**state["spec"])
             about = self.about()
             ours = asdict(agent.spec) | asdict(agent.config) | about
-            theirs = asdict(spec) | completed(agent.config, state["config"]) | {n: told.get(n, about[n]) for n in about}
+            theirs = asdict(spec) | completed(agent.config, state["config"]) | {n: run.get(n, about[n]) for n in about}
         if theirs["own"] is None:
             del ours["own"]
         other = [name for name in ours if name not in theirs or theirs[name] != ours[name]]
@@ -424,17 +424,17 @@ def _written(settings: dict[str, Any], names: list[str]) -> str:
 @contextmanager
 def _finish_the_update() -> Iterator[list[int]]:
     """Ctrl-C fills the list instead of stopping in the middle of an update; a second one stops at once."""
-    asked: list[int] = []
+    signals: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield signals
         return
 
     def ask(number: int, frame: Any) -> None:
-        asked.append(number)
+        signals.append(number)
         signal.signal(signal.SIGINT, before)
 
     before = signal.signal(signal.SIGINT, ask)
     try:
-        yield asked
+        yield signals
     finally:
         signal.signal(signal.SIGINT, before)

@@ -53,8 +53,8 @@ def listed(config_classes: Iterable[type]) -> Any:
 def _twin(classes: tuple[type, ...], changed: dict[str, Any]) -> Any:
     """A subclass that makes no check and passes for its first base: by these names its source is looked up."""
     passes = ("__module__", "__qualname__", "__doc__", "__firstlineno__")
-    kept = {name: value for name, value in vars(classes[0]).items() if name in passes}
-    return type(classes[0].__name__, classes, kept | {"__post_init__": lambda self: None} | changed)
+    inherited = {name: value for name, value in vars(classes[0]).items() if name in passes}
+    return type(classes[0].__name__, classes, inherited | {"__post_init__": lambda self: None} | changed)
 
 
 def combinations(lists: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, Any]]:

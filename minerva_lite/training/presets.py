@@ -292,8 +292,8 @@ UNTRAINED += [f"dm_control/humanoid/{task}" for task in ("stand", "walk", "run")
 # `preset` looks here; settings of your own are one more entry: PRESETS["ppo", "MyEnv-v0"] = Preset(…).
 PRESETS: dict[tuple[str, str], Preset] = {
     (algorithm, env_id): replace(settings, untrained=env_id in UNTRAINED)
-    for env_id, kept in TASKS.items()
-    for algorithm, settings in kept.items()
+    for env_id, presets in TASKS.items()
+    for algorithm, settings in presets.items()
 }
 
 
@@ -304,6 +304,6 @@ def preset(algorithm: str, env_id: str) -> Preset:
     """
     if (algorithm, env_id) not in PRESETS:
         near = [pair for pair in PRESETS if algorithm in pair or env_id in pair] or list(PRESETS)
-        kept = ", ".join(f"{a} on {e}" for a, e in near)
-        raise ValueError(f"preset: wanted one of: {kept}; got {algorithm} on {env_id}")
+        names = ", ".join(f"{a} on {e}" for a, e in near)
+        raise ValueError(f"preset: wanted one of: {names}; got {algorithm} on {env_id}")
     return PRESETS[algorithm, env_id]

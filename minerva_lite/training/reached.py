@@ -38,8 +38,9 @@ def table_of_presets(*, env: str | None = None, algorithm: str | None = None) ->
     for pair in pairs:
         if algorithm not in (None, pair[0]) or env not in (None, pair[1]):
             continue
-        if kept := PRESETS.get(pair):
-            rows.append((*pair, str(kept.total_steps), recorded.get(pair, "untrained" if kept.untrained else "")))
+        if settings := PRESETS.get(pair):
+            unknown = "untrained" if settings.untrained else ""
+            rows.append((*pair, str(settings.total_steps), recorded.get(pair, unknown)))
         else:
             rows.append((*pair, "", f"{recorded[pair]}, by its family's defaults"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

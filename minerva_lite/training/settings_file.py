@@ -37,27 +37,27 @@ def read_settings(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        told = json.loads(path.read_bytes())  # in UTF-8 or UTF-16, with a mark or without
+        settings = json.loads(path.read_bytes())  # in UTF-8 or UTF-16, with a mark or without
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{path}: wanted a file of settings; there is none") from error
     except ValueError as error:  # no JSON, or no text
         raise ValueError(f"{path.name}: wanted settings as --save-config writes them; got no JSON ({error})") from error
-    return _checked(told, TOP, path.name, "")
+    return _checked(settings, TOP, path.name, "")
 
 
-def read_config(told: Mapping[str, Any], algorithm: str, path: str | Path) -> dict[str, Any]:
+def read_config(settings: Mapping[str, Any], algorithm: str, path: str | Path) -> dict[str, Any]:
     """The changes that `told`, as `read_settings` returns it, makes in the configuration of `algorithm`.
 
     Raises ValueError: an unknown algorithm, the settings of another one, an unknown key, a value of another type.
     """
     require_one_of(tuple(AGENTS), algorithm=algorithm)
     file = Path(path).name
-    if told.get("config") and told.get("algorithm", algorithm) != algorithm:
-        raise ValueError(f"{file}: algorithm: wanted {algorithm}, as typed; got {told['algorithm']!r}")
+    if settings.get("config") and settings.get("algorithm", algorithm) != algorithm:
+        raise ValueError(f"{file}: algorithm: wanted {algorithm}, as typed; got {settings['algorithm']!r}")
     config_class = AGENTS[algorithm][1]
     hints = get_type_hints(config_class)
     wanted = {field.name: hints[field.name] for field in fields(config_class)}
-    return _checked(told.get("config", {}), wanted, file, "config.")
+    return _checked(settings.get("config", {}), wanted, file, "config.")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -67,15 +67,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
 
 
-def _checked(told: Any, wanted: Mapping[str, Any], file: str, where: str) -> dict[str, Any]:
+def _checked(settings: Any, wanted: Mapping[str, Any], file: str, where: str) -> dict[str, Any]:
     """The values of an object of the file, each as the type that is wanted under its key."""
-    if not isinstance(told, dict):
-        raise ValueError(f"{file}: wanted an object with the keys {', '.join(wanted)}; got {told!r}")
-    for name in told:
+    if not isinstance(settings, dict):
+        raise ValueError(f"{file}: wanted an object with the keys {', '.join(wanted)}; got {settings!r}")
+    for name in settings:
         if name not in wanted:
             raise ValueError(f"{file}: {where}{name}: wanted a known key; {nearest(name, wanted)}")
     values = {}
-    for name, value in told.items():
+    for name, value in settings.items():
         try:
             values[name] = _fitting(value, wanted[name])
         except TypeError:

@@ -186,28 +186,28 @@ def _tasks(
         chosen = list(known) if names is None else names
         require_one_of(tuple(known), **{f"variants[{i}]": name for i, name in enumerate(chosen)})
         for env_id in env_ids:
-            kept = settings_for(algorithm, env_id, backend=often["backend"])
+            usual = settings_for(algorithm, env_id, backend=often["backend"])
             for variant, (name, more) in itertools.product(chosen, settings.items()):
-                config = _config(kept.config, variant, known[variant], more)
-                work = AGENTS[algorithm][0], config, _steps(total_steps, kept.total_steps, config)
+                config = _config(usual.config, variant, known[variant], more)
+                work = AGENTS[algorithm][0], config, _steps(total_steps, usual.total_steps, config)
                 tasks += [Task(algorithm, env_id, _called(variant, name), seed, *work, **often) for seed in seeds]
     if not tasks:
         raise ValueError("seeds: wanted at least one algorithm, environment, variant and seed; got none of one of them")
     return tasks
 
 
-def _config(kept: Any, variant: str, changes: Mapping[str, Any], more: Mapping[str, Any]) -> Any:
+def _config(usual: Any, variant: str, changes: Mapping[str, Any], more: Mapping[str, Any]) -> Any:
     """The preset's configuration with the changes of a variant and others, which must be other ones."""
     if not variant.isprintable():  # a line break would end the comment that names a failed run
         raise ValueError(f"variants: wanted names of printable characters; got {variant!r}")
-    known = tuple(field.name for field in fields(kept))
+    known = tuple(field.name for field in fields(usual))
     for name in more:
         require_one_of(known, settings=name)
     for name in changes:
         require_one_of(known, **{f"variants[{variant!r}]": name})
         if name in more:
             raise ValueError(f"{name}: wanted a setting that the variant {variant!r} leaves alone; got {more[name]!r}")
-    return varied(kept, {**more, **changes})
+    return varied(usual, {**more, **changes})
 
 
 def _called(variant: str, name: str) -> str:
@@ -215,14 +215,14 @@ def _called(variant: str, name: str) -> str:
     return variant if not name else name if variant == "preset" else f"{variant}, {name}"
 
 
-def _steps(asked: int | None, kept: int, config: Any) -> int:
+def _steps(steps: int | None, usual: int, config: Any) -> int:
     """The steps that are asked for; unless named the preset's, but at least a rollout of changed settings."""
-    if asked is None:
-        return max(kept, config.batch_size)
-    if asked < config.batch_size:
-        raise ValueError(f"total_steps: wanted at least one rollout, {config.batch_size} steps; got {asked}")
-    require_learning(config, asked)
-    return asked
+    if steps is None:
+        return max(usual, config.batch_size)
+    if steps < config.batch_size:
+        raise ValueError(f"total_steps: wanted at least one rollout, {config.batch_size} steps; got {steps}")
+    require_learning(config, steps)
+    return steps
 
 
 class _Table:
@@ -305,9 +305,9 @@ class _Table:
         if stamp(self.path) not in (None, self.stamp):
             raise OSError(f"path: wanted {self.path.name} as this study left it; what somebody else wrote stands")
         head = f"{self.command}\n{_versions()}\n{SEEDING_LINE}\n{_as_csv([COLUMNS])}"
-        kept = [texts[name] for texts in (self.runs, self.failures) for name in self.names if name in texts]
+        rows = [texts[name] for texts in (self.runs, self.failures) for name in self.names if name in texts]
         with replacing(self.path) as part:
-            part.write_text(head + "".join(kept), "utf8", newline="")
+            part.write_text(head + "".join(rows), "utf8", newline="")
         self.stamp = stamp(self.path)
 
 

@@ -125,11 +125,11 @@ def _require_cluster(address: str) -> None:
     program = "import sys, ray; ray.init(sys.argv[1], log_to_driver=False, logging_level='ERROR')"
     try:
         command = [sys.executable, "-c", program, address]
-        asked = subprocess.run(command, capture_output=True, text=True, timeout=CONNECT_SECONDS)
+        probe = subprocess.run(command, capture_output=True, text=True, timeout=CONNECT_SECONDS)
     except subprocess.TimeoutExpired:
         why = f"no answer in {CONNECT_SECONDS} s"
     else:
-        if asked.returncode == 0:
+        if probe.returncode == 0:
             return
-        why = asked.stderr.strip().split("\n")[-1]
+        why = probe.stderr.strip().split("\n")[-1]
     raise ValueError(f"address: wanted local, auto or the host:port of a Ray cluster; got {address!r} ({why})")

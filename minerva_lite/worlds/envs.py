@@ -83,8 +83,8 @@ def make_env(
     seed = require_seed(seed=seed)
     for start, kind in REGISTERED.items():
         if env_id.startswith(start):
-            asked = {"backend": backend, "stagger": stagger, "autoreset": autoreset}
-            return kind.make(env_id, num_envs, seed=seed, device=device, dtype=dtype, **asked)
+            options = {"backend": backend, "stagger": stagger, "autoreset": autoreset}
+            return kind.make(env_id, num_envs, seed=seed, device=device, dtype=dtype, **options)
     if backend == "torch" and env_id not in TORCH_ENVS:
         raise ValueError(f"env_id: wanted one of {', '.join(TORCH_ENVS)} for backend torch; got {env_id!r}")
     native = backend in ("auto", "torch") and env_id in TORCH_ENVS

@@ -60,20 +60,20 @@ def target_moments(
     require_shape(tuple(world.reward.shape), policy=policy, behavior=behavior, trace=trace, q_value=q_value)
     require_unit_interval(sampled=sampled)
     gamma, shape = world.gamma, q_value.shape
-    asked = (1.0 - sampled) * (policy * q_value).sum(-1, keepdim=True) + sampled * q_value  # [S', A']
+    looked_up = (1.0 - sampled) * (policy * q_value).sum(-1, keepdim=True) + sampled * q_value  # [S', A']
     # The moments of r + gamma x(s', a') - Q(s, a) over the successor and its action.
     eye = torch.eye(q_value.numel(), dtype=q_value.dtype)
     plain, traced = pair_matrix(world, behavior), pair_matrix(world, behavior, trace)
     base = (world.reward - q_value).flatten()
-    first = base + gamma * plain @ asked.flatten()
+    first = base + gamma * plain @ looked_up.flatten()
     mean = torch.linalg.solve(eye - gamma * traced, first)
     growth = gamma**2 * pair_matrix(world, behavior, trace.square())
     dies_out = bool(growth.sum(-1).max() < 1.0) or bool(torch.linalg.eigvals(growth).abs().max() < 1.0)
     if not dies_out:
         return q_value + mean.reshape(shape), torch.full_like(q_value, torch.inf)
-    asked, rest = asked.flatten(), gamma * trace.flatten() * mean
-    squared = base.square() + 2.0 * base * (gamma * plain @ asked) + gamma**2 * plain @ asked.square()
-    squared = squared + 2.0 * (base * (plain @ rest) + gamma * plain @ (asked * rest))
+    looked_up, rest = looked_up.flatten(), gamma * trace.flatten() * mean
+    squared = base.square() + 2.0 * base * (gamma * plain @ looked_up) + gamma**2 * plain @ looked_up.square()
+    squared = squared + 2.0 * (base * (plain @ rest) + gamma * plain @ (looked_up * rest))
     second = torch.linalg.solve(eye - growth, squared)
     return q_value + mean.reshape(shape), (second - mean.square()).reshape(shape)
 

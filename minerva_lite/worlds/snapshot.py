@@ -167,5 +167,5 @@ def _known(layer: Any) -> tuple[Any, tuple[str, ...], tuple[Any, Any] | None]:
 
 def _drew_its_map(layer: Any) -> bool:
     """Whether it is a frozen lake on a map that was drawn when it was made: the next one will have another map."""
-    told = layer.spec.kwargs if type(layer).__name__ == "FrozenLakeEnv" and layer.spec else {}
-    return told.get("desc") is None and told.get("map_name", "") is None
+    arguments = layer.spec.kwargs if type(layer).__name__ == "FrozenLakeEnv" and layer.spec else {}
+    return arguments.get("desc") is None and arguments.get("map_name", "") is None

@@ -43,8 +43,8 @@ class EnvSpec:
     def __post_init__(self) -> None:
         kinds = {"action_dim": self.action_dim, "num_actions": self.num_actions, "choices": self.choices}
         if sum(bool(kind) for kind in kinds.values()) != 1:
-            told = ", ".join(f"{name}={kind!r}" for name, kind in kinds.items())
-            raise ValueError(f"spec: wanted exactly one of action_dim, num_actions and choices; got {told}")
+            given = ", ".join(f"{name}={kind!r}" for name, kind in kinds.items())
+            raise ValueError(f"spec: wanted exactly one of action_dim, num_actions and choices; got {given}")
         if isinstance(self.own, dict):  # as a checkpoint has it
             object.__setattr__(self, "own", OwnSpaces(**self.own))
 

@@ -534,7 +534,7 @@ def test_the_std_is_fitted_with_the_old_mean_and_the_mean_with_the_old_std():
     def pulls(mean_shift: float, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
         mean, std = (p.detach().clone() for p in old)
         mean, std = (mean + mean_shift).requires_grad_(), (std * scale).requires_grad_()
-        agent.loss(action, weights, old, (mean, std), {})[0].backward()  # no KL is priced: the fit alone
+        agent.policy_loss(action, weights, old, (mean, std), {})[0].backward()  # no KL is priced: the fit alone
         return mean.grad, std.grad
 
     mean_pull, std_pull = pulls(0.3, 1.0)

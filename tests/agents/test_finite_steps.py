@@ -51,7 +51,7 @@ def with_a_nan_gradient(loss, parameter):
 
 def spoil(agent, at: int, how, monkeypatch):
     """From now on the loss of step number `at` is spoiled; the list gets a state before every step."""
-    name = "step" if agent.name == "mpo" else "gradient_step"
+    name = "gradient_step"
     step, before = getattr(agent, name), []
 
     def watched(*words_and_loss):

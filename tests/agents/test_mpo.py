@@ -79,18 +79,18 @@ def test_fit_loss_by_hand():
     old, new = (vector(0.0)[None], vector(1.0)[None]), (vector(1.0)[None], vector(2.0)[None])
     half_log = 0.5 * math.log(2 * math.pi)
     by_mean, by_std = 0.5 + half_log, 0.75 * 0.5 + math.log(2) + half_log
-    loss, parts = agent.loss(action, weights, old, new, {})  # no KL is priced: the fit alone
+    loss, parts = agent.policy_loss(action, weights, old, new, {})  # no KL is priced: the fit alone
     assert loss.item() == parts["loss/policy"].item() == pytest.approx(by_mean + by_std, abs=1e-14)
     # A finite set: 1/4 of -log(1/2) and 3/4 of -log(1/3); three actions of probabilities 1/2, 1/3, 1/6.
     agent = alone(discrete=True)
     action, weights = torch.arange(3).unsqueeze(1), vector(0.25, 0.75, 0.0).unsqueeze(1)
     params = (vector(1 / 2, 1 / 3, 1 / 6).log().unsqueeze(0),)
     wanted = 0.25 * math.log(2) + 0.75 * math.log(3)
-    loss, parts = agent.loss(action, weights, params, params, {})
+    loss, parts = agent.policy_loss(action, weights, params, params, {})
     assert loss.item() == parts["loss/policy"].item() == pytest.approx(wanted, abs=1e-14)
     # Each KL at its price: 5 nats at 3, and the fit is told without them.
     agent = alone(discrete=True, alpha_mean_init=3.0)
-    loss, parts = agent.loss(action, weights, params, params, {"mean": vector(5.0)})
+    loss, parts = agent.policy_loss(action, weights, params, params, {"mean": vector(5.0)})
     assert loss.item() - 15.0 == pytest.approx(wanted, abs=1e-6)
     assert parts["loss/policy"].item() == pytest.approx(wanted, abs=1e-14)
 
@@ -207,8 +207,8 @@ def test_overshoot_by_hand():
     """(1.3, -1.4) is 0.5 outside the box, a norm of 0.3 and 0.4; inside and on the edge nothing."""
     action = torch.tensor([[[1.3, -1.4], [1.0, -1.0]], [[0.2, 0.9], [-4.0, 0.5]]], dtype=F64)
     agent, told = alone(action_penalty=True, eps_eta=0.2, eps_penalty=0.05, eta_init=2.0, eta_penalty_init=0.7), []
-    step, zero = agent.step, torch.zeros(2, 2, dtype=F64)
-    agent.step = lambda name, loss: (told.append((name, loss.item())), step(name, loss))[1]
+    step, zero = agent.gradient_step, torch.zeros(2, 2, dtype=F64)
+    agent.gradient_step = lambda name, loss: (told.append((name, loss.item())), step(name, loss))[1]
     weights, figures = agent.estep(action, zero - math.log(2), zero)  # Q says nothing: its weights are 1/2 each
     pull, eta = weights - 0.5, figures["dual/eta_penalty"]
     wanted = torch.tensor([[-0.5, 0.0], [0.0, -3.0]], dtype=F64)
@@ -309,8 +309,8 @@ def test_the_action_penalty_is_refused_for_discrete_actions():
 @pytest.mark.parametrize("policy_steps", [1, 2])
 def test_critic_then_temperature_then_prices_and_policy(env_id, policy_steps, monkeypatch):
     agent, env, obs = make(env_id, policy_steps=policy_steps, learner_steps=1)
-    asked, step = [], agent.step
-    monkeypatch.setattr(agent, "step", lambda name, loss: (asked.append(name), step(name, loss))[1])
+    asked, step = [], agent.gradient_step
+    monkeypatch.setattr(agent, "gradient_step", lambda name, loss: (asked.append(name), step(name, loss))[1])
     live(agent, env, obs, 1)
     assert asked == ["critic", "duals"] + policy_steps * ["duals", "policy"]
 
@@ -338,7 +338,7 @@ def test_the_realized_kl_is_that_of_target_and_policy(env_id):
         batch = agent.replay.sample(64, 1, torch.Generator().manual_seed(0))
         at = agent.normalized(batch.obs).flatten(0, 1)
         new, old = agent.policy(at), agent.target_policy(at) if agent.learned else None
-        figures = agent.learn(batch)
+        figures = agent.learner_step(batch)
         if old is not None:
             for name, part in zip(("mean", "std"), kl_by_torch(agent, old, new), strict=False):
                 assert figures[f"kl/{name}"].item() == pytest.approx(part.mean().item(), rel=1e-3, abs=1e-7)

@@ -387,7 +387,7 @@ def test_the_tree_sets_apart_what_is_introduced_and_what_holds_no_formula(toy_pa
 
 ORDER = [
     "collect", "_walk", "_move", "act", "normalized", "forward", "sample", "to_env", "log_prob", "update", "tensors",
-    "learn_from", "absorb_rewards", "improve", "rate_left", "value_loss", "absorb_obs", "around", "__init__",
+    "learn", "absorb_rewards", "improve", "rate_left", "value_loss", "absorb_obs", "around", "__init__",
     "make_modules", "make_policy", "setup", "make_optimizer", "check",
 ]  # fmt: skip
 

@@ -400,7 +400,7 @@ def test_a_chapter_lists_a_symbol_once(path):
 @pytest.mark.parametrize(("function", "symbol"), [
     ("formulas.returns.leave_one_out_baseline", "G_t"),  # G_{ti}: an index of two letters
     ("formulas.objectives.vine_surrogate", "A_t"),
-    ("agents.mpo.MPOAgent.loss", "a_t"),
+    ("agents.mpo.MPOAgent.policy_loss", "a_t"),
     ("formulas.bounds.tv_bound", r"\mathrm{TV}_{\max}"),  # \mathrm{max}
     ("formulas.duals.estep_weights", "p_{ib}"),  # its logarithm, an argument
     ("formulas.duals.vmpo_temperature_loss", "W"),  # its logarithm, computed

@@ -225,7 +225,7 @@ def test_inner_steps_divide_no_learning_rate(inner_steps):
     weight = agent.policy.mean[-1].bias
     start, rates = weight.detach().clone(), []
     for _ in range(inner_steps):  # the steps that one M-step takes, on a slope that stays 1
-        agent.step("policy", agent.policy.mean[-1].bias.sum())
+        agent.gradient_step("policy", agent.policy.mean[-1].bias.sum())
         rates.append(agent.optimizers["policy"].param_groups[0]["lr"])
     assert rates == [0.1] * inner_steps
     moved = float((start - weight.detach()).mean())

@@ -806,7 +806,7 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"self": agent, "action": 2.0 * action, "log_prior": log_prior, "q_value": q_value}
 
 
-@cases("agents.mpo.MPOAgent.loss")
+@cases("agents.mpo.MPOAgent.policy_loss")
 def _(g: Generator) -> Iterator[Any]:
     for discrete in (False, True):
         agent = mpo(discrete, alpha_mean_init=3.0)

@@ -497,7 +497,7 @@ TABLES |= {
         },
         inner="d",
     ),
-    "agents.mpo.MPOAgent.loss": Table(
+    "agents.mpo.MPOAgent.policy_loss": Table(
         {
             "q_{ib}": "weights [i b]",
             r"\log \pi_\theta(a_i \mid s_b)": "log_prob [i b]",

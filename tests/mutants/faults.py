@@ -672,7 +672,7 @@ MUTANTS = (
     Mutant(0, "only tensors are looked at before a checkpoint is written", CHECKPOINTS, (("bad = int(isinstance(state, float) and not math.isfinite(state))", "bad = 0"),), (ONLY_FINITE,)),
     Mutant(0, "a first evaluation that is NaN is the best for good", LOOP, (("if math.isfinite(row[\"eval/mean\"]) and row", "if math.isinf(self.best_mean) or row"),), (BEST_IS_FINITE,)),
     Mutant(0, "after an evaluation of NaN none is the best", LOOP, (("        if math.isfinite(row[\"eval/mean\"]) and row", "        self.best_mean += 0.0 * row[\"eval/mean\"]\n        if math.isfinite(row[\"eval/mean\"]) and row"),), (BEST_IS_FINITE,)),
-    Mutant(36, "the row at which an episode ends is taken for the phantom", ON_POLICY, (('return batch if kept is None else batch[kept.flatten()]', 'return batch[(~rollout.ended).flatten()]'),), (EVERY_STEP,)),
+    Mutant(36, "the row at which an episode ends is taken for the phantom", ON_POLICY, (('return batch if eligible is None else batch[eligible.flatten()]', 'return batch[(~rollout.ended).flatten()]'),), (EVERY_STEP,)),
     Mutant(37, "NaN and infinity in a Gaussian policy's outputs become 0", NETWORKS, (("output = self.mean(obs)", "output = self.mean(obs).nan_to_num(0.0, 0.0, 0.0)"),), (DIVERGED,)),
     Mutant(37, "in a categorical policy's", NETWORKS, (("return (self.logits(obs),)", "return (self.logits(obs).nan_to_num(0.0, 0.0, 0.0),)"),), (DIVERGED,)),
     Mutant(38, "the action penalty's bound is accepted, and that of the E-step used", MPO, (('duals.value("eta_penalty"), c.eps_penalty)', 'duals.value("eta_penalty"), c.eps_eta)'),), (PENALTY_BOUND, MPO_OPTION,)),

@@ -244,7 +244,7 @@ def test_a_masked_step_leaves_everything_as_it_was(algorithm, at, bad):
     assert all(math.isfinite(x) for x in again.values())
 
 
-STEPS_OF = {"ppo": "gradient_step", "a2c": "gradient_step", "vmpo": "gradient_step", "mpo": "step"}
+STEPS_OF = {"ppo": "gradient_step", "a2c": "gradient_step", "vmpo": "gradient_step", "mpo": "gradient_step"}
 SPOILED = [("a2c", 1), ("ppo", 1), ("ppo", 3), ("vmpo", 2), ("mpo", 1), ("mpo", 2), ("mpo", 4), ("mpo", 8)]
 
 
