@@ -292,11 +292,10 @@ SYMPTOMS = {
     ) > 3,
     "with a finite set MPO's is near 1": lambda run: (middle(run, "train/effective_samples") or 9) < 2
     and (run[1] == "vmpo" or middle(run, "train/std") is not None),
-    "`value/explained_variance` is below 0": lambda run: (middle(run, "value/explained_variance") or 0) < 0,
+    "while `value/target_std` is not small": lambda run: (middle(run, "value/explained_variance") or 0) < 0
+    and middle(run, "value/target_std") > 0.5 * highest(run, "value/target_std"),
     "stays there after the first updates": lambda run: middle(run, "value/pred_std")
     < 0.1 * middle(run, "value/target_std"),
-    "by more than `value/target_std`": lambda run: (highest(run, "value/q_max") or -1e9)
-    > {"CartPole-v1": 100.0, "Pendulum-v1": 0.0}[run[0]] + middle(run, "value/target_std"),
     "`train/std_max` stays at its clamp": lambda run: (middle(run, "train/std_max") or 0) > 0.9 * 2.71828**2,
     "spikes a hundred times its median": lambda run: any(
         (highest(run, figure) or 0) > 100 * (middle(run, figure) or 1)
@@ -318,9 +317,10 @@ def test_no_healthy_run_has_a_symptom_of_the_page(symptom):
 
 
 def test_what_the_page_calls_healthy_though_it_looks_ill_is_measured():
-    """MPO's wide spread, gradients above their clip, a REINFORCE without a critic, and samples near 1."""
+    """MPO's wide spread and high values, gradients above their clip, no critic's loss in REINFORCE, samples near 1."""
     mpo, cartpole = ("Pendulum-v1", "mpo"), "CartPole-v1"
-    assert highest(mpo, "train/std_max") > 0.8 * 2.71828**2 and middle(mpo, "train/abs_action") > 1
+    assert highest(mpo, "train/std_max") > 5 and middle(mpo, "train/abs_action") > 1
+    assert 130 < highest((cartpole, "mpo"), "value/q_max") < 150, "of a return of at most 100, discounted"
     assert middle((cartpole, "ppo"), "train/grad_norm") > 2 * 0.5
     assert middle((cartpole, "mpo"), "train/effective_samples") < 1.2
     assert highest((cartpole, "reinforce"), "loss/value") == 0
@@ -336,14 +336,14 @@ def test_the_blocks_of_the_page_run_and_print_what_it_shows(tmp_path, monkeypatc
 
 def test_the_picture_shows_what_the_page_says_of_it():
     rows = read_rows(BOOK / "results/sick.csv")
-    assert "first two updates move the policy by several nats" in PAGE
+    assert "the first update moves the policy by 13 nats" in PAGE
     well, ill = dict.fromkeys(row["run"] for row in rows)
 
     def column(run: str, figure: str) -> list[float]:
         return [float(row["value"]) for row in rows if (row["run"], row["figure"]) == (run, figure)]
 
-    assert min(column(ill, "kl/exact")[:2]) > 2 and max(column(ill, "kl/exact")[3:]) < 1e-3
+    assert round(column(ill, "kl/exact")[0]) == 13 and max(column(ill, "kl/exact")[1:]) < 1e-3
     assert max(column(ill, "train/entropy")[1:]) < 0.005 and max(column(ill, "train/episode_return")[3:]) < 15
-    assert max(column(well, "kl/exact")) < 0.0101 and column(well, "train/episode_return")[-1] == 500
+    assert max(column(well, "kl/exact")) < 0.015 and column(well, "train/episode_return")[-1] == 500
     assert statistics.median(column(well, "train/entropy")) > 0.4
     assert "figure} _static/sick.svg" in PAGE and (BOOK / "_static/sick.svg").exists()
