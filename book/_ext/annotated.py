@@ -123,9 +123,15 @@ def anchor(target: str) -> str:
 # Where version 0.1 had a module that is neither in its old place nor just one folder down; and where one that is newer
 # stood before its room was made. A name with a point at its end is that of what lies in it, and not its own.
 FORMERLY = {
+    "agents.base.Agent.learn": "agents.base.Agent.learn_from",
     "agents.base": "agent",
     "agents.stepwise.Stepwise.": "agent.Agent.",
     "agents.stepwise.": "agents.acting.",
+    "agents.mpo.MPOAgent.learner_step": "agents.mpo.MPOAgent.learn",
+    "agents.mpo.MPOAgent.gradient_step": "agents.mpo.MPOAgent.step",
+    "agents.mpo.MPOAgent.policy_loss": "agents.mpo.MPOAgent.loss",
+    "agents.trpo.TRPOAgent.trust_region_step": "agents.trpo.TRPOAgent.policy_step",
+    "agents.on_policy.OnPolicyAgent.eligible": "agents.on_policy.OnPolicyAgent.kept",
     "agents.on_policy": "on_policy",
     "agents.networks": "networks",
     "agents.optimizers": "learning",
