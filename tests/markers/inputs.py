@@ -139,8 +139,7 @@ EVERY = {"gamma": (0.9, 0.6, 0.9, 0.6), "size": (0.3, 0.8, 0.3, 0.8), "flag": (F
 # Kept ones among which the largest advantage is not the first, and an unkept one far above.
 KEPT_ALONE = {
     "advantage": lambda g, *_: torch.cat([normal(g, 1), torch.tensor([9.0]), normal(g, 4)]),
-    "mask": lambda g, *_: torch.tensor([True, False, True, True, False, False]),
-    "log_importance": drawn(normal, S),
+    "mask": lambda g, *_: torch.tensor([True, False, True, True, False, False]), "log_importance": drawn(normal, S),
     "eta": (tensor(0.7), tensor(2.0)),
 }
 ELIGIBLE = torch.tensor([True, False, True, True, False, True, True, True])
@@ -166,8 +165,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "formulas.objectives.clipped_value_loss": {"clip_range": (0.2, 1.0)},
     "formulas.objectives.normalize_advantage": {
-        "advantage": (drawn(normal, shift=3.0), drawn(normal, scale=1e-3)),
-        "eps": (1e-8, 0.1),
+        "advantage": (drawn(normal, shift=3.0), drawn(normal, scale=1e-3)), "eps": (1e-8, 0.1),
     },
     "formulas.objectives.rounding_alone": {  # around the spread that rounding can make
         "spread": (tensor(0.995 * 64.0 * 1e-3 * 1.7), tensor(1.005 * 64.0 * 1e-3 * 1.7)),
@@ -205,18 +203,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "formulas.statistics.performance_profile": {"scores": coarse, "threshold": coarse},
     "formulas.statistics.probability_of_improvement": {"scores": coarse, "others": coarse},
     "formulas.statistics.welch_statistic": {
-        "gap": normal,
-        "squared_errors": drawn(positive, 2),
-        "runs": (tensor(5.0, 10.0), tensor(3.0, 2.0)),
+        "gap": normal, "squared_errors": drawn(positive, 2), "runs": (tensor(5.0, 10.0), tensor(3.0, 2.0)),
     },
     # In the first all are cut at 1, but for the largest before the correction.
     "formulas.statistics.holm": {"p_values": (drawn(tied, scale=-0.3, shift=1.0), drawn(tied, scale=0.1))},
     "formulas.statistics.stratified_bootstrap": {
-        "statistic": lambda g: torch.mean,
-        "scores": lambda g: [normal(g, T, B)],
-        "level": (0.9, 0.6),
-        "resamples": 2,
-        "generator": lambda g: Generator().manual_seed(0),
+        "statistic": lambda g: torch.mean, "scores": lambda g: [normal(g, T, B)], "level": (0.9, 0.6),
+        "resamples": 2, "generator": lambda g: Generator().manual_seed(0),
     },
     "formulas.duals.positive": {"raw": (normal, drawn(normal, shift=-14.0))},  # where the floor counts
     "formulas.duals.project_raw": {"raw": (drawn(normal, shift=-18.0), normal)},
@@ -256,10 +249,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "formulas.sequences.sequence_log_ratio": {"per_token": (True, False)},
     "formulas.sequences.clipped_sequence_objective": ANSWERED
     | {
-        "advantage": tensor(1.0, -2.0, 0.5, -0.3, -1.0, 2.0),
-        "per_token": (False, True, False),
-        "low": (0.2, 0.1, 0.3),
-        "high": (0.3, 0.02, 0.05),
+        "advantage": tensor(1.0, -2.0, 0.5, -0.3, -1.0, 2.0), "per_token": (False, True, False),
+        "low": (0.2, 0.1, 0.3), "high": (0.3, 0.02, 0.05),
     },
     "formulas.sequences.average_tokens": {"average": ("token", "sequence", "constant")},
     "formulas.sequences.normalize_tokens": {"mask": ANSWERED["mask"], "eps": (0.1, 0.7)},
@@ -280,12 +271,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "experience.normalizer.RewardScaler.absorb": {"self": lambda g: reward_scaler(g, 10.0)},
     "agents.settings.OptimizerSettings.rate_left": {
-        "self": lambda g: agent_of("a2c", anneal_lr=True).config,
-        "progress": (0.2, 0.7),
+        "self": lambda g: agent_of("a2c", anneal_lr=True).config, "progress": (0.2, 0.7),
     },
     "agents.one_optimizer.OneOptimizer.set_learning_rate": {
-        "self": lambda g: agent_of("a2c", anneal_lr=True, learning_rate=0.3),
-        "progress": (0.2, 0.7),
+        "self": lambda g: agent_of("a2c", anneal_lr=True, learning_rate=0.3), "progress": (0.2, 0.7),
     },
     "agents.reinforce.REINFORCEAgent.state_weight": {
         "self": tuple(lambda g, x=gamma: agent_of("reinforce", discount_states=True, gamma=x) for gamma in (0.9, 0.5)),
@@ -387,10 +376,7 @@ def _(g: Generator) -> Iterator[Any]:
     for gain, backtrack, accept_ratio in ((1.0, 0.6, 0.2), (-1.0, 0.5, 0.1)):
         yield {
             "evaluate": lambda f, gain=gain: (torch.tensor(gain * f), torch.tensor(0.05 * f * f)),
-            "expected_gain": 1.3,
-            "kl_bound": 0.01,
-            "backtrack": backtrack,
-            "max_trials": 4,
+            "expected_gain": 1.3, "kl_bound": 0.01, "backtrack": backtrack, "max_trials": 4,
             "accept_ratio": accept_ratio,
         }
 
