@@ -84,6 +84,20 @@ def test_estep_weights_by_hand():
     assert got.flatten().tolist() == pytest.approx([1 / (1 + NEAR), NEAR / (1 + NEAR), 0.0], rel=1e-5)
 
 
+def test_temperature_loss_by_hand():
+    """eta (eps + log mean exp(Q / eta)); and at neighbors in float32 its slope is still eps - KL."""
+    q_value = torch.tensor([[0.0, 4.0], [2 * math.log(3), 4.0]], dtype=F64)
+    wanted = (2 * (0.1 + math.log(2)) + 2 * 0.1 + 4) / 2
+    assert duals.temperature_loss(q_value, uniform(2, 2), vector(2.0)[0], 0.1).item() == pytest.approx(
+        wanted, abs=1e-14
+    )
+    q_value = column(*NEIGHBORS, dtype=F32)
+    weights = vector(1 / (1 + NEAR), NEAR / (1 + NEAR), 0.0)
+    wanted = 0.1 - kl(weights, vector(1 / 3, 1 / 3, 1 / 3)).item()
+    got = slope(lambda eta: duals.temperature_loss(q_value, uniform(3, 1, F32), eta, 0.1), 1e-3, F32)
+    assert got == pytest.approx(wanted, rel=1e-5)
+
+
 def best_on_the_simplex(q_value, prior, eps):
     """max sum q Q subject to KL(q || prior) <= eps, by a solver that knows nothing of temperatures."""
 
