@@ -37,7 +37,7 @@ ANSWERS = flags([1, 1, 1], [1, 0, 1], [1, 0, 0])  # of 3, 1 and 2 tokens
 GROUPS, ROOT = vector(1, 0, 0, 1, 1, 1, 0, 1), math.sqrt(3) / 2  # means 1/2 and 3/4, deviations 1/sqrt(3) and 1/2
 SCORES = rows([1.0, 10.0], [2.0, 20.0], [3.0, -900.0], [4.0, 40.0])  # sorted: -900 1 | 2 3 4 10 | 20 40
 # Kept odds are w exp(A / 3): 2 exp(0) against 1 exp(log 6). One unkept far above changes nothing.
-KEPT = vector(0.0, 60.0, 3 * math.log(6), -5.0), flags(1, 0, 1, 0), vector(LOG2, math.log(3), 0.0, 0.0), rows(3.0)[0]
+SELECTED = vector(0, 60, 3 * math.log(6), -5), flags(1, 0, 1, 0), vector(LOG2, math.log(3), 0, 0), rows(3.0)[0]
 TEN_PERCENT = logs(1.1).expand(3, 3).masked_fill(~ANSWERS, NAN)  # ratios of 1.1: three make 1.331, their mean is 1.1
 PAIRS = [vector(x) for x in (-1.0 + LOG2, -3.0 - LOG2, -1.0, -3.0)]  # log-ratios log 2 and -log 2
 TOKENS = rows([-1.0, -2.0, -3.0], [-1.0, NAN, -1.0], [-1.0, NAN, NAN])
@@ -101,11 +101,11 @@ BY_HAND = [
     (duals.weights_kl, (rows([0.25, 1.0], [0.75, 0.0]), rows([0.5, 1.0], [0.5, 0.0]).log()),
      [0.25 * math.log(0.5) + 0.75 * math.log(1.5), 0.0], STOPPED),
     (duals.kl_price, (vector(2.0, 3.0), vector(0.4, 0.05)), 0.95, (None, [2.0, 3.0])),
-    (duals.vmpo_weights, KEPT, [1 / 4, 0.0, 3 / 4, 0.0], STOPPED),
+    (duals.vmpo_weights, SELECTED, [1 / 4, 0.0, 3 / 4, 0.0], STOPPED),
     # eta (eps + log [sum w exp(A / eta) / W]), W the kept samples' sum of w, or their number.
-    (partial(duals.vmpo_temperature_loss, eps_eta=0.1), KEPT, 3 * (0.1 + math.log(8 / 3)),
+    (partial(duals.vmpo_temperature_loss, eps_eta=0.1), SELECTED, 3 * (0.1 + math.log(8 / 3)),
      (None, None, [0.1 - 0.25 * math.log(3 / 8) - 0.75 * math.log(9 / 4)])),
-    (partial(duals.vmpo_temperature_loss, eps_eta=0.1, normalizer="count"), KEPT, 3 * (0.1 + math.log(8 / 2)),
+    (partial(duals.vmpo_temperature_loss, eps_eta=0.1, normalizer="count"), SELECTED, 3 * (0.1 + math.log(8 / 2)),
      (None, None, [0.1 + math.log(4) - 0.75 * math.log(6)])),
     # exp(A / 2) of 0, log 4 and -log 9; what would overflow is the cut, and infinity cuts nothing.
     (duals.exponential_weights, (vector(0, math.log(4), -math.log(9), 4000), 2.0, 20.0), [1, 2, 1 / 3, 20]),

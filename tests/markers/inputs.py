@@ -137,7 +137,7 @@ TRACE = {"gamma": (0.9, 0.7, 0.6), "lam": (0.8, 0.0, 1.0)}
 GAMMA = {"gamma": (0.9, 0.6)}
 EVERY = {"gamma": (0.9, 0.6, 0.9, 0.6), "size": (0.3, 0.8, 0.3, 0.8), "flag": (False, False, True, True)}
 # Kept ones among which the largest advantage is not the first, and an unkept one far above.
-KEPT_ALONE = {
+SELECTED = {
     "advantage": lambda g, *_: torch.cat([normal(g, 1), torch.tensor([9.0]), normal(g, 4)]),
     "mask": lambda g, *_: torch.tensor([True, False, True, True, False, False]), "log_importance": drawn(normal, S),
     "eta": (tensor(0.7), tensor(2.0)),
@@ -231,9 +231,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "eligible": (ELIGIBLE, ELIGIBLE, ELIGIBLE, ELIGIBLE, torch.ones(100, dtype=torch.bool)),
         "top_k_frac": (0.5, 1.0, 0.35, (2.0 - 5e-10) / 6, 0.29),
     },  # fmt: skip
-    "formulas.duals._kept_logits": KEPT_ALONE,
-    "formulas.duals.vmpo_weights": KEPT_ALONE,
-    "formulas.duals.vmpo_temperature_loss": KEPT_ALONE
+    "formulas.duals._kept_logits": SELECTED,
+    "formulas.duals.vmpo_weights": SELECTED,
+    "formulas.duals.vmpo_temperature_loss": SELECTED
     | {"eta": (tensor(0.7), tensor(0.7), tensor(2.0)), "eps_eta": 0.3, "normalizer": ("weights", "count", "weights")},
     "formulas.sequences.group_mean": {"value": drawn(normal, 12), "group": (2, 3)},
     "formulas.sequences.leave_one_out_advantage": {"reward": drawn(normal, 12), "group": (2, 3)},
@@ -283,7 +283,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def told_by_symbols(key: str, g: Generator) -> Iterator[dict[str, Any]]:
+def drawn_cases(key: str, g: Generator) -> Iterator[dict[str, Any]]:
     """The cases of a function that has none of its own."""
     options, table = OPTIONS.get(key, {}), TABLES[key]
     axes = {symbol.source: symbol.axes for symbol in table.declared.values() if not symbol.is_size}
@@ -662,4 +662,4 @@ def _(g: Generator) -> Iterator[Any]:
 
 
 for key in TABLES:
-    CASES.setdefault(key, partial(told_by_symbols, key))
+    CASES.setdefault(key, partial(drawn_cases, key))
