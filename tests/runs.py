@@ -34,9 +34,9 @@ def new(name: str, env_id: str = "Pendulum-v1", *, seed=2, env_seed=1, dtype=tor
     kind, settings = AGENTS[name]
     env_id = "tokens/copy" if kind.name == "sequence" else env_id
     where = {option: options[option] for option in ("stagger", "autoreset") if option in options}
-    env = make_env(env_id, SMALL["num_envs"], seed=env_seed, dtype=dtype, backend=backend, **where)
     known = {field.name for field in fields(settings)}
     config = settings(**{option: value for option, value in (SMALL | options).items() if option in known})
+    env = make_env(env_id, config.num_envs, seed=env_seed, dtype=dtype, backend=backend, **where)
     return kind(config, env.spec, seed=seed, device="cpu", dtype=dtype), env
 
 
@@ -44,23 +44,23 @@ class Stopped(BaseException):
     """The end of a process, in one that goes on."""
 
 
-def run(agent, env, path: Path | None = None, steps: int = STEPS, *, stop_at: int | None = None, callback=None, **how):
-    """Train with a checkpoint after every rollout, from the one that is there; `stop_at` steps the process ends."""
+def run(agent, env, path: Path | None = None, steps: int = STEPS, *, die_at: int | None = None, callback=None, **how):
+    """Train with a checkpoint after every rollout, from the one that is there; at `die_at` steps the process ends."""
 
     def watch(row: dict[str, float]) -> None:
         if callback:
             callback(row)
-        if stop_at is not None and row["steps"] >= stop_at and "eval/mean" not in row:
+        if die_at is not None and row["steps"] >= die_at and "eval/mean" not in row:
             raise Stopped
 
     how = {"eval_every": 250, "eval_episodes": 1, "checkpoint_every": ROLLOUT, "progress": False, "resume": True} | how
     return train(agent, env, steps, callback=watch, checkpoint=path, **how)
 
 
-def stopped(agent, env, path: Path, stop_at: int = 320, **how) -> None:
+def stopped(agent, env, path: Path, die_at: int = 320, **how) -> None:
     """A run that ended there, after the update and before its checkpoint."""
     try:
-        run(agent, env, path, stop_at=stop_at, **how)
+        run(agent, env, path, die_at=die_at, **how)
     except Stopped:
         return
     raise AssertionError("it came to its end")
