@@ -32,7 +32,8 @@ def new(name: str, env_id: str = "Pendulum-v1", *, seed=2, env_seed=1, dtype=tor
     `stagger` and `autoreset` go to the environments, other options to the agent if it has them.
     """
     kind, settings = AGENTS[name]
-    env_id = "tokens/copy" if kind.name == "sequence" else env_id
+    if kind.name == "sequence" and not env_id.startswith("tokens/"):
+        env_id = "tokens/copy"
     where = {option: options[option] for option in ("stagger", "autoreset") if option in options}
     known = {field.name for field in fields(settings)}
     config = settings(**{option: value for option, value in (SMALL | options).items() if option in known})

@@ -75,7 +75,7 @@ MASKED, MASKED_COUNT = (
     DEVICE + "the_masked_guard_counts_as_the_other_does",
 )
 RECORDED_BITS = DEVICE + "masked_and_recorded_updates_are_the_plain_ones_to_the_bit"
-THREE_ON_A_GPU = DEVICE + "three_refusals_in_a_row_end_a_training_on_a_gpu_too"
+THREE_ON_A_GPU = "test_divergence.py::test_three_refused_updates_end_a_run_with_its_last_good_checkpoint"
 COMPILED, STAGGERED = (
     DEVICE + "compiled_and_eager_agree_within_float32",
     "test_envs.py::test_staggered_clocks_spread_the_ends_of_episodes",
