@@ -213,6 +213,17 @@ def test_the_first_gradient_is_that_of_reinforce_whatever_the_clip():
     assert sum(gradient.abs().sum() for gradient in ours) > 1e-3
 
 
+def test_the_value_loss_is_over_the_tokens_that_were_written():
+    agent, rollout = lived_in(advantage="critic", vf_coef=0.3)
+    batch = moved(agent, rollout)
+    loss, parts = agent.loss(batch)
+    value = agent.critic(agent.policy.answer_features(batch.prompt, batch.answer))
+    wanted = 0.5 * (value - batch.value_target)[batch.mask].square().mean()
+    assert parts["loss/value"].item() == pytest.approx(wanted.item(), rel=1e-9)
+    assert loss.item() == pytest.approx((parts["loss/policy"] + 0.3 * wanted).item(), rel=1e-9)
+    assert parts["loss/total"].item() == loss.item() and not parts["loss/total"].requires_grad
+
+
 def test_what_stands_behind_the_end_changes_nothing():
     agent, rollout = lived_in(advantage="critic", kl="loss")
     assert not rollout.mask.all()

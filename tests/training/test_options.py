@@ -53,7 +53,7 @@ def test_every_setting_is_an_option(asked):
     assert found["agent"].config == replace(preset("ppo", "CartPole-v1").config, **changed)
     counts = {"steps": 4096, "eval_every": 512, "eval_episodes": 7, "checkpoint_every": 99}
     assert {name: found[name] for name in counts} == counts
-    found, usual = asked("train --env CartPole-v1 trpo"), preset("trpo", "CartPole-v1")
+    found, usual = asked("train --env Pendulum-v1 trpo --env CartPole-v1"), preset("trpo", "CartPole-v1")
     assert (found["agent"].config, found["steps"], found["eval_episodes"]) == (usual.config, usual.total_steps, 50)
 
 
