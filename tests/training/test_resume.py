@@ -355,8 +355,9 @@ def test_ctrl_c_finishes_the_update_and_leaves_a_checkpoint(times, terminal, tmp
 def test_the_best_agent_is_never_replaced_by_a_worse_one(means, tmp_path):
     """By a run that goes on from a checkpoint older than the best evaluation, and by one without a checkpoint."""
     path, best, how = tmp_path / "run.pt", tmp_path / "run.best.pt", {"eval_every": 64, "steps": 320}
-    means += [1.0, 500.0]
-    stopped(*new("ppo"), path, 192, checkpoint_every=100, **how)
+    means += [1.0, 2.0, 500.0]
+    stopped(*new("ppo"), path, 256, checkpoint_every=100, **how)
+    assert read(path)["training"]["steps"] == 128, "the best evaluation was at 192"
     for checkpoint_is_there in (True, False):
         before = best.read_bytes()
         assert path.exists() == checkpoint_is_there
