@@ -38,7 +38,7 @@ TO_THE_END = "test_returns.py::test_gae_worked_by_hand_to_the_end_of_the_rollout
 RETURNS_BY_HAND = "test_returns.py::test_returns_worked_by_hand"
 WHOLE_EPISODES = "test_envs.py::test_whole_episodes_equal_gymnasiums"
 SAME_STEP = "test_envs.py::test_autoreset_in_the_same_step"
-NO_PHANTOMS = "test_envs.py::test_gymnasium_back_end_has_no_phantom_transitions"
+NO_PHANTOMS = "test_next_step.py::test_the_rows_by_hand"
 PHANTOM_ROWS = "test_next_step.py::test_phantom_rows_are_those_after_ends_and_the_others_are_the_same_steps_own"
 PHANTOMS_BY_HAND = "test_next_step.py::test_the_rows_by_hand"
 RESET_BETWEEN = "test_next_step.py::test_a_reset_between_leaves_no_phantom"
@@ -56,7 +56,7 @@ OWN_GAMMA = "test_ppo.py::test_rewards_are_scaled_with_the_agents_own_gamma"
 FIRST_RATIO = "test_ppo.py::test_the_first_ratio_of_every_update_is_one"
 ONE_MOMENT = "test_ppo.py::test_statistics_move_at_one_moment_only"
 TO_THE_BIT = "test_ppo.py::test_a_restored_agent_continues_to_the_bit"
-CARRIES_STATISTICS = "test_checkpoints.py::test_a_checkpoint_carries_the_observation_statistics"
+CARRIES_STATISTICS = "test_checkpoints.py::test_a_loaded_agent_is_the_saved_one_with_its_statistics"
 K3_NOT_K1 = "test_ppo.py::test_target_kl_reads_k3_not_k1"
 NOTHING_SHARED = "test_independence.py::test_the_parts_of_a_run_and_of_its_neighbors_share_no_number"
 NEIGHBORS = "test_independence.py::test_neighboring_runs_start_nowhere_alike"
@@ -75,7 +75,7 @@ MASKED, MASKED_COUNT = (
     DEVICE + "the_masked_guard_counts_as_the_other_does",
 )
 RECORDED_BITS = DEVICE + "masked_and_recorded_updates_are_the_plain_ones_to_the_bit"
-THREE_ON_A_GPU = DEVICE + "three_refusals_in_a_row_end_a_training_on_a_gpu_too"
+THREE_ON_A_GPU = "test_divergence.py::test_three_refused_updates_end_a_run_with_its_last_good_checkpoint"
 COMPILED, STAGGERED = (
     DEVICE + "compiled_and_eager_agree_within_float32",
     "test_envs.py::test_staggered_clocks_spread_the_ends_of_episodes",
