@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import math
 import os
 import selectors
 import shutil
@@ -100,40 +99,6 @@ def protection() -> str:
 
 def named(by: str) -> str:
     return "bubblewrap + seccomp" if by == "bubblewrap" and seccomp.program()[0] else by
-
-
-def workers_here(cgroups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
-    """How many submissions can be marked at a time: the processors that this process may use, at least 1."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, math.ceil(min(usable, share_of(cgroups, root))))
-
-
-def share_of(cgroups: Path, root: Path) -> float:
-    """Processors that the control groups of this process grant it, by either version; infinity if no group bounds it.
-
-    cgroups: lines "number:controllers:path"; root: where the groups lie as folders.
-    """
-    shares = [math.inf]
-    lines = cgroups.read_text().splitlines() if cgroups.is_file() else []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        place = root / controllers if controllers else root
-        inner = Path(path.lstrip("/"))
-        for group in [place / inner, *(place / above for above in inner.parents)]:  # each of them bounds it
-            for folder in {group, root / "cpu" / group.relative_to(place)} if controllers else {group}:
-                with contextlib.suppress(OSError, ValueError):
-                    shares.append(granted(folder))
-    return min(shares)
-
-
-def granted(group: Path) -> float:
-    if (group / "cpu.max").is_file():
-        quota, period = (group / "cpu.max").read_text().split()
-    else:
-        quota, period = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-    return math.inf if quota.strip() in ("max", "-1") else int(quota) / int(period)
 
 
 def walls() -> list[str]:

@@ -13,15 +13,11 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from minerva_book.exercises.answers import CLOSE
-
 from .captured import called, plain
 from .feedback import differs, reason
 from .isolation import Limits, Said, run
 from .question import Assignment, Case, Code
 from .tried_out import explained
-
-__all__ = ["CLOSE", "Mark", "counting", "differs", "earned", "hidden", "mark", "mark_cells", "marked_once"]
 
 JUDGED = 10_000  # numbers of a table that a judge looks at
 ALONE = threading.RLock()  # what is trusted runs one at a time: torch's default type is the whole process's
@@ -35,8 +31,7 @@ class Mark:
     points: float
     of: int
     reason: str
-    cases: int = 0  # hidden ones
-    failed: tuple[str, ...] = ()  # their names, in order
+    failed: tuple[str, ...] = ()  # hidden cases, in order
 
     @property
     def full(self) -> bool:
@@ -161,7 +156,7 @@ def mark(
     why = reason(names, wrong, counted, explained(question, cases, wrong))
     broken = "; ".join(f"cell {cell}: {why}" for cell, why in said.cells.items() if cell == f"{question.name}-code")
     why += f" ({broken})" if wrong and broken and broken not in why else ""
-    return Mark(question.name, points, question.points, why, len(cases), tuple(wrong))
+    return Mark(question.name, points, question.points, why, tuple(wrong))
 
 
 def refused(question: Code, case: Case, right: list[Tensor], said: Said) -> str:
