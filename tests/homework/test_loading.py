@@ -10,38 +10,27 @@ import nbformat
 import numpy
 import pytest
 import torch
-from nbgrader.preprocessors import ClearHiddenTests, ClearMarkScheme, ClearSolutions
-from nbgrader.utils import compute_checksum, determine_grade
+from nbgrader.utils import determine_grade
 
 from minerva_book.exercises import answers, check_example, loading, selfcheck
 from minerva_book.exercises.loading import load
 from minerva_book.exercises.submission import code_to_run
 
 from .hostile import MADE, NAME, SOLUTION, WRONG_Q2
+from .trials import APART
 
 from course import captured, graders, reading  # isort: skip - found by what trials puts on the path
-from course.graders import Record, rebuilt, to_run  # isort: skip
-from course.isolation import Limits, offered, run  # isort: skip
+from course.graders import about, rebuilt, to_run  # isort: skip
+from course.isolation import Limits, run  # isort: skip
 from course.marking import copied, mark, parts_of  # isort: skip
-from course.notebook import notebook  # isort: skip
+from course.variants import cleared  # isort: skip
 
-UNSAFE = offered() != "bubblewrap"
-LIMITS = Limits(cell_seconds=1.0, own_seconds=2.0, case_seconds=1.0, unsafe=UNSAFE)
+LIMITS = Limits(cell_seconds=1.0, own_seconds=2.0, case_seconds=1.0, unsafe=not APART)
 BOUNDS = selfcheck.Bounds(cell_seconds=1.0, own_seconds=2.0, case_seconds=1.0)
 QUESTIONS = {"q2", "q3", "q4"}
 
 
-def as_released():
-    made = notebook(MADE, seconds=5.0)
-    stub = {"python": "# YOUR CODE HERE\nraise NotImplementedError()"}
-    for step in (ClearSolutions(code_stub=stub), ClearHiddenTests(), ClearMarkScheme(), Record()):
-        made, _ = step.preprocess(made, {})
-    for cell in made.cells:
-        cell.metadata.nbgrader["checksum"] = compute_checksum(cell)
-    return made
-
-
-RELEASE = as_released()
+RELEASE = cleared(MADE)
 STUBS = {cell.metadata.nbgrader.grade_id: cell.source for cell in RELEASE.cells}
 
 
@@ -58,7 +47,7 @@ def handed_in(answers: dict[str, str] | None = None, **texts: str):
 def with_added(made, after: str, *sources: str, markdown: bool = False):
     """With cells of the student's behind a released one."""
     kind = nbformat.v4.new_markdown_cell if markdown else nbformat.v4.new_code_cell
-    (place,) = (n for n, cell in enumerate(made.cells) if cell.metadata.get("nbgrader", {}).get("grade_id") == after)
+    (place,) = (n for n, cell in enumerate(made.cells) if about(cell).get("grade_id") == after)
     made.cells[place + 1 : place + 1] = [kind(source) for source in sources]
     return made
 
@@ -122,37 +111,12 @@ NOTEBOOKS = {
 }  # fmt: skip
 
 
-def several(*names: str):
-    """Their differences from what is handed in otherwise, all in one notebook."""
-    plain, mixed = handed_in(), handed_in()
-    for name in names:
-        made = NOTEBOOKS[name][0]()
-        for cell, before in zip([c for c in made.cells if "nbgrader" in c.metadata], plain.cells, strict=True):
-            if cell.source != before.source:
-                (place,) = (n for n, c in enumerate(mixed.cells) if c.get("metadata") == cell.metadata)
-                mixed.cells[place]["source"] = cell.source
-        after = ""
-        for cell in made.cells:
-            if "nbgrader" not in cell.metadata:
-                with_added(mixed, after, cell.source)
-            after = cell.metadata.get("nbgrader", {}).get("grade_id", after)
-    return mixed
-
-
 def test_what_passes_in_jupyter_gets_its_marks_and_the_self_check_says_so():
     """A magic, a changed given cell, a script, an await, and torch changed by an experiment: all in one notebook."""
-    made = several("an import in the given cell", "torch.jit.script", "await", "an experiment that changes torch")
-    (cell,) = (c for c in made.cells if c.metadata.get("nbgrader", {}).get("grade_id") == "q2-code")
-    cell["source"] = "%%time\n" + cell.source
+    answers = {"q2": "%%time\n" + WITH_NUMPY, "q3": JIT + SOLUTION["q3"], "q4": AWAITED + SOLUTION["q4"]}
+    made = handed_in(answers, setup="import numpy as np\n" + STUBS["setup"])
+    made = with_added(made, "q4-marked", "torch.set_grad_enabled(False)\ntorch.set_default_dtype(torch.float32)")
     assert graded(made) == checked(made) == dict.fromkeys(QUESTIONS, "")
-
-
-@pytest.mark.slow
-def test_slow_experiments_take_nothing_from_the_functions_and_what_is_wrong_is_told_twice():
-    made = several("slow experiments", "endless")
-    marks, verdicts = graded(made), checked(made)
-    assert right(marks) == right(verdicts) == {"q2", "q4"}
-    assert "took longer than it may" in marks["q3"] and "took longer than it may" in verdicts["q3"]
 
 
 @pytest.mark.slow  # two processes for each
@@ -161,6 +125,7 @@ def test_the_self_check_and_the_grader_agree(name):
     make, earns = NOTEBOOKS[name]
     marks, verdicts = graded(make()), checked(make())
     assert right(marks) == right(verdicts) == set(earns.split()), (marks, verdicts)
+    assert name != "endless" or "took longer than it may" in marks["q3"] and "took longer than it may" in verdicts["q3"]
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
@@ -216,19 +181,12 @@ def cells(monkeypatch):
     torch.set_grad_enabled(True)
 
 
-@pytest.mark.parametrize(
-    "magic", ["%%time", "%%timeit -n1 -r 1", "%%capture", "%%prun -l 5", "\n\n%%time", "%%capture out\n%%time"]
-)
-def test_a_cell_magic_runs_its_body(magic, cells):
-    _, names, told = cells(f"{magic}\nimport math\ndef f():\n    return math.pi")
-    assert told == {} and names["f"]() > 3
-
-
-@pytest.mark.parametrize(
-    "source",
-    ["    def f():\n        return 1\n", ">>> def f():\n...     return 1", "In [1]: def f():\n   ...:     return 1"],
-)
-def test_what_ipython_takes_an_indent_or_a_prompt_from_is_run(source, cells):
+@pytest.mark.parametrize("source", [
+    *(f"{magic}\nimport math\ndef f():\n    return 1 + 0 * math.pi" for magic in (
+        "%%time", "%%timeit -n1 -r 1", "%%capture", "%%prun -l 5", "\n\n%%time", "%%capture out\n%%time")),
+    "    def f():\n        return 1\n", ">>> def f():\n...     return 1", "In [1]: def f():\n   ...:     return 1",
+])  # fmt: skip
+def test_a_cell_magic_runs_its_body_and_an_indent_or_a_prompt_is_taken_away(source, cells):
     _, names, told = cells(source)
     assert told == {} and names["f"]() == 1
 
@@ -377,7 +335,7 @@ def test_a_copy_of_an_empty_cell_empties_nothing():
 
 def grade_of(made, name: str) -> float | None:
     """nbgrader's own: 0, or None where a person is asked."""
-    (cell,) = (c for c in rebuilt(RELEASE, made).cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
+    (cell,) = (c for c in rebuilt(RELEASE, made).cells if about(c).get("grade_id") == name)
     return determine_grade(cell)[0]
 
 
@@ -386,7 +344,7 @@ def test_an_answer_beside_its_cell_is_for_a_person():
     below = with_added(handed_in(), "q1-answer", "By linearity.", "![](attachment:scan.png)", " ", markdown=True)
     assert grade_of(below, "q1-answer") is None and grade_of(below, "q5-answer") == 0
     cells = rebuilt(RELEASE, below).cells
-    (place,) = (n for n, c in enumerate(cells) if c.metadata.get("nbgrader", {}).get("grade_id") == "q1-answer")
+    (place,) = (n for n, c in enumerate(cells) if about(c).get("grade_id") == "q1-answer")
     assert cells[place].source == (
         "*This answer's cell was left as it was handed out. In added cells below it stood:*\n\nBy linearity."
     )
