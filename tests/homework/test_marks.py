@@ -18,7 +18,7 @@ from nbgrader.utils import determine_grade
 
 from .conftest import in_this_process
 from .hostile import MADE, NAME, POINTS, SOLUTION, Student, hand_in, wrong
-from .trials import answers_of, assignment, edited, points_of, verdict
+from .trials import answers_of, assignment, edited, verdict, wrong_cases
 
 from course import classroom, feedback, marking, pages, reports, zips  # isort: skip - found by what trials puts on the path
 from course import __main__ as command  # isort: skip
@@ -44,7 +44,7 @@ def answering(text: str):
 IDLE = {q.name: q.faulty if q.fault else f"{q.header}\n    return 0.0 * {[*q.example.inputs][0]}" for q in MADE.coded}
 CLASS = [
     Student("right", "q2 q3 q4", dict(SOLUTION), answering("A proof.")),
-    wrong("partly", "q2", "the flag of the next step (fault 4)"),
+    wrong("partly", "q2", "the flag of the next step (fault 4)", 4.0),
     Student("idle", "", IDLE),
     Student("untouched", ""),
 ]
@@ -87,26 +87,23 @@ def by_hand(term: Path, student: str, **points: float) -> None:
         book.db.commit()
 
 
-def test_points_are_a_share_of_the_cases_that_count():
-    counted = frozenset("abcdef")
-    assert earned(6, counted, set()) == 6 and earned(6, counted, {"a"}) == 5.0
-    assert earned(5, counted, {"a"}) == 4.0, "25/6 is rounded down to half points"
-    assert earned(4, counted, {"a", "b", "c", "d", "e"}) == 0.5 and earned(4, counted, set("abcdef")) == 0.0
-    assert earned(6, counted, {"x"}) == 5.0, "a case that no work passes costs one that counts"
-    assert earned(6, counted, {"a", "x"}) == 4.0 and earned(2, frozenset("a"), {"a", "x"}) == 0.0
-    assert earned(4, frozenset(), {"x"}) == 0.0, "nothing counts: all or nothing"
+@pytest.mark.parametrize(("of", "counted", "wrong", "points"), [
+    (6, "abcdef", "", 6), (6, "abcdef", "a", 5.0), (4, "abcdef", "abcde", 0.5), (4, "abcdef", "abcdef", 0.0),
+    (5, "abcdef", "a", 4.0),  # 25/6 is rounded down to half points
+    (6, "abcdef", "x", 5.0), (6, "abcdef", "ax", 4.0), (2, "a", "ax", 0.0),  # what no work passes costs one that counts
+    (4, "", "x", 0.0), (4, "", "", 4),  # nothing counts: all or nothing
+])  # fmt: skip
+def test_points_are_a_share_of_the_cases_that_count(of, counted, wrong, points):
+    assert earned(of, frozenset(counted), set(wrong)) == points
 
 
 def test_a_wrong_edge_costs_its_share_and_what_is_wrong_everywhere_all():
-    asked, answers = assignment("hw3_trpo").question("q2"), answers_of("hw3_trpo")
-    shares = []
-    for edits in (*answers.WRONG["q2"].values(), f"{asked.header}\n    return 3.0 * target"):
-        got = verdict(asked, edited(asked.solution, edits))
-        points = earned(asked.points, counting(asked, "example"), {case for case, why in got.items() if why})
-        assert points == points_of(asked, got)
-        shares.append(points / asked.points)
-    # Near the edges most points stay: one case of six lost, or two. What is wrong everywhere earns nothing.
-    assert max(shares) >= 0.5 and min(shares) == 0.0
+    """Near the edges most points stay: one case of six lost, or two."""
+    asked, answers = assignment("hw3_trpo").question("q2"), answers_of("hw3_trpo").WRONG["q2"].values()
+    sources = [*(edited(asked.solution, edits) for edits in answers), f"{asked.header}\n    return 3.0 * target"]
+    counted = counting(asked, "example")
+    points = [earned(asked.points, counted, {*wrong_cases(asked, source)}) for source in sources]
+    assert points == [5.5, 5.0, 3.0, 3.5, 5.5, 3.0, 0.0] and asked.points == 6
 
 
 @pytest.mark.parametrize(("points", "of"), [(0.0, 6), (3.5, 6), (6, 6)])
@@ -256,16 +253,12 @@ def test_the_case_that_the_sentence_explains_is_the_one_that_is_shown_later():
     asked = MADE.question("q2")
     cases, right = hidden(asked, "example")
     cases = sorted(cases, key=lambda case: -case.inputs["reward"].numel())  # the largest first
-    assert not tried_out(asked, cases[0]), "too large"
-    given = frozenset(right)
-    told = marking.mark(asked, cases, right, Said("nobody", stopped="ended"), given).reason
-    shown_later = pages.reproduced(asked, "example", [*right])
-    named = re.search(r'Case "(.*?)": ended', told)[1]
     small = [case.name for case in cases if tried_out(asked, case)]
-    assert named == small[0] and pages.reproduced(asked, "example", [cases[0].name, named]).count(f'"{named}"') == 1
-    assert "to try it" in shown_later
-    told = marking.mark(asked, cases[:1], right, Said("nobody", stopped="ended"), given).reason
-    assert f'Case "{cases[0].name}": ended.' in told, "the first, where none is small"
+    for given, named in ((cases, small[0]), (cases[:1], cases[0].name)):  # the first, where none is small
+        why = marking.mark(asked, given, right, Said("nobody", stopped="ended"), frozenset(right)).reason
+        assert f'Case "{named}": ended.' in why
+    shown_later = pages.reproduced(asked, "example", [cases[0].name, small[0]])
+    assert not tried_out(asked, cases[0]) and f'"{small[0]}"' in shown_later and "to try it" in shown_later
 
 
 def test_the_report_names_nobody_in_public(term, capsys):

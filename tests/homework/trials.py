@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import importlib
 import json
-import math
 import sys
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -81,17 +79,6 @@ def worthless(question: Code, seed: str) -> list[dict[str, str]]:
     sources = [f"def {question.function}(*given): return given[{place}]" for place in range(len(cases[0].inputs))]
     sources += [question.faulty] if question.fault else []
     return [always(0.0), always(1.0), *(verdict(question, source, seed) for source in sources)]
-
-
-def points_of(question: Code, got: dict[str, str], seed: str = EXAMPLE_SEED) -> float:
-    """What a verdict is worth: all, or its share of the cases that nothing worthless passes, less what it broke."""
-    wrong = [case for case, why in got.items() if why]
-    if not wrong or question.judge:
-        return 0.0 if wrong else question.points
-    idle = worthless(question, seed)
-    counted = [case for case in got if all(each[case] for each in idle)]
-    right = sum(not got[case] for case in counted) - sum(case not in counted for case in wrong)
-    return max(0.0, math.floor(2 * question.points * Fraction(right, len(counted) or 1)) / 2)
 
 
 def telling(made: Assignment) -> dict[str, list[str]]:
