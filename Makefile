@@ -116,7 +116,7 @@ homework-unpack: setup
 homework-grade: setup
 	$(if $(SUBMISSIONS),,$(error Say where they are: make homework-grade SUBMISSIONS=folder))
 	$(COURSE) grade "$(SUBMISSIONS)" $(CLASS) $(if $(ASSIGNMENTS),--assignments $(ASSIGNMENTS)) \
-		$(if $(WORKERS),--workers $(WORKERS)) $(if $(UNSAFE),--unsafe)
+		$(if $(WORKERS),--workers $(WORKERS))
 
 homework-report: setup
 	$(COURSE) report $(CLASS) $(if $(REVEAL),--reveal $(REVEAL)) $(if $(PROVISIONAL),--provisional) \

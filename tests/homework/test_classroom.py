@@ -17,12 +17,12 @@ import nbformat
 import pytest
 
 from .hostile import NAME, POINTS, class_of, hand_in, solved
-from .trials import NAMES, ROOT, SETUP, SHORT, answers_of, assignment, edited
+from .trials import NAMES, ROOT, SETUP, SHORT, answers_of, apart, assignment, edited
 
 from course import classroom, handout, marking  # isort: skip - found by what trials puts on the path
 from course import term as terms  # isort: skip
-from course.graders import LatePolicy, to_run  # isort: skip
-from course.isolation import Limits, named, offered  # isort: skip
+from course.graders import LatePolicy  # isort: skip
+from course.isolation import Limits, named  # isort: skip
 from course.marking import MARKED, mark_cells  # isort: skip
 
 TOTAL = float(sum(POINTS.values()))
@@ -69,6 +69,7 @@ def column(term: Path, name: str) -> dict[str, float]:
 FEW = ("zq-right", "zq-wrong_q2", "zq-reads_answers", "zq-not_json")
 
 
+@apart
 @pytest.mark.parametrize("size", [len(FEW), pytest.param(35, marks=pytest.mark.slow)])
 def test_a_class_gets_the_marks_it_earned(size, released, tmp_path, capfd):
     term, elsewhere = tmp_path / "term", tmp_path / "elsewhere"
@@ -83,7 +84,7 @@ def test_a_class_gets_the_marks_it_earned(size, released, tmp_path, capfd):
         hand_in(students, term / "release", tmp_path / "submissions")
         (tmp_path / "submissions" / "times.csv").write_text("student,time\nzq-right,2027-02-03T10:00:00+00:00\n")
         report = classroom.grade(tmp_path / "submissions", term, limits=SHORT)
-    assert report.submissions == size and report.failed == 0 and report.by == named(offered())
+    assert report.submissions == size and report.failed == 0 and report.by == named()
     assert heard == [], "nobody was called"
     wanted = {student.name: float(student.points) for student in students}
     assert column(term, "automatic") == wanted
@@ -144,35 +145,6 @@ def test_the_late_policy_by_hand(hours, share):
     assert LatePolicy().late_submission_penalty("x", 20.0, 3600.0 * hours) == pytest.approx(20.0 * share)
 
 
-@pytest.mark.slow  # two attacks run until their limits, and a second run of a whole notebook
-def test_without_a_namespace_limits_and_a_guard_remain(released, tmp_path):
-    """The fallback: attacks that it must still withstand, and the honest work beside them."""
-    with listener() as (port, heard):
-        students = {s.name: s for s in class_of(tmp_path, tmp_path, port)}
-        for name in ("reads_answers", "writes", "calls_home", "endless", "exits"):
-            answers = students[f"zq-{name}"].answers
-            cells = [SETUP, *({"id": f"{q}-code", "source": text} for q, text in answers.items())]
-            weaker = replace(SHORT, unsafe=True)
-            marks, said = mark_cells(assignment(NAME), cells, "example", limits=weaker, by="process")
-            earned = {question for question, mark in marks.items() if mark.full}
-            # Here a cell that would delete a folder ends at that line.
-            assert said.by == "process" and earned == {"q3", "q4"}, (name, marks)
-    assert heard == [] and list(tmp_path.iterdir()) == []
-    # A released notebook, its first cell included; and a folder that is closed is not read.
-    hand_in([solved("ada")], released / "release", tmp_path)
-    notebook = nbformat.read(tmp_path / "ada" / f"{NAME}.ipynb", as_version=4)
-    reads = {"id": "own", "source": f"open({str(released / 'seed.txt')!r}).read()"}
-    closed = Limits(closed=(str(released),), unsafe=True)
-    marks, said = mark_cells(assignment(NAME), [*to_run(notebook), reads], "example", limits=closed, by="process")
-    assert all(mark.full for mark in marks.values()), marks
-    assert said.cells == {"own": "PermissionError: this file is not open to homework"}
-
-
-def test_without_a_namespace_nothing_is_marked_unless_asked():
-    with pytest.raises(RuntimeError, match="bubblewrap: wanted, to run students' code apart"):
-        mark_cells(assignment(NAME), [SETUP], "example", limits=Limits(), by="process")
-
-
 def test_bad_input_is_told_in_one_line(term, tmp_path):
     (tmp_path / "in" / "student").mkdir(parents=True)
     (tmp_path / "empty").mkdir()
@@ -220,6 +192,7 @@ def test_relative_paths_hold_while_nbgrader_changes_the_folder_and_how_far_it_is
 # Through nbgrader and the process apart
 
 
+@apart
 @pytest.mark.slow
 def test_nbgrader_by_itself_gives_the_same_marks(released, tmp_path):
     """As on a JupyterHub: nbgrader's own command in the term's folder, no word of this package's."""
@@ -236,6 +209,7 @@ def test_nbgrader_by_itself_gives_the_same_marks(released, tmp_path):
     assert len(checks) == 3 and all("Every hidden case agrees" in cell.outputs[0].text for cell in checks)
 
 
+@apart
 @pytest.mark.slow
 def test_the_reference_has_full_marks_through_nbgrader_twice(tmp_path):
     """All assignments, two students with the reference, graded with one thread and, anew, with two."""
@@ -258,6 +232,7 @@ def test_the_reference_has_full_marks_through_nbgrader_twice(tmp_path):
                 assert float(row["automatic"]) == sum(q.points for q in assignment(row["assignment"]).coded), row
 
 
+@apart
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_each_wrong_answer_loses_the_marks_of_its_question_and_no_other(name):
@@ -269,5 +244,5 @@ def test_each_wrong_answer_loses_the_marks_of_its_question_and_no_other(name):
         sources = {one.name: next(iter(answers.RIGHT[one.name].values())) for one in made.coded}
         sources[q.name] = edited(q.solution, edits)
         cells = [SETUP, *setups, *({"id": f"{n}-code", "source": source} for n, source in sources.items())]
-        marks, _ = mark_cells(made, cells, "example", limits=Limits(unsafe=SHORT.unsafe))
+        marks, _ = mark_cells(made, cells, "example", limits=Limits())
         assert {one for one, mark in marks.items() if mark.full} == sources.keys() - {q.name}, story

@@ -16,14 +16,13 @@ from minerva_book.exercises import selfcheck
 
 from .answers import hw2
 from .hostile import MADE, SOLUTION
-from .trials import APART, ROOT, SETUP, SHORT, edited
+from .trials import ROOT, SETUP, SHORT, apart, edited
 
 from course import isolation, kernel, overseer, seccomp  # isort: skip - found by what trials puts on the path
-from course.isolation import Said, offered, run  # isort: skip
+from course.isolation import Said, run  # isort: skip
 from course.marking import hidden, mark_cells, refused  # isort: skip
 
 Q2, Q3 = MADE.question("q2"), MADE.question("q3")
-apart = pytest.mark.skipif(not APART, reason="bubblewrap is not at hand here")
 filtered = pytest.mark.skipif(not seccomp.program()[0], reason="no filter of system calls is to be had here")
 slow = pytest.mark.slow
 
@@ -36,7 +35,7 @@ def cells_of(*own: str, **answers: str) -> list[dict[str, str]]:
 
 
 def earned(cells, limits=SHORT):
-    marks, said = mark_cells(MADE, cells, "example", limits=limits)
+    marks, said = mark_cells(MADE, cells, "example", limits)
     return {name for name, mark in marks.items() if mark.full}, said
 
 
@@ -65,11 +64,12 @@ def numbers_of(said: Said, place: int = 0) -> list[float]:
 
 
 @slow
-@pytest.mark.parametrize("by", [pytest.param("bubblewrap", marks=apart), "process"])
-@pytest.mark.parametrize("package", ["minerva_book", "minerva_lite"])  # today's name, and that of before
-def test_what_an_assignment_imports_is_there(package, by):
-    source = f"from {package}.exercises import check_example\nfrom {package}.figures import book_style"
-    said = run([{"id": "setup", "source": source}], [], {}, limits=replace(SHORT, unsafe=True), by=by)
+@apart
+def test_what_an_assignment_imports_is_there():
+    """By today's name, and by that of before."""
+    source = "from {0}.exercises import check_example\nfrom {0}.figures import book_style"
+    cells = [{"id": name, "source": source.format(name)} for name in ("minerva_book", "minerva_lite")]
+    said = run(cells, [], {}, limits=SHORT)
     assert (said.ready, said.cells, said.stopped) == (True, {}, "")
 
 
@@ -577,21 +577,21 @@ def script(path, text: str) -> str:
     return str(path)
 
 
+@apart
 def test_why_nothing_started_is_told(monkeypatch, tmp_path):
-    """In the words of bubblewrap or of Python, which name the cause."""
-    python = script(tmp_path / "python", "#!/bin/sh\necho 'no such library' >&2\nexit 1\n")
-    monkeypatch.setattr(isolation, "PYTHON", python)
-    with pytest.raises(RuntimeError, match="did not start.*no such library"):
-        mark_cells(MADE, [SETUP], "example", limits=replace(SHORT, unsafe=True), by="process")
+    """In the words of bubblewrap, which name the cause; and what is missing where something starts."""
+    monkeypatch.setattr(isolation, "PYTHON", "/no/python")
+    with pytest.raises(RuntimeError, match="did not start.*/no/python"):
+        mark_cells(MADE, [SETUP], "example", SHORT)
     script(tmp_path / "bwrap", "#!/bin/sh\necho 'bwrap: user namespaces are switched off' >&2\nexit 1\n")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    isolation.probed.cache_clear()
+    isolation.missing.cache_clear()
     try:
-        assert offered() == "process" and "user namespaces are switched off" in isolation.protection()
-        with pytest.raises(RuntimeError, match="namespaces are switched off"):
-            mark_cells(MADE, [SETUP], "example", limits=replace(SHORT, unsafe=False))
+        assert "user namespaces are switched off" in isolation.protection()
+        with pytest.raises(RuntimeError, match="bubblewrap: wanted, .*namespaces are switched off"):
+            mark_cells(MADE, [SETUP], "example", SHORT)
     finally:
-        isolation.probed.cache_clear()
+        isolation.missing.cache_clear()
     monkeypatch.setattr(seccomp, "program", lambda: (b"", "no filter of system calls: no library"))
-    monkeypatch.setattr(isolation, "probed", lambda: ("bubblewrap", ""))
+    monkeypatch.setattr(isolation, "missing", lambda: "")
     assert isolation.protection() == "bubblewrap (no filter of system calls: no library)"

@@ -17,7 +17,7 @@ from minerva_book.exercises.loading import load
 from minerva_book.exercises.submission import code_to_run
 
 from .hostile import MADE, NAME, SOLUTION, WRONG_Q2
-from .trials import APART
+from .trials import apart
 
 from course import captured, graders, reading  # isort: skip - found by what trials puts on the path
 from course.graders import about, rebuilt, to_run  # isort: skip
@@ -25,7 +25,7 @@ from course.isolation import Limits, run  # isort: skip
 from course.marking import copied, mark, parts_of  # isort: skip
 from course.variants import cleared  # isort: skip
 
-LIMITS = Limits(cell_seconds=1.0, own_seconds=2.0, case_seconds=1.0, unsafe=not APART)
+LIMITS = Limits(cell_seconds=1.0, own_seconds=2.0, case_seconds=1.0)
 BOUNDS = selfcheck.Bounds(cell_seconds=1.0, own_seconds=2.0, case_seconds=1.0)
 QUESTIONS = {"q2", "q3", "q4"}
 
@@ -111,6 +111,7 @@ NOTEBOOKS = {
 }  # fmt: skip
 
 
+@apart
 def test_what_passes_in_jupyter_gets_its_marks_and_the_self_check_says_so():
     """A magic, a changed given cell, a script, an await, and torch changed by an experiment: all in one notebook."""
     answers = {"q2": "%%time\n" + WITH_NUMPY, "q3": JIT + SOLUTION["q3"], "q4": AWAITED + SOLUTION["q4"]}
@@ -119,6 +120,7 @@ def test_what_passes_in_jupyter_gets_its_marks_and_the_self_check_says_so():
     assert graded(made) == checked(made) == dict.fromkeys(QUESTIONS, "")
 
 
+@apart
 @pytest.mark.slow  # two processes for each
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_the_self_check_and_the_grader_agree(name):

@@ -58,7 +58,7 @@ def graded(released, tmp_path_factory):
     hand_in(CLASS, folder / "term" / "release", folder / "in")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(marking, "run", in_this_process)
-        assert classroom.grade(folder / "in", folder / "term", limits=Limits(unsafe=True)).failed == 0
+        assert classroom.grade(folder / "in", folder / "term", limits=Limits()).failed == 0
     return folder
 
 
@@ -198,7 +198,7 @@ def test_a_page_that_cannot_be_made_is_a_failure_and_leaves_the_old_one(term, mo
         patch.setattr(pages, "pages", lambda requests, workers: [Failed("memory") for _ in requests])
         report = reports.write_reports(term)
         assert report.failed == 1 and report.pages == 0 and "1 page could not be made" in str(report)
-        again = classroom.grade(term.parent / "in", term, limits=Limits(unsafe=True))
+        again = classroom.grade(term.parent / "in", term, limits=Limits())
     assert page(term, "partly") == before and "memory" in (term / "grading.log").read_text()
     assert again.failed == 1 and "no failure" not in str(again) and "could not be graded" not in str(again)
     assert "1 graded, but the feedback page could not be made; see grading.log" in str(again)
@@ -208,12 +208,12 @@ def test_a_page_that_cannot_be_made_is_a_failure_and_leaves_the_old_one(term, mo
 def test_marks_of_people_hold_while_the_answer_is_the_same(term):
     """Grading the class again queues nothing that was marked and did not change; what changed waits for a person."""
     by_hand(term, "right", q1=3.0, q5=4.0)
-    classroom.grade(term.parent / "in", term, limits=Limits(unsafe=True))
+    classroom.grade(term.parent / "in", term, limits=Limits())
     row = table(term, "grades.csv")["right"]
     assert (row["final"], row["to_mark_by_hand"], row["score"]) == ("yes", "0", "21.0")
     again = Student("right", "", dict(SOLUTION), answering("Another proof."))
     hand_in([again], term / "release", term.parent / "again")
-    classroom.grade(term.parent / "again", term, limits=Limits(unsafe=True))
+    classroom.grade(term.parent / "again", term, limits=Limits())
     row = table(term, "grades.csv")["right"]
     assert (row["final"], row["to_mark_by_hand"], row["not_yet_marked"]) == ("no", "2", "q1 q5")
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +19,7 @@ sys.path.insert(0, str(ROOT / "book" / "homework"))
 from course import NAMES, assignment  # noqa: E402
 from course.captured import plain  # noqa: E402
 from course.here import answered  # noqa: E402
-from course.isolation import Limits, offered  # noqa: E402
+from course.isolation import Limits, missing  # noqa: E402
 from course.marking import differs, hidden  # noqa: E402
 from course.question import EXAMPLE_SEED, Assignment, Code  # noqa: E402
 
@@ -26,8 +27,8 @@ SEEDS = [EXAMPLE_SEED, *(f"term {n}" for n in range(1, 20))]
 TERMS = [*SEEDS, *(f"autumn {n}" for n in range(12))]
 CODED = [(name, question.name) for name in NAMES for question in assignment(name).coded]
 SETUP = {"id": "setup", "source": "import math\nimport torch\ntorch.set_default_dtype(torch.float64)"}
-APART = offered() == "bubblewrap"  # where no namespace is to be had, the weaker way is tried
-SHORT = Limits(cell_seconds=3.0, case_seconds=2.0, question_seconds=4.0, unsafe=not APART)
+apart = pytest.mark.skipif(bool(missing()), reason=f"nothing keeps students' code apart here: {missing()}")
+SHORT = Limits(cell_seconds=3.0, case_seconds=2.0, question_seconds=4.0)
 # What stands in a source notebook and in nothing that is handed out.
 MARKS = (
     "BEGIN SOLUTION", "END SOLUTION", "HIDDEN TESTS", "MARK SCHEME", "full_marks", "Rubric", "course.here", "sys.path",

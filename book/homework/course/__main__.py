@@ -11,7 +11,7 @@ import tyro
 
 from . import classroom, handout, reports, seed_of, uploads
 from . import term as terms
-from .isolation import Limits, protection
+from .isolation import protection
 from .roster import read_roster
 from .zips import feedback_zips
 
@@ -50,7 +50,6 @@ def grade(
     term: Annotated[Path, tyro.conf.Positional],
     assignments: tuple[str, ...] = (),
     workers: int | None = None,
-    unsafe: bool = False,
 ) -> None:
     """Mark what came in: feedback pages and tables in the term's folder.
 
@@ -59,15 +58,13 @@ def grade(
         term: The folder that `release` made.
         assignments: Which; all that were handed in unless given.
         workers: How many submissions run at a time; one for every processor unless given.
-        unsafe: Mark even where the machine offers no namespace to keep students' code apart from the answers.
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers: wanted at least 1; got {workers}")
     print(f"Students' code is run apart by: {protection()}.", flush=True)
     if os.geteuid() == 0:
         print("This runs as root: an ordinary account would keep students' code further from the machine.", flush=True)
-    limits = Limits(unsafe=unsafe)
-    print(classroom.grade(submissions, term, names=assignments or None, workers=workers, limits=limits))
+    print(classroom.grade(submissions, term, names=assignments or None, workers=workers))
     print(f"Feedback pages and grades.csv are in {term}.")
 
 

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from nbgrader.apps import NbGraderAPI
 from . import assignment, known, seed_of
 from .graders import NOTE, note_of, renamed_of, to_run
 from .intake import choose, taken
-from .isolation import Limits, named, offered
+from .isolation import Limits, named
 from .marking import marked_once
 from .reports import marks_of, write_reports
 from .roster import Folder, Person, folders_of, grant, of_students, read_roster, read_times, without_due
@@ -114,12 +114,12 @@ def grade(
     room = Class(
         term,
         seed_of(term),
-        replace(limits, closed=(str(term), str(submissions))),
+        limits,
         {name: None if variants(term) else nbformat.read(base_of(term, name, ""), as_version=4) for name in names},
         times,
         len(names) == 1,
     )
-    report = Report(by=named(offered()))
+    report = Report(by=named())
     with one_engine():
         handed = mark_all(room, api, folders, workers or len(os.sched_getaffinity(0)), report, tell)
     report.submissions, report.full = len(handed), sum(each.full for each in handed)

@@ -11,7 +11,7 @@ import nbformat
 from nbconvert.exporters import NotebookExporter
 from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor
-from traitlets import Bool, Float, Unicode
+from traitlets import Float, Unicode
 
 from minerva_book.exercises.submission import released, sort_out
 
@@ -193,12 +193,11 @@ class MarkApart(NbGraderPreprocessor):
     """In place of executing the notebook: its functions run apart, their answers are compared here."""
 
     course = Unicode(help="the course's folder, whose seed.txt says what is right").tag(config=True)
-    unsafe = Bool(help="mark even where students' code cannot be kept apart").tag(config=True)
 
     def preprocess(self, nb, resources):
         seed = variant_of(Path(self.course), resources["nbgrader"]["student"])
         drawn = assignment(resources["nbgrader"]["assignment"], seed)
-        marks, said = marked_once(drawn, to_run(nb), seed, Limits(closed=(self.course,), unsafe=self.unsafe))
+        marks, said = marked_once(drawn, to_run(nb), seed, Limits())
         noted = note_of(Path(self.course), resources["nbgrader"]["assignment"], resources["nbgrader"]["student"])
         note = noted.read_text() if noted.exists() else nb.metadata.get(NOTE, "")
         nb.metadata.pop(NOTE, None)

@@ -114,16 +114,11 @@ def parts_of(answer: Any) -> list[Tensor]:
 
 
 def mark_cells(
-    assignment: Assignment,
-    cells: list[dict[str, str]],
-    secret: str,
-    *,
-    limits: Limits = Limits(),  # noqa: B008 - it cannot be changed
-    by: str | None = None,
+    assignment: Assignment, cells: list[dict[str, str]], secret: str, limits: Limits
 ) -> tuple[dict[str, Mark], Said]:
     """Marks of an assignment's coded questions, by name, for a submission's code cells."""
     drawn = {question.name: hidden(question, secret) for question in assignment.coded}
-    said = run(cells, assignment.coded, {name: cases for name, (cases, _) in drawn.items()}, limits=limits, by=by)
+    said = run(cells, assignment.coded, {name: cases for name, (cases, _) in drawn.items()}, limits=limits)
     marks = {q.name: mark(q, *drawn[q.name], said, counting(q, secret)) for q in assignment.coded}
     said.answers.clear()  # they may be large, and a class is remembered
     return marks, said
@@ -138,7 +133,7 @@ def marked_once(
     """`mark_cells`, taken from memory where the very same cells were marked in this run of the grader."""
     key = (assignment.name, secret, json.dumps(cells))
     if key not in MARKED:
-        MARKED[key] = mark_cells(assignment, cells, secret, limits=limits)
+        MARKED[key] = mark_cells(assignment, cells, secret, limits)
     return MARKED[key]
 
 
