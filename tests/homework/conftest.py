@@ -26,8 +26,8 @@ def released(tmp_path_factory):
 def in_this_process(cells, questions, cases, **kwargs) -> Said:
     """In place of the process apart, for answers that are known to be harmless."""
     said, space = Said("this process"), {}
-    before = torch.get_default_dtype()
-    with marking.ALONE:
+    with marking.ALONE:  # torch's default type is the whole process's
+        before = torch.get_default_dtype()
         for cell in cells:
             try:
                 exec(cell["source"], space)

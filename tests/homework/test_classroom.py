@@ -2,54 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import hashlib
 import shutil
 import socket
 import subprocess
 import sys
-import threading
-from dataclasses import replace
 from pathlib import Path
 
 import nbformat
 import pytest
 
 from .hostile import NAME, POINTS, class_of, hand_in, solved
-from .trials import NAMES, ROOT, SETUP, SHORT, answers_of, apart, assignment, edited
+from .trials import NAMES, ROOT, SHORT, answers_of, apart, assignment, edited
 
 from course import classroom, handout, marking  # isort: skip - found by what trials puts on the path
 from course import term as terms  # isort: skip
 from course.graders import LatePolicy  # isort: skip
-from course.isolation import Limits, named  # isort: skip
-from course.marking import MARKED, mark_cells  # isort: skip
+from course.isolation import named  # isort: skip
+from course.marking import MARKED  # isort: skip
 
 TOTAL = float(sum(POINTS.values()))
-
-
-@contextlib.contextmanager
-def listener():
-    """A port on this machine, and who called it."""
-    heard, server = [], socket.create_server(("127.0.0.1", 0))
-    server.settimeout(0.2)
-    ended = threading.Event()
-
-    def listen():
-        while not ended.is_set():
-            with contextlib.suppress(TimeoutError):
-                line, _ = server.accept()
-                heard.append(line.recv(100))
-                line.close()
-
-    thread = threading.Thread(target=listen)
-    thread.start()
-    try:
-        yield server.getsockname()[1], heard
-    finally:
-        ended.set()
-        thread.join()
-        server.close()
 
 
 def fingerprint(*folders: Path) -> str:
@@ -78,14 +51,17 @@ def test_a_class_gets_the_marks_it_earned(size, released, tmp_path, capfd):
     (elsewhere / "kept").write_text("as it was")
     stay = (elsewhere, term / "release", term / "source", ROOT / "book" / "homework")
     untouched = fingerprint(*stay)
-    with listener() as (port, heard):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
         students = [s for s in class_of(term, elsewhere, port) if size > len(FEW) or s.name in FEW]
         assert len(students) == size
         hand_in(students, term / "release", tmp_path / "submissions")
         (tmp_path / "submissions" / "times.csv").write_text("student,time\nzq-right,2027-02-03T10:00:00+00:00\n")
         report = classroom.grade(tmp_path / "submissions", term, limits=SHORT)
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):  # nobody called
+            server.accept()
     assert report.submissions == size and report.failed == 0 and report.by == named()
-    assert heard == [], "nobody was called"
     wanted = {student.name: float(student.points) for student in students}
     assert column(term, "automatic") == wanted
     assert column(term, "score") == wanted | {"zq-right": round(0.8 * TOTAL, 2)}, "two days late"
@@ -211,38 +187,24 @@ def test_nbgrader_by_itself_gives_the_same_marks(released, tmp_path):
 
 @apart
 @pytest.mark.slow
-def test_the_reference_has_full_marks_through_nbgrader_twice(tmp_path):
-    """All assignments, two students with the reference, graded with one thread and, anew, with two."""
+def test_the_reference_and_right_answers_have_full_marks_through_nbgrader_and_wrong_ones_lose_theirs(tmp_path):
+    """All assignments: the reference, answers of another kind, and a wrong answer to each question."""
     handout.release(tmp_path / "term", seed="example", guessable=True, wheel=False)
-    for student in ("one", "two"):
-        for name in NAMES:
+    for name in NAMES:
+        answers = answers_of(name)
+        for student in ("reference", "right", "wrong"):
             notebook = nbformat.read(tmp_path / "term" / "release" / name / f"{name}.ipynb", as_version=4)
             for cell in notebook.cells:
-                grade_id = cell.metadata["nbgrader"]["grade_id"]
-                if grade_id.endswith("-code"):
-                    cell["source"] = assignment(name).question(grade_id.removesuffix("-code")).solution
+                question, _, kind = cell.metadata["nbgrader"]["grade_id"].partition("-")
+                if kind == "code":
+                    solution = assignment(name).question(question).solution
+                    others = {"right": answers.RIGHT[question], "wrong": answers.WRONG[question]}.get(student)
+                    cell["source"] = edited(solution, next(iter(others.values()))) if others else solution
             (tmp_path / "in" / student).mkdir(parents=True, exist_ok=True)
             nbformat.write(notebook, tmp_path / "in" / student / f"{name}.ipynb")
-    for threads in (1, 2):
-        MARKED.clear()
-        report = classroom.grade(tmp_path / "in", tmp_path / "term", limits=replace(SHORT, threads=threads))
-        assert report.submissions == report.full == 2 * len(NAMES) and report.failed == 0 and report.notes == []
-        with (tmp_path / "term" / "grades.csv").open() as file:
-            for row in csv.DictReader(file):
-                assert float(row["automatic"]) == sum(q.points for q in assignment(row["assignment"]).coded), row
-
-
-@apart
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_each_wrong_answer_loses_the_marks_of_its_question_and_no_other(name):
-    """Wrong answers handed in beside right ones of another kind, through the process apart."""
-    made, answers = assignment(name), answers_of(name)
-    setups = [{"id": f"{q.name}-setup", "source": q.setup} for q in made.coded if q.setup]
-    for q in made.coded:
-        story, edits = next(iter(answers.WRONG[q.name].items()))
-        sources = {one.name: next(iter(answers.RIGHT[one.name].values())) for one in made.coded}
-        sources[q.name] = edited(q.solution, edits)
-        cells = [SETUP, *setups, *({"id": f"{n}-code", "source": source} for n, source in sources.items())]
-        marks, _ = mark_cells(made, cells, "example", limits=Limits())
-        assert {one for one, mark in marks.items() if mark.full} == sources.keys() - {q.name}, story
+    report = classroom.grade(tmp_path / "in", tmp_path / "term", limits=SHORT)
+    assert (report.submissions, report.full, report.failed, report.notes) == (3 * len(NAMES), 2 * len(NAMES), 0, [])
+    with (tmp_path / "term" / "questions_marks.csv").open() as file:
+        for row in csv.DictReader(file):
+            for q in assignment(row["assignment"]).coded:
+                assert (float(row[q.name]) == q.points) == (row["student"] != "wrong"), (row, q.name)
