@@ -45,7 +45,7 @@ def test_an_assignment_has_every_kind_of_question_and_all_that_belongs_to_it(nam
         if isinstance(q, Code):
             assert f"`{q.function}`" in q.text or f"`faulty_{q.function}`" in q.text, f"{q.name} names its function"
             assert (q.example and q.oracle or q.visible) and (q.oracle or q.judge), q.name
-    for seed in SEEDS[1:]:
+    for seed in SEEDS[1:5]:
         assert [*map(frame, assignment(name, seed).questions)] == [*map(frame, made.questions)], seed
 
 
@@ -64,7 +64,7 @@ def test_texts_are_written_out(name):
 
 @every_question
 @pytest.mark.parametrize(
-    ("seeds", "threads"), [(SEEDS[:4], 1), pytest.param(SEEDS, 1, marks=SLOW), pytest.param(SEEDS, 2, marks=SLOW)],
+    ("seeds", "threads"), [(SEEDS[:2], 1), pytest.param(SEEDS, 1, marks=SLOW), pytest.param(SEEDS, 2, marks=SLOW)],
     ids=["few", "all", "all, two threads"],
 )  # fmt: skip
 def test_the_reference_has_full_marks_on_every_seed_and_a_fault_has_not(name, question, seeds, threads):
@@ -117,6 +117,7 @@ def test_terms_differ(name, question):
     """Many different functions to write, and hardly one that the example's solution solves."""
     asked = assignment(name).question(question)
     others = {seed: assignment(name, seed).question(question) for seed in SEEDS[1:]}
+    assert {frame(other) for other in others.values()} == {frame(asked)}
     if not asked.judge:
         assert len({other.solution for other in others.values()}) >= (FAULTS if asked.fault else FORMS)
         assert sum(not wrong_cases(other, asked.solution, seed) for seed, other in others.items()) <= SOLVED
@@ -166,7 +167,7 @@ def halved(solution: str, function: str) -> str:
 
 
 @every_question
-@pytest.mark.parametrize("terms", [TERMS[:2], pytest.param(TERMS[2:], marks=SLOW)], ids=["few", "many"])
+@pytest.mark.parametrize("terms", [TERMS[:1], pytest.param(TERMS[1:], marks=SLOW)], ids=["one", "others"])
 def test_an_answer_in_single_precision_is_right(name, question, terms):
     for term in terms:
         asked = assignment(name, term).question(question)
