@@ -38,7 +38,7 @@ def export(file: Path, members: dict[str, bytes | str]) -> Path:
 
 
 def unpacked(folder: Path, members: dict[str, bytes | str], **options) -> tuple[dict[str, str], uploads.Unpacked]:
-    """What lies where after unpacking, and what was told."""
+    """What lies where after unpacking, and what is told."""
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
     report = uploads.unpack(export(folder / "export.zip", members), out, **options)
@@ -318,7 +318,7 @@ FORMS = {
 }  # fmt: skip
 MANY = [nbformat.v4.new_code_cell("1") for _ in range(301)]
 LARGE = [nbformat.v4.new_code_cell("# " + "x" * 10**6) for _ in range(3)]
-NONE = {  # files of which none is taken, and what is told the student
+NONE = {  # files of which none is taken, and what the student is told
     "two": ({"hw2 Ada.ipynb": "1", "hw2 final.ipynb": "2"}, "2 files might be meant.*hw2 Ada.ipynb"),
     "others": ({"hw21.ipynb": "", "hw3_trpo.ipynb": ""}, f"wanted {FILE}; found: hw21.ipynb, hw3_trpo.ipynb."),
     "named": ({"report by Ada.pdf": "", "a/notes.txt": ""}, f"wanted {FILE}; found: report by Ada.pdf, a/notes.txt."),
@@ -514,8 +514,8 @@ def test_odd_names_and_broken_files_cost_nobody_else(term, tmp_path, capfd):
     for name, note in {"pdf": "found: report by pdf.pdf", "nothing": intake.NOTHING, "html": "not be read"}.items():
         assert page_of(term, name).count(note) == 3, name
     page = page_of(term, "ada")
-    told = f"Your notebook was found as <code>{FILE}.txt</code>; next time hand in <code>{FILE}</code>."
-    assert page.count(told) == 1 and page.index(told) < page.index("<h1") and "no doubt" not in page
+    sentence = f"Your notebook was found as <code>{FILE}.txt</code>; next time hand in <code>{FILE}</code>."
+    assert page.count(sentence) == 1 and page.index(sentence) < page.index("<h1") and "no doubt" not in page
     assert "Added by the student" not in page
     # Handed in again under its name: the sentence goes.
     hand_in([solved("ada")], term / "release", tmp_path / "in")

@@ -45,13 +45,13 @@ def all_at_once(question, sources: dict[str, str], limits=SHORT) -> tuple[Said, 
     The questions are q0, q1, … in their order. What was said; and, by source, what is wrong with its answer.
     """
     names = {story: f"q{place}" for place, story in enumerate(sources)}
-    asked = [replace(question, name=name, function=f"{question.function}_{name}") for name in names.values()]
-    texts = [text.replace(question.function, q.function) for q, text in zip(asked, sources.values(), strict=True)]
-    cells = [SETUP, *({"id": f"{q.name}-code", "source": text} for q, text in zip(asked, texts, strict=True))]
+    questions = [replace(question, name=name, function=f"{question.function}_{name}") for name in names.values()]
+    texts = [text.replace(question.function, q.function) for q, text in zip(questions, sources.values(), strict=True)]
+    cells = [SETUP, *({"id": f"{q.name}-code", "source": text} for q, text in zip(questions, texts, strict=True))]
     cases, right = hidden(question, "example")
-    said = run(cells, asked, {q.name: cases for q in asked}, limits=limits)
+    said = run(cells, questions, {q.name: cases for q in questions}, limits=limits)
     why = {}
-    for (story, name), q in zip(names.items(), asked, strict=True):
+    for (story, name), q in zip(names.items(), questions, strict=True):
         whys = [refused(q, case, right[case.name], said) for case in cases]
         why[story] = said.errors.get((name, "")) or next(filter(None, whys), "")
     return said, why

@@ -70,25 +70,25 @@ def test_texts_are_written_out(name):
 def test_the_reference_has_full_marks_on_every_seed_and_a_fault_has_not(name, question, seeds, threads):
     faults = set()
     for seed in seeds:
-        asked = assignment(name, seed).question(question)
-        assert wrong_cases(asked, asked.solution, seed, threads=threads) == {}, seed
-        if asked.fault:
-            faults.add(asked.fault.name)
-            assert asked.fault.story and wrong_cases(asked, asked.faulty, seed), (seed, asked.fault.name)
-    assert not asked.fault or len(faults) >= FAULTS or len(seeds) < len(SEEDS)
+        problem = assignment(name, seed).question(question)
+        assert wrong_cases(problem, problem.solution, seed, threads=threads) == {}, seed
+        if problem.fault:
+            faults.add(problem.fault.name)
+            assert problem.fault.story and wrong_cases(problem, problem.faulty, seed), (seed, problem.fault.name)
+    assert not problem.fault or len(faults) >= FAULTS or len(seeds) < len(SEEDS)
 
 
 @every_question
 def test_wrong_answers_are_wrong_and_right_ones_right(name, question):
     """Wrong ones by their numbers: that one could not be called would prove nothing. Right ones with any threads."""
-    asked, answers = assignment(name).question(question), answers_of(name)
+    problem, answers = assignment(name).question(question), answers_of(name)
     assert len(answers.WRONG[question]) >= WRONG and len(answers.RIGHT[question]) >= RIGHT
     for story, edits in answers.WRONG[question].items():
-        wrong = wrong_cases(asked, edited(asked.solution, edits))
+        wrong = wrong_cases(problem, edited(problem.solution, edits))
         assert wrong and not all("Error" in why for why in wrong.values()), (story, wrong)
     for story, source in answers.RIGHT[question].items():
         for threads in (1, 2):
-            assert wrong_cases(asked, source, threads=threads) == {}, (story, threads)
+            assert wrong_cases(problem, source, threads=threads) == {}, (story, threads)
 
 
 @pytest.mark.parametrize(("name", "question"), [pair for pair in CODED if pair[1] in answers_of(pair[0]).PACKAGE])
@@ -102,25 +102,25 @@ def test_the_packages_own_function_loses_the_marks(name, question):
 def test_what_takes_no_work_earns_nothing(name, question, seeds):
     """0, 1, an input as it came, a fault as it was handed out, and a cell as it was released."""
     for seed in seeds:
-        asked = assignment(name, seed).question(question)
-        counted = counting(asked, seed)
-        assert asked.judge or counted, "a share can be earned"
+        problem = assignment(name, seed).question(question)
+        counted = counting(problem, seed)
+        assert problem.judge or counted, "a share can be earned"
         for body in ("raise NotImplementedError()", "return 0.0"):
-            assert wrong_cases(asked, f"{asked.header}\n    {body}", seed)
-        for got in [] if asked.judge else worthless(asked, seed):
-            assert earned(asked.points, counted, {case for case, why in got.items() if why}) == 0.0, seed
+            assert wrong_cases(problem, f"{problem.header}\n    {body}", seed)
+        for got in [] if problem.judge else worthless(problem, seed):
+            assert earned(problem.points, counted, {case for case, why in got.items() if why}) == 0.0, seed
 
 
 @SLOW
 @every_question
 def test_terms_differ(name, question):
     """Many different functions to write, and hardly one that the example's solution solves."""
-    asked = assignment(name).question(question)
+    problem = assignment(name).question(question)
     others = {seed: assignment(name, seed).question(question) for seed in SEEDS[1:]}
-    assert {frame(other) for other in others.values()} == {frame(asked)}
-    if not asked.judge:
-        assert len({other.solution for other in others.values()}) >= (FAULTS if asked.fault else FORMS)
-        assert sum(not wrong_cases(other, asked.solution, seed) for seed, other in others.items()) <= SOLVED
+    assert {frame(other) for other in others.values()} == {frame(problem)}
+    if not problem.judge:
+        assert len({other.solution for other in others.values()}) >= (FAULTS if problem.fault else FORMS)
+        assert sum(not wrong_cases(other, problem.solution, seed) for seed, other in others.items()) <= SOLVED
 
 
 # Wrong turns that a student may take, in every variant
@@ -132,11 +132,11 @@ def test_a_slip_is_refused_in_the_terms_that_have_room_for_it(name, question, ev
     for story, edits in SLIPS[name.split("_")[0]].get(question, {}).items():
         tried = 0
         for term in TERMS:
-            asked = assignment(name, term).question(question)
-            source = slipped(asked.solution, edits)
+            problem = assignment(name, term).question(question)
+            source = slipped(problem.solution, edits)
             if source is not None and (every or not tried):
                 tried += 1
-                assert wrong_cases(asked, source, term), (story, term)
+                assert wrong_cases(problem, source, term), (story, term)
         assert tried, f"no term has room for this slip: {story}"
 
 
@@ -144,12 +144,12 @@ def test_a_slip_is_refused_in_the_terms_that_have_room_for_it(name, question, ev
 @every_question
 def test_wrong_answers_are_refused_and_right_ones_kept_whatever_the_cases(name, question):
     """The example's question with the hidden cases of 32 terms."""
-    asked, answers = assignment(name, EXAMPLE_SEED).question(question), answers_of(name)
+    problem, answers = assignment(name, EXAMPLE_SEED).question(question), answers_of(name)
     for term in TERMS:
         for story, edits in answers.WRONG[question].items():
-            assert asked.judge or wrong_cases(asked, edited(asked.solution, edits), term), (story, term)
+            assert problem.judge or wrong_cases(problem, edited(problem.solution, edits), term), (story, term)
         for story, source in answers.RIGHT[question].items():
-            assert asked.judge or wrong_cases(asked, source, term) == {}, (story, term)
+            assert problem.judge or wrong_cases(problem, source, term) == {}, (story, term)
 
 
 def halved(solution: str, function: str) -> str:
@@ -170,8 +170,8 @@ def halved(solution: str, function: str) -> str:
 @pytest.mark.parametrize("terms", [TERMS[:1], pytest.param(TERMS[1:], marks=SLOW)], ids=["one", "others"])
 def test_an_answer_in_single_precision_is_right(name, question, terms):
     for term in terms:
-        asked = assignment(name, term).question(question)
-        assert asked.judge or wrong_cases(asked, halved(asked.solution, asked.function), term) == {}, term
+        problem = assignment(name, term).question(question)
+        assert problem.judge or wrong_cases(problem, halved(problem.solution, problem.function), term) == {}, term
 
 
 # What is told of a mistake
@@ -224,5 +224,5 @@ def test_a_number_is_told_by_its_side_and_its_order(got, why):
 
 
 def test_a_function_that_falls_over_is_told_so():
-    asked = assignment("hw2_gae").question("q2")
-    assert set(answered(asked, lambda *a: 1 / 0, EXAMPLE_SEED).values()) == {"ZeroDivisionError: division by zero"}
+    problem = assignment("hw2_gae").question("q2")
+    assert set(answered(problem, lambda *a: 1 / 0, EXAMPLE_SEED).values()) == {"ZeroDivisionError: division by zero"}

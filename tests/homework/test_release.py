@@ -91,11 +91,11 @@ def graded(rows: list[list[str]], minutes: dict[str, int]) -> tuple[list[float],
         for name, words in re.findall(r"(hw\d)(.*?)(?=hw\d|$)", work):
             every = [question for question in minutes if question.startswith(name)]
             spans = re.findall(r"q(\d)(?: to q(\d))?", words)
-            asked = [f"{name} q{n}" for a, b in spans for n in range(int(a), int(b or a) + 1)]
-            if not asked:  # "hw2", or "hw1 the rest"
+            meant = [f"{name} q{n}" for a, b in spans for n in range(int(a), int(b or a) + 1)]
+            if not meant:  # "hw2", or "hw1 the rest"
                 before = {question for week in named for question in week} if "the rest" in words else set()
-                asked = [question for question in every if question not in before]
-            found += asked
+                meant = [question for question in every if question not in before]
+            found += meant
         named.append(found)
     told = [question for week in named for question in week]
     return [sum(minutes[each] / told.count(each) for each in week) / 60 for week in named], list(dict.fromkeys(told))
@@ -325,10 +325,10 @@ def test_each_student_has_a_variant_and_is_marked_by_it(varied, tmp_path, monkey
     """Right work of two neighbors has full marks; handed in by somebody else it fails."""
     monkeypatch.setattr("course.marking.run", in_this_process)
     assert len({variant_of(varied, student) for student in STUDENTS}) == 4
-    asked = {student: assignment(NAME, variant_of(varied, student)) for student in STUDENTS}
+    drawn = {student: assignment(NAME, variant_of(varied, student)) for student in STUDENTS}
     of = {"ada": "ada", "bob": "bob", "cyd": "ada", "dan": "bob"}
     for student, author in of.items():
-        answers = {q.name: q.solution for q in asked[author].coded}
+        answers = {q.name: q.solution for q in drawn[author].coded}
         (tmp_path / "given" / NAME).mkdir(parents=True, exist_ok=True)
         shutil.copy(varied / "handout" / NAME / author / f"{NAME}.ipynb", tmp_path / "given" / NAME)
         hand_in([Student(student, "", answers)], tmp_path / "given", tmp_path / "one")
@@ -337,12 +337,12 @@ def test_each_student_has_a_variant_and_is_marked_by_it(varied, tmp_path, monkey
     assert report.failed == 0 and report.full == 2
     with (varied / "grades.csv").open() as file:
         marks = {row["student"]: float(row["automatic"]) for row in csv.DictReader(file)}
-    total = sum(q.points for q in asked["ada"].coded)
+    total = sum(q.points for q in drawn["ada"].coded)
     assert marks["ada"] == marks["bob"] == total and max(marks["cyd"], marks["dan"]) < total / 2
     for student in STUDENTS:  # what stands on a page is the student's own question, whatever was handed in
         marked = nbformat.read(varied / "autograded" / student / NAME / f"{NAME}.ipynb", as_version=4)
         texts = {c.metadata["nbgrader"]["grade_id"]: c.source for c in marked.cells if "nbgrader" in c.metadata}
-        assert texts["q2-text"].endswith(asked[student].question("q2").text.strip())
+        assert texts["q2-text"].endswith(drawn[student].question("q2").text.strip())
 
 
 def test_variants_are_private_and_stay(varied, tmp_path):
