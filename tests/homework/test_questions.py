@@ -185,6 +185,20 @@ def test_hidden_cases_are_the_terms_own_and_stay_the_same():
         assert reward.shape != others.shape or not torch.equal(reward, others)
 
 
+@every_question
+def test_hidden_cases_are_the_same_whatever_the_type_of_torch(name, question):
+    """The tests and the notebook draw in float64 and the grader did in float32: then they tried other cases."""
+    drawn = []
+    for kind in (torch.float32, torch.float64):
+        torch.set_default_dtype(kind)
+        try:
+            cases, right = hidden.__wrapped__(assignment(name).question(question), EXAMPLE_SEED)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        drawn.append(str([(case.name, case.inputs) for case in cases]) + str(right))
+    assert drawn[0] == drawn[1]
+
+
 INFINITE = float("inf")
 
 

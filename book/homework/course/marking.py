@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,10 +44,22 @@ def number_of(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
 
 
+@contextlib.contextmanager
+def in_double() -> Iterator[None]:
+    """For trusted code: torch's default type is the one that the notebook's first cell sets, whoever asks."""
+    with ALONE:
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(before)
+
+
 @functools.lru_cache(maxsize=64)
 def hidden(question: Code, secret: str) -> tuple[list[Case], dict[str, list[Tensor]]]:
     """The hidden cases that a secret draws, and their right answers (none for a question with a judge)."""
-    with ALONE:
+    with in_double():
         cases = question.cases(Generator().manual_seed(number_of(f"{secret}/{question.name}/{question.function}")))
         if question.judge:
             return cases, {case.name: [] for case in cases}
@@ -63,13 +76,8 @@ def counting(question: Code, secret: str) -> frozenset[str]:
     cases, right = hidden(question, secret)
     if question.judge:
         return frozenset()
-    with ALONE:
-        before = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float64)  # as the notebook's first cell does
-        try:
-            return frozenset(case.name for case in cases if not passed_idly(question, case, right[case.name]))
-        finally:
-            torch.set_default_dtype(before)
+    with in_double():
+        return frozenset(case.name for case in cases if not passed_idly(question, case, right[case.name]))
 
 
 def passed_idly(question: Code, case: Case, right: list[Tensor]) -> bool:
