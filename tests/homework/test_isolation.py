@@ -428,7 +428,18 @@ ATTACKS = {  # the body of a function, and why it earns nothing
     "nested": ("say(b'[\"begins\"]\\n' + b'[' * 100_000 + b'\\n')\n    os._exit(17)", "no answer came back"),
     "surrogate": ("forge(error='\\ud800 <script>')", "? <script>"),
 }  # fmt: skip
-CHEAP = {"sleeps", "many processes", "ends its process", "huge", "shape", "infinite", "words", "newlines", "nested", "surrogate"}
+CHEAP = {
+    "sleeps",
+    "many processes",
+    "ends its process",
+    "huge",
+    "shape",
+    "infinite",
+    "words",
+    "newlines",
+    "nested",
+    "surrogate",
+}
 
 
 @apart
@@ -446,7 +457,9 @@ def test_an_attack_earns_nothing_and_costs_no_other_question(names):
     for name in names:
         assert why[name].startswith(ATTACKS[name][1]), (name, why[name])
     "".join(why.values()).encode("utf8")  # it can be written
-    assert set(psutil.Process().children(recursive=True)) <= set(before) and time.monotonic() - began < 60 + 10 * len(names)
+    assert set(psutil.Process().children(recursive=True)) <= set(before) and time.monotonic() - began < 60 + 10 * len(
+        names
+    )
 
 
 @slow

@@ -254,7 +254,9 @@ def test_an_old_notebook_is_read():
 # A process of its own
 
 
-def ask(task: str = "reading.cleaned", data: bytes | None = None, memory: int = 1 << 30, seconds: float = 20.0) -> bytes:
+def ask(
+    task: str = "reading.cleaned", data: bytes | None = None, memory: int = 1 << 30, seconds: float = 20.0
+) -> bytes:
     good = json.dumps({"nbformat": 4, "cells": [code_cell([])]}).encode()
     return apart.ask(task, good if data is None else data, memory=memory, seconds=seconds)
 
@@ -407,7 +409,9 @@ def marker_page(*cells, rubric=lambda assignment, cell: RUBRIC) -> str:
     config.HTMLExporter.extra_template_basedirs = [handlers.template_path]
     config.HTMLExporter.filters = rendering.filters(rubric)
     asked = {"submission_id": "1", "assignment_id": NAME, "notebook_id": NAME, "base_url": "", "index": 0, "total": 1}
-    return HTMLExporter(config=config).from_notebook_node(nbformat.v4.new_notebook(cells=list(cells)), resources=asked)[0]
+    return HTMLExporter(config=config).from_notebook_node(nbformat.v4.new_notebook(cells=list(cells)), resources=asked)[
+        0
+    ]
 
 
 def answer_cell(source: str):
@@ -434,7 +438,9 @@ def test_no_formula_of_a_student_changes_or_covers_what_the_marker_sees(version)
     base = "https://cdnjs.cloudflare.com/ajax/libs/mathjax/2.7.7/"
     begin = f"document.write('<script src=\"{script.format(base=base)}\"><\\/script>')"
     if version == "3.2":
-        inline = "window.MathJax = {tex: {inlineMath: [['$', '$'], ['\\\\(', '\\\\)']], packages: {'[+]': ['mathtools']}}};"
+        inline = (
+            "window.MathJax = {tex: {inlineMath: [['$', '$'], ['\\\\(', '\\\\)']], packages: {'[+]': ['mathtools']}}};"
+        )
         begin = f"{inline}\n{(home / main).read_text()};MathJax.Hub = {{Config() {{}}, Queue() {{}}}};"
     hostile = "\n\n".join(f"${each.strip()}$" for each in f"{DEFINES}|{PAINTS}".replace("\n", "|").split("|") if each)
     seen, text = {}, "given: $\\gamma$ and $\\frac{1}{2}$"
@@ -461,7 +467,9 @@ def test_no_formula_of_a_student_changes_or_covers_what_the_marker_sees(version)
             page.route("**/*", served)
             page.goto("http://marker/page", wait_until="load")
             page.wait_for_function("window.MathJax && (MathJax.startup || MathJax.isReady)")
-            page.evaluate("MathJax.startup ? MathJax.startup.promise : new Promise(done => MathJax.Hub.Queue(() => done()))")
+            page.evaluate(
+                "MathJax.startup ? MathJax.startup.promise : new Promise(done => MathJax.Hub.Queue(() => done()))"
+            )
             page.add_style_tag(content="[style*=contain] {height: 300px}")  # so that both pages are as long
             for name, place in (("rubric", "div:has(> p > strong:text-is('Rubric'))"), ("question", "p:text('given')")):
                 seen[kind, name] = page.locator(place).last.screenshot(style="#MathJax_Message {display: none}")
@@ -484,12 +492,16 @@ SLOW_TO_SHOW = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", ["quotes", *(pytest.param(w, marks=pytest.mark.slow) for w in SLOW_TO_SHOW if w != "quotes")])
+@pytest.mark.parametrize(
+    "what", ["quotes", *(pytest.param(w, marks=pytest.mark.slow) for w in SLOW_TO_SHOW if w != "quotes")]
+)
 def test_what_is_slow_to_show_stops_neither_the_marker_nor_the_page(what, monkeypatch):
     """The formgrader makes its pages in Jupyter's own process; this is what it does there."""
     monkeypatch.setattr(rendering, "CELLS_SECONDS", 1.0)
     named = {"grade_id": "q2-code", "grade": False, "solution": True, "locked": False}
-    made = nbformat.v4.new_code_cell if what in ("dots", "indents", "names", "quotes") else nbformat.v4.new_markdown_cell
+    made = (
+        nbformat.v4.new_code_cell if what in ("dots", "indents", "names", "quotes") else nbformat.v4.new_markdown_cell
+    )
     cells = [made(SLOW_TO_SHOW[what]) for _ in range(3)]
     cells.append(nbformat.v4.new_code_cell(SLOW_TO_SHOW[what], metadata={"nbgrader": named}))
     apart.server(), apart.ask("rendering.cells", b"[]", memory=1 << 30, seconds=20.0)

@@ -24,8 +24,6 @@ def send(channel: int, **frame) -> None:
         data = data[os.write(channel, data) :]
 
 
-
-
 class Silent:
     """A standard output that forgets."""
 

@@ -136,9 +136,7 @@ def reproduced(question: Code, seed: str, failed: list[str]) -> str:
     return next(filter(None, (tried_out(question, case) for case in cases)), "")
 
 
-def revealed(
-    term: Path, more: Iterable[str], due: Mapping[str, datetime.datetime], now: datetime.datetime
-) -> set[str]:
+def revealed(term: Path, more: Iterable[str], due: Mapping[str, datetime.datetime], now: datetime.datetime) -> set[str]:
     """The assignments whose failing cases are shown: those of the term's `reveal.txt`, to which `more` are added.
 
     due: when an assignment is due for the last of the class; nothing is shown before.
