@@ -129,15 +129,6 @@ def test_both_fits_find_the_penalized_least_squares_line(l2, generator):
 
 
 @pytest.mark.parametrize("how", ["lbfgs", "adam"])
-def test_a_fit_of_a_network_lowers_its_loss(how, generator):
-    critic = ValueNet(3, (8,), generator)
-    obs, target = torch.randn(100, 3, generator=generator), torch.randn(100, generator=generator)
-    before = (critic(obs) - target).square().mean().item()
-    assert fit(how, critic, obs, target, generator)
-    assert (critic(obs) - target).square().mean().item() < 0.95 * before
-
-
-@pytest.mark.parametrize("how", ["lbfgs", "adam"])
 @pytest.mark.parametrize("poison", [math.nan, math.inf, 1e26])
 def test_a_fit_to_what_is_not_finite_is_undone_to_the_bit(how, poison, generator):
     critic = ValueNet(3, (8,), generator)
@@ -148,12 +139,20 @@ def test_a_fit_to_what_is_not_finite_is_undone_to_the_bit(how, poison, generator
     assert torch.equal(flatten(critic.parameters()), before)
 
 
-def test_a_fit_that_makes_it_worse_is_undone_to_the_bit(generator):
+@pytest.mark.parametrize("how", ["lbfgs", "adam"])
+def test_a_fit_that_makes_it_worse_is_undone_to_the_bit(how, monkeypatch, generator):
+    """Steps that are far too long, and an L-BFGS that ends in NaN."""
     critic = ValueNet(3, (8,), generator)
     obs, target = torch.randn(40, 3, generator=generator), torch.randn(40, generator=generator)
-    fit("lbfgs", critic, obs, target, generator, iterations=200)
+
+    def lost(optimizer, closure):
+        closure()
+        for p in optimizer.param_groups[0]["params"]:
+            p.detach().fill_(math.nan)
+
+    monkeypatch.setattr(torch.optim.LBFGS, "step", lost)
     before = flatten(critic.parameters()).clone()
-    assert not fit("adam", critic, obs, target, generator, learning_rate=1e3, passes=1)
+    assert not fit(how, critic, obs, target, generator, **{"learning_rate": 1e3, "passes": 3} if how == "adam" else {})
     assert torch.equal(flatten(critic.parameters()), before)
 
 
