@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from minerva_lite.agents.trpo import SKIPS, TRPOAgent, TRPOConfig
+from minerva_lite.formulas.trust_region import fisher_vector_product
 from minerva_lite.training.loop import train
 from minerva_lite.worlds.envs import TabularEnv, make_env
 from minerva_lite.worlds.tabular import TabularMDP
@@ -39,6 +40,12 @@ def updated(agent, rollout):
     assert differ(policy, learned(agent.policy)) == (reasons == []) == bool(figures["train/step_fraction"] > 0)
     assert figures["kl/exact"] == 0 if reasons else 0 < figures["kl/exact"] <= agent.config.kl_bound
     return reasons, figures, differ(critic, learned(agent.critic))
+
+
+def test_the_product_refuses_a_negative_damping():
+    one = torch.ones(1, requires_grad=True)
+    with pytest.raises(ValueError, match="damping: wanted a finite number of at least 0; got -1.0"):
+        fisher_vector_product(2.0 * one, [one], torch.ones(1), damping=-1.0)
 
 
 def meaningless(env_id: str, damping: float):

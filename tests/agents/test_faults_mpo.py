@@ -10,6 +10,7 @@ import torch
 
 from minerva_lite.agents.vmpo import WeighedBatch
 from minerva_lite.experience.rollout import Rollout
+from minerva_lite.formulas.duals import multiplier_loss, positive, project_raw
 from tests.living import SGD, differ, kl_parts, learned, live, say, shake, small_agent
 
 BOTH = ["mpo", "vmpo"]
@@ -199,6 +200,16 @@ def test_the_temperature_steps_at_the_multipliers_rate(name):
         agent.estep(action, log_prior, q_value)
     assert 0.0 < float(kl) < 3.0
     torch.testing.assert_close(agent.duals["raw_eta"].detach(), raw - 0.3 * (3.0 - kl) * raw.sigmoid())
+
+
+def test_a_multiplier_that_fell_to_its_floor_comes_back():
+    """Clamped after the step, not inside the graph, where there would be no slope any more."""
+    raw = torch.tensor([-30.0, 2.0], dtype=torch.float64, requires_grad=True)
+    project_raw(raw.data)
+    assert raw.tolist() == [-18.0, 2.0]
+    raw.data[0] = -19.0
+    multiplier_loss(positive(raw), torch.full((2,), 50.0, dtype=torch.float64), 0.1).backward()
+    assert (raw.grad < 0).all()
 
 
 @pytest.mark.parametrize("name", BOTH)

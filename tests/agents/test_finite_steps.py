@@ -11,27 +11,21 @@ import torch
 
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.base import MAX_SKIPS, NonFiniteGuard, NonFiniteStep
-from minerva_lite.worlds.envs import make_env
-from tests.living import STEPPERS
+from tests.living import STEPPERS, live, small_agent
 
-SMALL = {
-    "num_envs": 4, "rollout_steps": 16, "hidden": (8,), "normalize_obs": True, "whole_episodes": False,
-    "minibatch_size": 16, "epochs": 2, "inner_steps": 8, "target_period": 4,
-    "warmup_steps": 64, "learner_steps": 3, "replay_steps": 640, "policy_steps": 2,
-}  # fmt: skip
 COUNTS = ("generator", "minibatch_generator", "skipped", "skipped_in_a_row")
+# How many steps one update takes.
+SEVERAL = {
+    "vmpo": {"inner_steps": 8, "target_period": 4},
+    "mpo": {"learner_steps": 3, "policy_steps": 2, "replay_steps": 640},
+}
+STEPS = {"reinforce": 1, "a2c": 1, "ppo": 4, "vmpo": 8, "mpo": 3 * (1 + 1 + 2 * 2)}
 
 
-def make(name: str, env_id: str = "Pendulum-v1", **changes):
-    """A small agent of any algorithm, with whichever of the settings it has, after two updates; its next rollout."""
-    kind, settings = AGENTS[name]
-    known = {field.name for field in dataclasses.fields(settings)}
-    env = make_env(env_id, SMALL["num_envs"], seed=1)
-    changed = {key: value for key, value in (SMALL | changes).items() if key in known}
-    agent, obs = kind(settings(**changed), env.spec, seed=2, device="cpu"), env.reset()
-    for _ in range(2):
-        rollout, obs = agent.collect(env, obs)
-        agent.update(rollout)
+def make(name: str, env_id: str = "Pendulum-v1", **options):
+    """A small agent after two updates, and its next rollout."""
+    agent, env, obs = small_agent(name, env_id, normalize_obs=True, **SEVERAL.get(name, {}) | options)
+    _, obs = live(agent, env, obs, 2)
     return agent, agent.collect(env, obs)[0]
 
 
@@ -64,7 +58,6 @@ def spoil(agent, at: int, how, monkeypatch):
     return before
 
 
-STEPS = {"reinforce": 1, "a2c": 1, "ppo": 8, "vmpo": 8, "mpo": 3 * (1 + 1 + 2 * 2)}
 PLACES = [(name, at) for name, steps in STEPS.items() for at in {1, min(3, steps), min(4, steps), steps}]
 PLACES += [("mpo", 2), ("mpo", 7), ("mpo", 10)]  # a temperature, a critic and a policy
 
@@ -109,19 +102,16 @@ def test_trpo_keeps_its_critic_where_the_fit_is_not_finite(target, value_fit, mo
 
 
 @pytest.mark.parametrize(
-    ("part", "spoiled", "told"),
-    [
-        ("surrogate", lambda loss: loss * math.inf, "surrogate"),
-        ("surrogate", lambda loss: loss + (0.0 * loss).sqrt(), "gradient of surrogate"),
-    ],
+    ("spoiled", "name"),
+    [(lambda loss: loss * math.inf, "surrogate"), (lambda loss: loss + (0.0 * loss).sqrt(), "gradient of surrogate")],
 )
-def test_trpo_takes_no_step_from_what_is_not_finite(part, spoiled, told, monkeypatch, same):
+def test_trpo_takes_no_step_from_what_is_not_finite(spoiled, name, monkeypatch, same):
     agent, rollout = make("trpo")
-    whole, before = getattr(agent, part), learned(agent)
+    surrogate, before = agent.surrogate, learned(agent)
     with monkeypatch.context() as patch:
-        patch.setattr(agent, part, lambda *given: spoiled(whole(*given)))
+        patch.setattr(agent, "surrogate", lambda batch: spoiled(surrogate(batch)))
         figures = agent.update(rollout)
-    assert same(learned(agent), before) and agent.guard.skipped == {told: 1}
+    assert same(learned(agent), before) and agent.guard.skipped == {name: 1}
     assert list(figures) == ["train/skipped_batches"]
     assert len(agent.update(rollout)) > 5 and agent.guard.in_a_row == 0
 
