@@ -104,6 +104,13 @@ def everything(agent) -> dict:
     return copy.deepcopy(state)
 
 
+def refusal(call, *arguments, **named) -> str:
+    """What a call is refused with."""
+    with pytest.raises(ValueError) as error:
+        call(*arguments, **named)
+    return str(error.value)
+
+
 def numbers(figures) -> dict[str, float]:
     return {name: figure.item() for name, figure in figures.items()}
 

@@ -147,19 +147,6 @@ def test_what_takes_no_argument_can_be_asked(name):
 
 
 @pytest.mark.parametrize("env_id", WORLDS)
-@pytest.mark.parametrize("name", ON_POLICY)
-def test_prepare_gives_the_same_twice_and_changes_nothing(name, env_id, same):
-    agent, env, obs = lived_in(name, env_id, normalize_obs=True, normalize_reward=True)
-    assert agent.reward_scaler.stats.count == agent.obs_normalizer.count == 64
-    rollout, _ = agent.collect(env, obs)
-    before = copy.deepcopy(agent.state_dict())
-    first, second = agent.prepare(rollout), agent.prepare(rollout)
-    assert same(vars(first), vars(second)) and same(before, agent.state_dict())
-    agent.absorb_rewards(rollout)
-    assert not same(vars(first), vars(agent.prepare(rollout))), "the scale of the rewards would be seen"
-
-
-@pytest.mark.parametrize("env_id", WORLDS)
 def test_the_e_step_of_vmpo_gives_the_same_twice_and_changes_nothing(env_id, same):
     agent, env, obs = lived_in("vmpo", env_id, act_by="online", importance_clip=1.5, normalize_advantage=True)
     batch = agent.prepare(agent.collect(env, obs)[0])

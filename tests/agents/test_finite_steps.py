@@ -84,23 +84,6 @@ def test_a_step_that_is_not_finite_moves_nothing_and_ends_its_update(name, at, h
     assert not same(learned(agent)["modules"], before[-1]["modules"]), "it goes on"
 
 
-@pytest.mark.parametrize("value_fit", ["lbfgs", "adam"])
-@pytest.mark.parametrize("target", [math.inf, math.nan, 1e26])
-def test_trpo_keeps_its_critic_where_the_fit_is_not_finite(target, value_fit, monkeypatch, same):
-    agent, rollout = make("trpo", value_fit=value_fit)
-    fit, before = agent.fit_value, []
-
-    def watched(batch):
-        before.append(learned(agent))
-        return fit(dataclasses.replace(batch, value_target=torch.full_like(batch.value_target, target)))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(agent, "fit_value", watched)
-        figures = agent.update(rollout)
-    assert len(before) == 1 and same(learned(agent), before[0])
-    assert list(figures) == ["train/skipped_batches"] and agent.guard.skipped == {"loss/value": 1}
-
-
 @pytest.mark.parametrize(
     ("spoiled", "name"),
     [(lambda loss: loss * math.inf, "surrogate"), (lambda loss: loss + (0.0 * loss).sqrt(), "gradient of surrogate")],

@@ -176,7 +176,10 @@ def test_overshoot_by_hand():
     torch.testing.assert_close(from_the_one_inside, wanted, rtol=1e-12, atol=1e-12)
     # The largest of each state is 0: of the penalty's dual the spread remains.
     spread = (wanted / 0.7).exp().mean(0).log().mean().item()
-    assert losses == [("duals", pytest.approx(2.0 * 0.2 + 0.7 * (0.05 + spread), abs=1e-7))]
+    by_penalty = 0.7 * (0.05 + spread)
+    assert figures["loss/temperature"].item() == pytest.approx(2.0 * 0.2, abs=1e-7)
+    assert figures["loss/temperature_penalty"].item() == pytest.approx(by_penalty, abs=1e-7)
+    assert losses == [("duals", pytest.approx(2.0 * 0.2 + by_penalty, abs=1e-7))]
 
 
 def test_figures_of_the_estep():

@@ -10,7 +10,6 @@ import torch
 
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.on_policy import GradientAgent, GradientConfig, OnPolicyAgent, OnPolicyConfig
-from minerva_lite.formulas.returns import discounted_returns, gae
 from minerva_lite.worlds.envs import make_env
 from tests.living import OWN, SMALL, differ, everything, learned, live, numbers, small_agent
 
@@ -138,16 +137,11 @@ def test_rollouts_of_whole_episodes_have_any_length_but_the_same_in_every_tensor
 
 @pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
 @pytest.mark.parametrize("name", NAMES)
-def test_acting_draws_from_the_policy_and_its_mode_draws_nothing(name, env_id):
-    agent, env, obs = make(name, env_id)
-    state = agent.generator.get_state()
-    action, params = agent.act(obs, deterministic=True)
-    assert torch.equal(agent.generator.get_state(), state) and not params[0].requires_grad
-    assert torch.equal(action, params[0] if env_id == "Pendulum-v1" else params[0].argmax(-1))
-    wide = obs[:1].expand(500, -1)
-    assert len(agent.act(wide)[0].unique()) >= 2, "drawn"
-    agent.generator.set_state(state)
+def test_acting_draws_from_the_agents_generator(name, env_id):
+    agent, _, obs = make(name, env_id)
+    state, wide = agent.generator.get_state(), obs[:1].expand(500, -1)
     first = agent.act(wide)[0]
+    assert len(first.unique()) >= 2 and not torch.equal(agent.generator.get_state(), state)
     agent.generator.set_state(state)
     assert torch.equal(first, agent.act(wide)[0])
 
@@ -190,56 +184,51 @@ def test_the_reward_scaler_starts_anew_with_each_rollout_of_whole_episodes(name)
     torch.testing.assert_close(agent.reward_scaler.stats.var, torch.stack(rows).var(correction=0))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_rewards_are_scaled_before_they_become_targets(name):
-    agent, env, obs = make(name, dtype=torch.float64, normalize_reward=True, estimator="td", gamma=0.9)
-    rollout, _ = agent.collect(env, obs)
-    value, next_value = agent.critic(rollout.obs), agent.critic(rollout.next_obs)
-    batch = agent.prepare(rollout)
-    stats = agent.reward_scaler.stats
-    scaled = (rollout.reward / (stats.var + stats.eps).sqrt()).clamp(-10, 10)
-    assert (scaled - rollout.reward).abs().max() > 0.1
-    torch.testing.assert_close(batch.value_target, (scaled + 0.9 * next_value).flatten().detach())
-    torch.testing.assert_close(batch.advantage, (scaled + 0.9 * next_value - value).flatten().detach())
-
-
 # Targets
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_returns_stand_beside_gae(name):
-    """Advantages by GAE, targets by returns without a decaying trace: bootstrapped where the data end."""
-    options = {"estimator": "gae", "value_target": "returns", "lam": 0.6, "gamma": 0.9, "normalize_reward": True}
-    agent, env, obs = make(name, dtype=torch.float64, **options)
+@pytest.mark.parametrize(
+    ("estimator", "lam", "value_target"),
+    [("gae", 0.6, "returns"), ("gae", 0.6, "advantage"), ("returns", 1.0, "advantage"), ("td", 0.0, "advantage")],
+)
+def test_prepare_gives_gae_of_the_estimator_and_the_value_target(name, estimator, lam, value_target):
+    """By hand, backwards, of scaled rewards; returns bootstrap where the data end and let no trace decay."""
+    options = {"estimator": estimator, "value_target": value_target, "lam": 0.6, "gamma": 0.9}
+    agent, env, obs = make(name, dtype=torch.float64, normalize_reward=True, **options)
     rollout, obs = agent.collect(env, obs)
     rollout.terminated[2, 0] = rollout.truncated[4, 1] = True
     agent.absorb_rewards(rollout)
     batch, reward = agent.prepare(rollout), agent.reward_scaler.scale(rollout.reward)
     assert (reward - rollout.reward).abs().max() > 0.1
-    ends = (rollout.terminated, rollout.truncated)
-    with torch.no_grad():
-        value, next_value = agent.critic(rollout.obs), agent.critic(rollout.next_obs)
-    returns = discounted_returns(reward, next_value, *ends, gamma=0.9).flatten()
-    advantage = gae(reward, value, next_value, *ends, gamma=0.9, lam=0.6).flatten()
-    torch.testing.assert_close(batch.value_target, returns, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(batch.advantage, advantage, rtol=1e-12, atol=1e-12)
-    assert (returns - advantage - value.flatten()).abs().max() > 1e-3, "the two targets differ here"
+    value, next_value = agent.critic(rollout.obs).detach(), agent.critic(rollout.next_obs).detach()
+    running, back, rows, returns = torch.zeros(4, dtype=torch.float64), next_value[-1], [], []
+    for t in reversed(range(32)):
+        successor = torch.where(rollout.terminated[t], 0.0, next_value[t])
+        running = reward[t] + 0.9 * successor - value[t] + 0.9 * lam * torch.where(rollout.ended[t], 0.0, running)
+        back = reward[t] + 0.9 * torch.where(rollout.ended[t], successor, back)
+        rows.insert(0, running), returns.insert(0, back)
+    advantage, returns = torch.stack(rows).flatten(), torch.stack(returns).flatten()
+    wanted = returns if value_target == "returns" else advantage + value.flatten()
+    torch.testing.assert_close(batch.advantage, advantage, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(batch.value_target, wanted, rtol=1e-10, atol=1e-12)
+    for column in ("obs", "action", "behavior_log_prob"):  # a row is one step of one environment, in every column
+        assert torch.equal(getattr(batch, column), getattr(rollout, column).flatten(0, 1))
+    assert lam == 1.0 or (returns - advantage - value.flatten()).abs().max() > 1e-3, "the two targets differ here"
 
 
-def test_what_prepare_flattens_stays_together():
-    """A row of the batch is one step of one environment: every column tells the same (t, b)."""
-    agent, env, obs = make("a2c", dtype=torch.float64)
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
+@pytest.mark.parametrize("name", NAMES)
+def test_prepare_gives_the_same_twice_and_changes_nothing(name, env_id, same):
+    agent, env, obs = make(name, env_id, normalize_obs=True, normalize_reward=True)
+    _, obs = live(agent, env, obs, 2)
+    assert agent.reward_scaler.stats.count == agent.obs_normalizer.count == 256
     rollout, _ = agent.collect(env, obs)
-    batch = agent.prepare(rollout)
-    t, b = 7, 2
-    row = t * 4 + b
-    for name in ("obs", "action", "behavior_log_prob"):
-        assert torch.equal(getattr(batch, name)[row], getattr(rollout, name)[t, b]), name
-    for column, params in zip(batch.behavior_params, rollout.behavior_params, strict=True):
-        assert torch.equal(column[row], params[t, b])
-    torch.testing.assert_close(batch.value_old[row], agent.critic(rollout.obs[t, b]).detach())
-    torch.testing.assert_close(batch.value_target, batch.advantage + batch.value_old)
-    assert not any(v.requires_grad for v in vars(batch).values() if torch.is_tensor(v))
+    before = everything(agent)
+    first, second = agent.prepare(rollout), agent.prepare(rollout)
+    assert same(vars(first), vars(second)) and same(before, everything(agent))
+    agent.absorb_rewards(rollout)
+    assert not same(vars(first), vars(agent.prepare(rollout))), "the scale of the rewards would be seen"
 
 
 # Networks

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from minerva_lite.agents.base import NonFiniteGuard, pick_device
+from minerva_lite.agents.base import pick_device
 from minerva_lite.agents.critic_fit import fit_adam, fit_lbfgs
 from minerva_lite.agents.networks import ValueNet
 from minerva_lite.agents.optimizers import flatten, make_optimizer
@@ -63,19 +63,6 @@ def test_auto_takes_cuda_then_mps_then_cpu(monkeypatch, cuda, mps, wanted):
     assert pick_device().type == wanted
     assert pick_device("cpu").type == "cpu"
     assert pick_device(torch.device("meta")).type == "meta"
-
-
-def test_guard_names_counts_and_gives_up_at_three_in_a_row():
-    good, bad = torch.zeros(2), torch.tensor([0.0, math.nan])
-    guard = NonFiniteGuard()
-    assert guard.refuses(obs=good, reward=good) is None
-    assert guard.refuses(obs=good, reward=bad) == "reward"
-    assert guard.refuses(obs=-bad / 0, reward=bad) == "obs"
-    assert guard.skipped == {"reward": 1, "obs": 1}
-    assert guard.refuses(obs=good) is None, "a good batch starts the count afresh"
-    assert [guard.refuses(obs=bad) for _ in range(2)] == ["obs", "obs"]
-    with pytest.raises(FloatingPointError, match=r"^obs: not finite in 3 batches in a row; .*'reward': 1, 'obs': 4"):
-        guard.refuses(obs=bad)
 
 
 def test_flatten_lays_all_entries_side_by_side_whatever_their_strides():

@@ -167,23 +167,6 @@ def test_advantages_and_targets_are_those_of_the_critic_before_each_epoch_only_w
     assert figures["value/mean"] == pytest.approx(now[0][2].mean().item(), abs=1e-6), "figures are of the rollout's V"
 
 
-def test_prepare_gives_gae_targets_of_the_estimator():
-    for estimator, lam in (("gae", 0.7), ("returns", 1.0), ("td", 0.0)):
-        agent, env, obs = make("CartPole-v1", dtype=torch.float64, estimator=estimator, lam=0.7, gamma=0.9)
-        rollout, _ = agent.collect(env, obs)
-        batch = agent.prepare(rollout)
-        value, next_value = agent.critic(rollout.obs), agent.critic(rollout.next_obs)
-        running, rows = torch.zeros(4, dtype=torch.float64), []
-        for t in reversed(range(32)):
-            td_error = rollout.reward[t] + 0.9 * torch.where(rollout.terminated[t], 0.0, next_value[t]) - value[t]
-            running = td_error + 0.9 * lam * torch.where(rollout.ended[t], 0.0, running)
-            rows.insert(0, running)
-        advantage = torch.stack(rows).detach()
-        torch.testing.assert_close(batch.advantage, advantage.flatten(), rtol=1e-10, atol=1e-12)
-        torch.testing.assert_close(batch.value_target, (advantage + value.detach()).flatten(), rtol=1e-10, atol=1e-12)
-        assert torch.equal(batch.action, rollout.action.flatten())
-
-
 @pytest.mark.parametrize("normalize", [True, False])
 def test_loss_adds_its_parts_with_their_weights(normalize):
     weights = {"vf_coef": 0.3, "entropy_coef": 0.2, "normalize_advantage": normalize}

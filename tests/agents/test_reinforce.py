@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 import torch
 
@@ -11,7 +9,7 @@ from minerva_lite.agents.reinforce import REINFORCEAgent, REINFORCEConfig
 from minerva_lite.formulas.objectives import normalize_advantage
 from minerva_lite.worlds.envs import TabularEnv, make_env
 from minerva_lite.worlds.tabular import TabularMDP
-from tests.living import differ, every_option, learned, live, say, small_agent, vector
+from tests.living import differ, every_option, learned, live, say, small_agent
 
 F64 = torch.float64
 WHOLE = {"env_id": "CartPole-v1", "rollout_steps": 200, "whole_episodes": True}
@@ -32,33 +30,24 @@ def make(env_id: str = "CartPole-v1", **options):
 # The loss
 
 
-def test_policy_loss_by_hand():
-    """Log-probabilities (-1, -3), advantages (3, -4), weights (1, 1/2); normalized, the advantages are (1, -1)."""
-    log_prob, weight = vector(-1.0, -3.0).requires_grad_(), vector(1.0, 0.5)
-    for normalize, wanted, slopes in ((False, -1.5, [-1.5, 1.0]), (True, -0.25, [-0.5, 0.25])):
-        agent, env, obs = make(dtype=F64, normalize_advantage=normalize, vf_coef=0.0)
-        two = agent.prepare(agent.collect(env, obs)[0])[:2]
-        agent.policy.log_prob = lambda params, action: log_prob
-        loss, parts = agent.loss(dataclasses.replace(two, advantage=vector(3.0, -4.0), weight=weight))
-        assert loss.item() == parts["loss/policy"].item() == pytest.approx(wanted, abs=1e-8)
-        assert torch.autograd.grad(loss, log_prob)[0].tolist() == pytest.approx(slopes, abs=1e-8)
-
-
-def test_the_whole_loss_adds_value_and_entropy_with_their_weights():
-    for baseline in ("value", "none"):
-        agent, env, obs = make(dtype=F64, vf_coef=0.3, entropy_coef=0.2, baseline=baseline)
-        live(agent, env, obs, 1)
-        batch = agent.prepare(agent.collect(env, obs)[0])
-        loss, parts = agent.loss(batch)
-        logits = agent.policy(batch.obs)[0].log_softmax(-1)
-        log_prob = logits.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
-        entropy = -(logits.exp() * logits).sum(-1).mean()
-        critic = 0.5 * (agent.critic(batch.obs) - batch.value_target).square().mean()
-        critic = critic if baseline == "value" else 0.0 * critic
-        policy = -(batch.weight * normalize_advantage(batch.advantage) * log_prob).mean()
-        torch.testing.assert_close(loss, policy + 0.3 * critic - 0.2 * entropy, rtol=1e-10, atol=1e-12)
-        assert parts["loss/policy"].item() == pytest.approx(policy.item(), rel=1e-12)
-        assert parts["loss/value"].item() == pytest.approx(critic.item(), rel=1e-12)
+@pytest.mark.parametrize("baseline", ["value", "none"])
+@pytest.mark.parametrize("normalize", [True, False])
+def test_the_whole_loss_adds_value_and_entropy_with_their_weights(baseline, normalize):
+    weights = {"vf_coef": 0.3, "entropy_coef": 0.2, "discount_states": True, "gamma": 0.9}
+    agent, env, obs = make(dtype=F64, baseline=baseline, normalize_advantage=normalize, **weights)
+    _, obs = live(agent, env, obs, 1)
+    batch = agent.prepare(agent.collect(env, obs)[0])
+    loss, parts = agent.loss(batch)
+    logits = agent.policy(batch.obs)[0].log_softmax(-1)
+    log_prob = logits.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
+    advantage = normalize_advantage(batch.advantage) if normalize else batch.advantage
+    policy = -(batch.weight * advantage * log_prob).mean()
+    critic = (baseline == "value") * 0.5 * (agent.critic(batch.obs) - batch.value_target).square().mean()
+    entropy = -(logits.exp() * logits).sum(-1).mean()
+    torch.testing.assert_close(loss, policy + 0.3 * critic - 0.2 * entropy, rtol=1e-10, atol=1e-12)
+    assert parts["loss/policy"].item() == pytest.approx(policy.item(), rel=1e-12)
+    assert parts["loss/value"].item() == pytest.approx(critic.item(), rel=1e-12)
+    assert batch.weight.min() < 0.7 and batch.weight.max() == 1.0
 
 
 # Credit. The lottery's episodes last 1 to 6 steps and pay 1 a step.

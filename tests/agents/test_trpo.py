@@ -18,7 +18,6 @@ from minerva_lite.agents.optimizers import flatten
 from minerva_lite.agents.trpo import SKIPS
 from minerva_lite.experience.vine import Vine
 from minerva_lite.formulas.objectives import normalize_advantage
-from minerva_lite.training.loop import train
 from tests.living import FAMILIES, FAMILY_NAMES, differ, every_option, learned, live, numbers, small_agent
 
 VINE = {"sampling": "vine", "vine_states": 16, "vine_steps": 8}
@@ -191,14 +190,6 @@ def test_the_step_climbs_the_surrogate_of_the_branches(env_id, proposal):
     figures = agent.update(vine)
     assert figures["loss/surrogate"].item() == pytest.approx(before, rel=1e-9, abs=1e-12)
     assert figures["loss/gain"].item() == pytest.approx(surrogate() - before, rel=1e-6) and figures["loss/gain"] > 0
-
-
-def test_training_on_vines_runs_to_its_end():
-    agent, env, _ = make("CartPole-v1", **VINE)
-    history = train(agent, env, 2000, eval_every=10**6, eval_episodes=1, progress=False)
-    steps = history.column("steps")
-    assert len(steps) > 2 and (steps[1:] - steps[:-1] == 128 + 16 * 2 * 8).all()
-    assert (history.column("train/reward_mean") == 1.0).all(), "what the trunk paid"
 
 
 def test_a_misshapen_vine_is_named_before_anything_moves(same):

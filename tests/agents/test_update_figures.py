@@ -113,19 +113,9 @@ def test_mpo_tells_what_each_of_its_losses_was(env_id):
         assert told[f"kl/{name}_relative"] == pytest.approx(told[f"kl/{name}"] / bound, rel=1e-12)
 
 
-def test_mpo_tells_the_dual_of_each_of_its_temperatures_and_their_sum():
-    agent, env, obs = make(
-        "mpo", action_penalty=True, eps_eta=0.3, eps_penalty=0.02, eta_init=0.7, eta_penalty_init=0.4
-    )
-    draw = torch.Generator().manual_seed(0)
-    action = 2.0 * torch.randn(5, 3, 1, generator=draw, dtype=torch.float64)
-    q_value = torch.randn(5, 3, generator=draw, dtype=torch.float64)
-    _, told = agent.estep(action, torch.full_like(q_value, -torch.tensor(5.0).log()), q_value)
-    outside = -(action - action.clamp(-1, 1)).abs().squeeze(-1)
-    for name, score, eta, bound in (("", q_value, 0.7, 0.3), ("_penalty", outside, 0.4, 0.02)):
-        wanted = eta * (bound + (score / eta).exp().mean(0).log().mean())
-        assert told[f"loss/temperature{name}"].item() == pytest.approx(wanted.item(), rel=1e-6)
-    figures, _ = updated(agent, env, obs, 2)
+def test_mpo_tells_the_sum_of_its_duals():
+    """Each by itself is in `test_mpo.py`."""
+    figures, _ = updated(*make("mpo", action_penalty=True, eps_penalty=0.02, eta_penalty_init=0.4), 2)
     duals = ("loss/temperature", "loss/temperature_penalty", "loss/alpha")
     assert figures["loss/dual"] == pytest.approx(sum(figures[name] for name in duals), rel=1e-10)
 

@@ -84,20 +84,6 @@ def test_reward_scaler_by_hand():
     assert scaler.running.tolist() == [1.0]
 
 
-def test_statistics_travel_in_state_dict(generator):
-    scaler, fresh = RewardScaler(0.9), RewardScaler(0.9)
-    scaler.absorb(torch.randn(6, 4, generator=generator), torch.zeros(6, 4, dtype=torch.bool))
-    fresh.load_state_dict(scaler.state_dict())
-    assert len(fresh.running) == 4
-    assert all(torch.equal(v, fresh.state_dict()[k]) for k, v in scaler.state_dict().items())
-    normalizer, other = Normalizer((2,)), Normalizer((2,))
-    normalizer.absorb(torch.randn(6, 2, generator=generator))
-    other.load_state_dict(normalizer.state_dict())
-    x = torch.randn(3, 2, generator=generator)
-    assert torch.equal(normalizer.normalize(x), other.normalize(x))
-    assert not torch.equal(normalizer.normalize(x), Normalizer((2,)).normalize(x))
-
-
 def test_wrong_settings_are_named():
     with pytest.raises(ValueError, match=r"^clip: wanted a finite number above 0; got 0.0"):
         Normalizer((1,), clip=0.0)

@@ -133,13 +133,6 @@ def test_whole_episodes_by_hand():
     assert again.first_episode[:, 5].all()
 
 
-def test_first_episode_includes_its_last_row_and_is_every_row_if_none_ends():
-    *_, rollout, _ = lived("ToyCount-v0", 7, num_envs=1)
-    assert rollout.first_episode[:, 0].tolist() == [True] * 3 + [False] * 4
-    *_, rollout, _ = lived("Pendulum-v1", 5)
-    assert rollout.first_episode.all() and rollout.num_steps == 20
-
-
 # Vines
 
 F64 = torch.float64
