@@ -10,7 +10,7 @@ import torch
 
 from minerva_lite.agents.vmpo import WeighedBatch
 from minerva_lite.experience.rollout import Rollout
-from minerva_lite.formulas.duals import multiplier_loss, positive, project_raw
+from minerva_lite.formulas.duals import estep_weights, multiplier_loss, positive, project_raw, temperature_loss
 from tests.living import SGD, differ, kl_parts, learned, live, say, shake, small_agent
 
 BOTH = ["mpo", "vmpo"]
@@ -200,6 +200,15 @@ def test_the_temperature_steps_at_the_multipliers_rate(name):
         agent.estep(action, log_prior, q_value)
     assert 0.0 < float(kl) < 3.0
     torch.testing.assert_close(agent.duals["raw_eta"].detach(), raw - 0.3 * (3.0 - kl) * raw.sigmoid())
+
+
+def test_values_and_weights_take_no_gradient_from_the_e_step(generator):
+    q_value = torch.rand(4, 3, generator=generator, requires_grad=True)
+    log_prior = torch.full((4, 3), -math.log(4.0), requires_grad=True)
+    eta = torch.tensor(0.5, requires_grad=True)
+    temperature_loss(q_value, log_prior, eta, 0.1).backward()
+    assert q_value.grad is None and log_prior.grad is None and float(eta.grad) != 0.0
+    assert not estep_weights(q_value, log_prior, eta).requires_grad
 
 
 def test_a_multiplier_that_fell_to_its_floor_comes_back():

@@ -12,11 +12,8 @@ import pytest
 import torch
 from torch import distributions as td
 
-from minerva_lite.agents.mpo import MPOAgent, MPOConfig
-from minerva_lite.experience.rollout import Rollout
-from minerva_lite.formulas.returns import retrace_targets
-from minerva_lite.worlds.envs import EnvSpec
-from tests.living import SGD, differ, every_option, kl_parts, live, small_agent, stirred, vector
+from minerva_lite.agents.mpo import MPOAgent
+from tests.living import SGD, every_option, kl_parts, live, small_agent, stirred
 
 F64 = torch.float64
 RETRACE = {"critic_target": "retrace", "sequence_length": 4}
@@ -59,29 +56,6 @@ def estep_of(agent: MPOAgent):
 # Losses and targets by hand
 
 
-def test_fit_loss_by_hand():
-    """Actions 0 and 2 of weights 1/4 and 3/4; old N(0, 1), new N(1, 2^2): the mean with std 1, the std with mean 0."""
-    agent = MPOAgent(MPOConfig(), EnvSpec("test", obs_dim=3, action_dim=1), device="cpu", dtype=F64)
-    action, weights = vector(0.0, 2.0).reshape(2, 1, 1), vector(0.25, 0.75).reshape(2, 1)
-    old, new = (vector(0.0)[None], vector(1.0)[None]), (vector(1.0)[None], vector(2.0)[None])
-    half_log = 0.5 * math.log(2 * math.pi)
-    by_mean, by_std = 0.5 + half_log, 0.75 * 0.5 + math.log(2) + half_log
-    loss, parts = agent.loss(action, weights, old, new, {})  # no KL is priced: the fit alone
-    assert loss.item() == parts["loss/policy"].item() == pytest.approx(by_mean + by_std, abs=1e-14)
-    # A finite set: 1/4 of -log(1/2) and 3/4 of -log(1/3); three actions of probabilities 1/2, 1/3, 1/6.
-    agent = stirred("mpo", discrete=True)
-    action, weights = torch.arange(3).unsqueeze(1), vector(0.25, 0.75, 0.0).unsqueeze(1)
-    params = (vector(1 / 2, 1 / 3, 1 / 6).log().unsqueeze(0),)
-    wanted = 0.25 * math.log(2) + 0.75 * math.log(3)
-    loss, parts = agent.loss(action, weights, params, params, {})
-    assert loss.item() == parts["loss/policy"].item() == pytest.approx(wanted, abs=1e-14)
-    # Each KL at its price: 5 nats at 3, and the fit is told without them.
-    agent = stirred("mpo", discrete=True, alpha_mean_init=3.0)
-    loss, parts = agent.loss(action, weights, params, params, {"mean": vector(5.0)})
-    assert loss.item() - 15.0 == pytest.approx(wanted, abs=1e-6)
-    assert parts["loss/policy"].item() == pytest.approx(wanted, abs=1e-14)
-
-
 @pytest.mark.parametrize("discrete", [False, True])
 @pytest.mark.parametrize("per_dimension", [False, True])
 def test_mstep_by_hand(discrete, per_dimension):
@@ -117,49 +91,6 @@ def test_mstep_by_hand(discrete, per_dimension):
     assert figures["train/policy_grad_norm"].item() == pytest.approx(norm, rel=1e-10)
     for before, g, after in zip(twin.parameters(), gradient, agent.policy.parameters(), strict=True):
         torch.testing.assert_close(after, before - 0.1 * g, rtol=1e-9, atol=1e-12)
-
-
-def sequences(agent: MPOAgent, steps: int = 4):
-    """What a replay might give: [steps, 3] with a terminal step and a truncated one."""
-    g = torch.Generator().manual_seed(3)
-    spec, shape = agent.spec, (steps, 3)
-    terminated, truncated = torch.zeros(2, *shape, dtype=torch.bool)
-    terminated[1, 0], truncated[1, 1], terminated[3, 2], truncated[3, 2] = True, True, True, True
-    action = (
-        torch.randint(3, shape, generator=g) if spec.num_actions else torch.randn(*shape, 2, generator=g, dtype=F64)
-    )
-    rest = torch.randn(2, *shape, generator=g, dtype=F64)
-    obs = torch.randn(2, *shape, 3, generator=g, dtype=F64)
-    return Rollout(obs[0], action, rest[0], (), rest[1], obs[1], terminated, truncated)
-
-
-@pytest.mark.parametrize("discrete", [False, True])
-def test_critic_targets_by_hand(discrete, monkeypatch):
-    """r + gamma V at the true successor, no V where terminated; Retrace of the target networks' Q and ratios."""
-    for options in ({}, RETRACE | {"lam": 0.8}):
-        agent = stirred("mpo", discrete, gamma=0.9, **options)
-        batch = sequences(agent)
-        asked = []
-
-        def value(obs, asked=asked):
-            asked.append(obs)
-            return obs.sum(-1)
-
-        monkeypatch.setattr(agent, "expected_value", value)
-        got = agent.critic_targets(batch, batch.obs, batch.next_obs)
-        assert len(asked) == 1 and torch.equal(asked[0], batch.next_obs)
-        next_value = batch.next_obs.sum(-1)
-        if options:
-            log_ratio = agent.policy.log_prob(agent.target_policy(batch.obs), batch.action) - batch.behavior_log_prob
-            q_value = agent.target_critic(batch.obs, batch.action)
-            wanted = retrace_targets(
-                batch.reward, q_value, next_value, log_ratio, batch.terminated, batch.truncated, gamma=0.9, lam=0.8
-            )
-            assert differ([wanted[:-1]], [(batch.reward + 0.9 * next_value)[:-1]])
-        else:
-            wanted = batch.reward + 0.9 * torch.where(batch.terminated, 0.0, next_value)
-        torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
-        assert not got.requires_grad
 
 
 def test_overshoot_by_hand():

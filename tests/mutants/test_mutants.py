@@ -44,7 +44,7 @@ def test_every_fault_has_a_mutant():
 @pytest.mark.parametrize("tests", [
     ["test_objectives.py::test_clip_by_hand_in_value_and_gradient",
      "test_trpo_promise.py::test_a_few_updates_keep_the_promise",
-     "test_faults_mpo.py::test_a_diverged_policy_does_not_train_on"],
+     "test_door.py::test_a_diverged_policy_does_not_train_on"],
     pytest.param([], marks=pytest.mark.slow),
 ], ids=["some", "all"])  # fmt: skip
 def test_a_test_enters_nothing_that_it_is_not_known_to_reach(tests):
