@@ -146,8 +146,9 @@ def test_squashed_entropy_is_right_on_average_and_differentiable():
 
 
 def test_value_net_drops_its_last_axis_and_starts_with_gain_one():
-    critic = ValueNet(3, (8,), seeded())
-    assert critic(torch.zeros(4, 5, 3)).shape == (4, 5)
+    critic, normalized = ValueNet(3, (8,), seeded()), ValueNet(3, (8,), seeded(), "layernorm")
+    assert critic(torch.zeros(4, 5, 3)).shape == normalized(torch.zeros(4, 5, 3)).shape == (4, 5)
+    assert isinstance(normalized.value, LayerNormMLP)
     assert linears(critic)[-1].weight.norm().item() == pytest.approx(1.0, abs=1e-5)
 
 
@@ -228,11 +229,6 @@ def test_a_value_head_stands_on_the_policys_encoder_and_lists_only_its_own():
     assert set(critic.state_dict()) == {"head.0.weight", "head.0.bias"}, "saved once, with the policy"
     critic(obs).sum().backward()
     assert policy.mean[0].weight.grad.abs().sum() > 0, "the value loss moves the encoder too"
-
-
-def test_a_value_net_on_a_layernorm_torso():
-    critic = ValueNet(3, (8,), seeded(), "layernorm")
-    assert critic(torch.zeros(4, 5, 3)).shape == (4, 5) and isinstance(critic.value, LayerNormMLP)
 
 
 def test_qnet_of_continuous_actions_sees_them_clipped():

@@ -75,15 +75,6 @@ def test_reward_scaler_follows_discounted_returns_episode_by_episode_and_over_ro
     torch.testing.assert_close(scaler.running, last)
 
 
-def test_reward_scaler_by_hand():
-    """gamma 1/2, rewards 1 1 | 1 with an end after the second: running returns 1, 1.5, 1."""
-    scaler = RewardScaler(0.5).double()
-    scaler.absorb(torch.ones(3, 1, dtype=F64), torch.tensor([[False], [True], [False]]))
-    assert scaler.stats.mean.item() == pytest.approx(3.5 / 3)
-    assert scaler.stats.var.item() == pytest.approx(4.25 / 3 - (3.5 / 3) ** 2)
-    assert scaler.running.tolist() == [1.0]
-
-
 def test_wrong_settings_are_named():
     with pytest.raises(ValueError, match=r"^clip: wanted a finite number above 0; got 0.0"):
         Normalizer((1,), clip=0.0)

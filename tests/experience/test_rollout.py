@@ -71,37 +71,26 @@ def test_the_environment_gets_the_squashed_action_and_the_rollout_the_raw_one():
     torch.testing.assert_close(rollout.next_obs, arrived, rtol=1e-5, atol=1e-5)
 
 
+COLUMNS = ("obs", "action", "behavior_log_prob", "advantage", "value_old", "value_target")
+
+
 def numbered(n: int) -> Batch:
     """A batch whose row i holds i times 1, 2, 3, … in its columns."""
-    row = torch.arange(float(n))
-    return Batch(
-        obs=row.unsqueeze(-1) * torch.ones(n, 3),
-        action=2 * row.long(),
-        behavior_log_prob=3 * row,
-        behavior_params=(4 * row, 5 * row.unsqueeze(-1) * torch.ones(n, 2)),
-        advantage=row,
-        value_old=6 * row,
-        value_target=7 * row,
-    )
-
-
-def assert_whole_rows(batch: Batch) -> None:
-    """Every column of a batch taken from `numbered` tells the same rows."""
-    row = batch.advantage
-    assert torch.equal(batch.obs, row.unsqueeze(-1).expand(-1, 3)) and torch.equal(batch.action, 2 * row.long())
-    assert torch.equal(batch.behavior_params[0], 4 * row)
-    assert torch.equal(batch.behavior_params[1], 5 * row.unsqueeze(-1).expand(-1, 2))
-    for factor, column in ((3, batch.behavior_log_prob), (6, batch.value_old), (7, batch.value_target)):
-        assert torch.equal(column, factor * row)
+    row = torch.arange(1.0, n + 1)
+    columns = {name: factor * row for factor, name in enumerate(COLUMNS, 1)}
+    return Batch(**columns, behavior_params=(7 * row, 8 * row.unsqueeze(-1) * torch.ones(n, 2)))
 
 
 @pytest.mark.parametrize("size", [1, 4, 5, 12, 50])
 def test_minibatches_cover_each_row_once_and_keep_rows_together(size, generator):
     batches = list(numbered(12).minibatches(size, generator))
     assert [len(b) for b in batches] == [size] * (12 // size) + ([12 % size] if 12 % size else [])
-    assert sorted(torch.cat([b.advantage for b in batches]).tolist()) == list(range(12))
+    assert sorted(torch.cat([b.obs for b in batches]).tolist()) == list(range(1, 13))
     for batch in batches:
-        assert_whole_rows(batch)
+        for factor, name in enumerate(COLUMNS, 1):
+            assert torch.equal(getattr(batch, name), factor * batch.obs), name
+        first, second = batch.behavior_params
+        assert torch.equal(first, 7 * batch.obs) and torch.equal(second, 8 * batch.obs.unsqueeze(-1).expand(-1, 2))
 
 
 def test_minibatches_are_shuffled_anew_by_the_generator(generator):

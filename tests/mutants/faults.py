@@ -55,7 +55,7 @@ SCALER_FOLLOWS = (
 OWN_GAMMA = "test_on_policy.py::test_the_reward_scaler_starts_anew_with_each_rollout_of_whole_episodes"
 FIRST_RATIO = "test_ppo.py::test_the_first_ratio_of_every_update_is_one"
 ONE_MOMENT = "test_on_policy.py::test_statistics_move_once_an_update_and_after_their_last_use"
-TO_THE_BIT = "test_contract.py::test_a_restored_agent_goes_on_to_the_bit"
+TO_THE_BIT = "test_every_agent.py::test_a_restored_agent_goes_on_to_the_bit"
 CARRIES_STATISTICS = "test_checkpoints.py::test_a_checkpoint_carries_the_observation_statistics"
 K3_NOT_K1 = "test_ppo.py::test_target_kl_reads_k3_not_k1"
 NOTHING_SHARED = "test_independence.py::test_the_parts_of_a_run_and_of_its_neighbors_share_no_number"
@@ -305,7 +305,7 @@ MUTANTS = (
         "the reward scaler's running return goes on from one episode into the next",
         NORMALIZER,
         (("running = running.masked_fill(ended[t], 0.0)", "running = running"),),
-        (SCALER_FOLLOWS, "test_normalizer.py::test_reward_scaler_by_hand", OWN_GAMMA),
+        (SCALER_FOLLOWS, OWN_GAMMA),
     ),
     Mutant(
         7,

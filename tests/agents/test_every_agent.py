@@ -123,24 +123,17 @@ def attributes_read(family: type) -> set[str]:
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_every_attribute_that_an_inherited_method_reads_is_there(name):
+def test_inherited_methods_find_every_attribute_that_they_read_and_can_be_called(name):
+    """Every public property too, and every method without arguments of its own."""
     agent, *_ = lived_in(name)
     for family in type(agent).__mro__:
         if issubclass(family, HALVES):
             assert [each for each in attributes_read(family) if not hasattr(agent, each)] == [], family
-
-
-@pytest.mark.parametrize("name", CLASSES)
-def test_what_takes_no_argument_can_be_asked(name):
-    """Every public property, and every method without arguments of its own, inherited ones included."""
-    agent, *_ = lived_in(name)
-    asked = []
-    for each in (each for each in dir(type(agent)) if not each.startswith("_")):
-        value = getattr(agent, each)
-        if callable(value) and not inspect.signature(value).parameters:
-            value()
-            asked.append(each)
-    assert {"state_dict", "setup", "fresh_episodes"} <= set(asked)
+    public = {each: getattr(agent, each) for each in dir(type(agent)) if not each.startswith("_")}
+    called = {each for each, value in public.items() if callable(value) and not inspect.signature(value).parameters}
+    assert {"state_dict", "setup", "fresh_episodes"} <= called
+    for each in called:
+        public[each]()
 
 
 # `prepare` changes nothing
