@@ -14,7 +14,7 @@ CHAPTERS := $(sort $(wildcard book/[0-9]*.ipynb) $(wildcard book/[a-z]_*.ipynb) 
 QUICK := not slow and not gpu
 
 .PHONY: setup book chapter lab test test-package test-full pages measure links front bench bench-gpu formulas clean
-.PHONY: homework-release homework-check homework-unpack homework-grade homework-report homework-source
+.PHONY: homework-release homework-unpack homework-grade homework-report homework-source
 
 setup: $(READY) .assets/node_modules/.package-lock.json
 
@@ -103,13 +103,8 @@ COURSE := PYTHONPATH=book/homework $(PY) -m course
 
 homework-release: setup
 	$(COURSE) release $(CLASS) $(if $(SEED),--seed "$(SEED)") $(if $(ASSIGNMENTS),--assignments $(ASSIGNMENTS)) \
-		$(if $(DUE),--due $(DUE)) $(if $(PACKAGE),--package "$(PACKAGE)") $(if $(PACK),--pack "$(PACK)") \
+		$(if $(DUE),--due $(DUE)) $(if $(PACKAGE),--package "$(PACKAGE)") \
 		$(if $(VARIANTS),--variants $(VARIANTS))
-
-# Your own questions, a private folder, tried as the book's own are: book/packs.md.
-homework-check: setup
-	$(if $(PACK),,$(error Say where they are: make homework-check PACK=folder))
-	OMP_NUM_THREADS=1 $(COURSE) check "$(PACK)" $(if $(ASSIGNMENTS),--assignments $(ASSIGNMENTS))
 
 homework-unpack: setup
 	$(if $(EXPORT),,$(error Say which archive: make homework-unpack EXPORT=hw2.zip SUBMISSIONS=folder))
@@ -121,11 +116,11 @@ homework-unpack: setup
 homework-grade: setup
 	$(if $(SUBMISSIONS),,$(error Say where they are: make homework-grade SUBMISSIONS=folder))
 	$(COURSE) grade "$(SUBMISSIONS)" $(CLASS) $(if $(ASSIGNMENTS),--assignments $(ASSIGNMENTS)) \
-		$(if $(WORKERS),--workers $(WORKERS)) $(if $(UNSAFE),--unsafe)
+		$(if $(WORKERS),--workers $(WORKERS))
 
 homework-report: setup
 	$(COURSE) report $(CLASS) $(if $(REVEAL),--reveal $(REVEAL)) $(if $(PROVISIONAL),--provisional) \
-		$(if $(SIMILAR),--similar) $(if $(ZIPS),--zips) $(if $(NAMES),--names $(NAMES))
+		$(if $(ZIPS),--zips) $(if $(NAMES),--names $(NAMES))
 
 # The example's source notebooks from the questions, executed.
 homework-source: setup

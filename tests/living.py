@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import io
+from dataclasses import fields
 
+import pytest
 import torch
 from torch import Tensor
+from torch import distributions as td
 
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.stepwise import Stepwise
-from minerva_lite.worlds.envs import TabularEnv, make_env
+from minerva_lite.worlds.envs import EnvSpec, TabularEnv, make_env
 from minerva_lite.worlds.tabular import TabularMDP
 
 # Every kind of policy an agent can have: continuous, squashed, discrete.
@@ -47,6 +50,38 @@ def make_agent(algorithm: str, env_id: str, *, seed: int = 0, dtype=torch.float3
     return agent_class(config, env.spec, seed=seed, device="cpu", dtype=dtype), env, env.reset()
 
 
+def small_agent(algorithm: str, env_id: str = "Pendulum-v1", **options):
+    """The same with the settings of `SMALL` and `OWN`, where no other are given."""
+    return make_agent(algorithm, env_id, **SMALL | OWN.get(algorithm, {}) | options)
+
+
+def shake(module, generator: torch.Generator, size: float = 0.3) -> None:
+    """Move every parameter, so that a network has left its start and differs from its copy."""
+    with torch.no_grad():
+        for p in module.parameters():
+            p += size * torch.randn(p.shape, generator=generator, dtype=p.dtype)
+
+
+def stirred(algorithm: str, discrete: bool = False, **options):
+    """An MPO or V-MPO of no world, in float64: two action dimensions, or three actions, and networks all apart."""
+    agent_class, config_class = AGENTS[algorithm]
+    spec = EnvSpec("test", obs_dim=3, **{"num_actions": 3} if discrete else {"action_dim": 2})
+    config = config_class(**SMALL | OWN[algorithm] | options)
+    agent, generator = agent_class(config, spec, device="cpu", dtype=torch.float64), torch.Generator().manual_seed(1)
+    for name in ("policy", "target_policy", "critic", "target_critic"):
+        if hasattr(agent, name):
+            shake(getattr(agent, name), generator)
+    return agent
+
+
+def kl_parts(policy, old, new) -> list[Tensor]:
+    """By torch, [N, D]: the mean's part of KL(old || new) with the old std, the std's with the old mean; or the one."""
+    if policy.discrete:
+        return [td.kl_divergence(td.Categorical(logits=old[0]), td.Categorical(logits=new[0])).unsqueeze(-1)]
+    params = ((new[0], old[1]), (old[0], new[1]))
+    return [td.kl_divergence(td.Normal(*old), td.Normal(*each)) for each in params]
+
+
 def live(agent, env, obs, updates: int, progress: float = 0.0):
     """Collect and update; the figures of the last update and the next observation."""
     figures = {}
@@ -62,13 +97,38 @@ def learned(module) -> list[Tensor]:
     return [p.detach().clone() for p in module.parameters()]
 
 
+def everything(agent) -> dict:
+    """All that a refused batch must leave alone, cloned: the two counts of refusals are what it may change."""
+    state = agent.state_dict()
+    del state["skipped"], state["skipped_in_a_row"]
+    return copy.deepcopy(state)
+
+
+def refusal(call, *arguments, **named) -> str:
+    """What a call is refused with."""
+    with pytest.raises(ValueError) as error:
+        call(*arguments, **named)
+    return str(error.value)
+
+
+def numbers(figures) -> dict[str, float]:
+    return {name: figure.item() for name, figure in figures.items()}
+
+
+def say(critic, value: float) -> None:
+    """Let a critic give `value` everywhere."""
+    with torch.no_grad():
+        critic.value[-1].weight.zero_()
+        critic.value[-1].bias.fill_(value)
+
+
 def differ(first: list[Tensor], second: list[Tensor]) -> bool:
     return len(first) != len(second) or any(
         a.shape != b.shape or not torch.equal(a, b) for a, b in zip(first, second, strict=True)
     )
 
 
-def check_option_matters(make, option: str, one, other, updates: int = 2) -> None:
+def check_option_matters(make, option: str, one, other, updates: int = 4) -> None:
     """Two agents alike in all but one option end in different parameters; a third like the first does not.
 
     make(**{option: value}): an agent, its environment and the first observation.
@@ -80,6 +140,63 @@ def check_option_matters(make, option: str, one, other, updates: int = 2) -> Non
         ends.append(learned(agent))
     assert differ(ends[0], ends[1])
     assert not differ(ends[0], ends[2])
+
+
+SGD = {"optimizer": "sgd"}  # whose steps are as long as their gradients: of a factor Adam would show nothing
+# The options that agents share: what is set in both agents, and the two values that must lead elsewhere.
+SHARED = {
+    "num_envs": [({}, 2, 4)],
+    "rollout_steps": [({}, 4, 8)],
+    "whole_episodes": [({"env_id": "CartPole-v1", "rollout_steps": 60}, True, False)],
+    "gamma": [({}, 0.9, 0.99)],
+    "lam": [({}, 0.9, 0.95)],
+    "estimator": [({}, "gae", "returns"), ({}, "gae", "td")],
+    "value_target": [({}, "advantage", "returns")],
+    "normalize_obs": [({}, True, False)],
+    "normalize_reward": [({}, True, False)],
+    "normalize_advantage": [({}, True, False)],
+    "hidden": [({}, (8,), (8, 8))],
+    "critic_hidden": [({}, None, (4,))],
+    "head_init": [({}, "orthogonal", "small")],
+    "log_std_init": [({}, 0.0, -0.5)],
+    "squash": [({}, True, False)],
+    "vf_coef": [(SGD, 0.1, 0.5)],
+    "entropy_coef": [({}, 0.0, 0.1)],
+    "optimizer": [({}, "adam", "sgd")],
+    "momentum": [(SGD, 0.0, 0.9)],
+    "learning_rate": [({}, 1e-3, 3e-3)],
+    "anneal_lr": [({}, True, False)],
+    "max_grad_norm": [(SGD, 0.01, 40.0)],
+    "minibatch_size": [({}, 8, 16)],
+    # MPO and V-MPO
+    "eps_eta": [({}, 0.1, 0.5)],
+    "eps_mean": [(SGD | {"env_id": env_id}, 0.01, 0.02) for env_id in ("Pendulum-v1", "CartPole-v1")],
+    "eps_std": [(SGD, 1e-4, 1e-3)],
+    "eta_init": [({}, 1.0, 2.0)],
+    "alpha_mean_init": [({}, 1.0, 2.0)],
+    "alpha_std_init": [({}, 1.0, 2.0)],
+    "dual_learning_rate": [({}, 1e-2, 2e-2)],
+    "temperature_learning_rate": [({}, None, 2e-2)],
+    "policy_learning_rate": [({}, 1e-3, 2e-3)],
+    "target_period": [({}, 1, 2)],
+}
+
+
+def every_option(algorithm: str, own: dict[str, list[tuple]], refused: tuple[str, ...] = ()):
+    """The test that each setting of an agent matters; one that has no row, here or there, turns it red.
+
+    own: rows as in `SHARED`, of the agent's own settings and of those that need other values.
+    """
+    options = [each.name for each in fields(AGENTS[algorithm][1]) if each.name not in refused]
+    rows = SHARED | own
+    cases = [(option, *row) for option in options for row in rows.get(option, [({}, "no row", "no row")])]
+
+    @pytest.mark.parametrize(("option", "base", "one", "other"), cases, ids=str)
+    def test_every_option_matters(option, base, one, other):
+        assert "no row" not in (one, other), f"{option} is tried nowhere"
+        check_option_matters(lambda **o: small_agent(algorithm, **base | o), option, one, other)
+
+    return test_every_option_matters
 
 
 def through_a_file(state):

@@ -1,10 +1,7 @@
-"""What all on-policy agents share, asked of each of them: the door, the statistics, the targets, the state."""
-
-# ruff: noqa: E501 - a table keeps one row a line
+"""What all on-policy agents share: rows that count, statistics, targets, networks, figures."""
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import math
 
@@ -13,15 +10,15 @@ import torch
 
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.on_policy import GradientAgent, GradientConfig, OnPolicyAgent, OnPolicyConfig
-from minerva_lite.experience.rollout import collect
-from minerva_lite.training import checkpoints
-from minerva_lite.worlds.envs import EnvSpec, make_env
-from tests import living
-from tests.living import OWN, differ, learned, live, make_agent
+from minerva_lite.worlds.envs import make_env
+from tests.living import OWN, SMALL, differ, everything, learned, live, numbers, small_agent
 
-SMALL = living.SMALL | {"rollout_steps": 32}
 SOME = {"vmpo": {"top_k_frac": 1.0}}  # half of one row would be none
 NAMES = [name for name, (agent, _) in AGENTS.items() if issubclass(agent, OnPolicyAgent)]
+
+
+def make(name: str, env_id: str = "Pendulum-v1", **options):
+    return small_agent(name, env_id, **{"rollout_steps": 32} | options)
 
 
 def takes_whole_episodes(name: str) -> bool:
@@ -36,17 +33,6 @@ def takes_whole_episodes(name: str) -> bool:
 EPISODIC = [name for name in NAMES if takes_whole_episodes(name)]
 
 
-def make(name: str, env_id: str = "Pendulum-v1", **options):
-    return make_agent(name, env_id, **SMALL | OWN.get(name, {}) | options)
-
-
-def everything(agent):
-    """All that a refused batch must leave alone, cloned."""
-    state = agent.state_dict()
-    del state["skipped"], state["skipped_in_a_row"]
-    return copy.deepcopy(state)
-
-
 def test_each_agent_is_known_by_its_name():
     for name, (agent, config) in AGENTS.items():
         assert agent.name == name and issubclass(config, OnPolicyConfig) == (name in NAMES)
@@ -55,61 +41,7 @@ def test_each_agent_is_known_by_its_name():
     assert {"reinforce", "a2c", "trpo", "vmpo"} <= set(EPISODIC) and "ppo" not in EPISODIC
 
 
-def test_an_algorithm_has_to_say_how_it_improves():
-    class Nothing(OnPolicyAgent):
-        name = "nothing"
-
-    agent = Nothing(GradientConfig(**SMALL), EnvSpec("Pendulum-v1", 3, action_dim=1), device="cpu")
-    env = make_env("Pendulum-v1", 4)
-    rollout, _ = agent.collect(env, env.reset())
-    with pytest.raises(NotImplementedError):
-        agent.update(rollout)
-
-
-# The door
-
-
-@pytest.mark.parametrize("poison", [math.nan, -math.inf])
-@pytest.mark.parametrize("field", ["obs", "action", "behavior_log_prob", "reward", "next_obs"])
-@pytest.mark.parametrize("name", NAMES)
-def test_a_non_finite_rollout_changes_nothing_and_is_counted_by_name(name, field, poison, same):
-    agent, env, obs = make(name, normalize_obs=True, normalize_reward=True)
-    rollout, _ = agent.collect(env, obs)
-    tensor = getattr(rollout, field).clone()
-    tensor[5, 2] = poison
-    bad, before = dataclasses.replace(rollout, **{field: tensor}), everything(agent)
-    figures = agent.update(bad)
-    assert same(before, everything(agent))
-    assert {k: v.item() for k, v in figures.items()} == {"train/skipped_batches": 1.0}
-    assert agent.guard.skipped == {field: 1}
-    agent.update(rollout)
-    assert not same(before, everything(agent)), "the same rollout, mended, does train"
-    agent.update(bad), agent.update(bad)
-    with pytest.raises(FloatingPointError, match=f"^{field}: not finite in 3 batches in a row"):
-        agent.update(bad)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_misshapen_rollout_is_named_before_anything_moves(name, same):
-    agent, env, obs = make(name, normalize_obs=True, normalize_reward=True)
-    r, _ = agent.collect(env, obs)
-    before = everything(agent)
-    for change, message in [
-        ({"reward": r.reward[:16]}, r"^reward: wanted shape \(32, 4\); got \(16, 4\)"),
-        ({"reward": r.reward.double()}, r"^reward: wanted dtype torch.float32; got torch.float64"),
-        ({"behavior_log_prob": r.behavior_log_prob[..., None]}, r"^behavior_log_prob: wanted shape \(32, 4\); got \(32, 4, 1\)"),
-        ({"obs": r.obs[..., :2]}, r"^obs: wanted shape \(32, 4, 3\); got \(32, 4, 2\)"),
-        ({"action": r.action.squeeze(-1)}, r"^action: wanted shape \(32, 4, 1\); got \(32, 4\)"),
-        ({"terminated": r.terminated.float()}, r"^terminated: wanted dtype torch.bool; got torch.float32"),
-        ({"behavior_params": (r.behavior_params[0][0], r.behavior_params[1])}, r"^behavior_params\[0\]: wanted shape \(32, 4, 1\); got \(4, 1\)"),
-    ]:  # fmt: skip
-        with pytest.raises(ValueError, match=message):
-            agent.update(dataclasses.replace(r, **change))
-    with pytest.raises(ValueError, match=r"^progress: wanted a number in \[0, 1\]; got -0.5"):
-        agent.update(r, progress=-0.5)
-    with pytest.raises(ValueError, match=r"^obs: wanted shape \(any, 3\); got \(3,\)"):
-        agent.act(r.obs[0, 0])
-    assert same(before, everything(agent))
+# Rows that count
 
 
 def with_phantoms(rollout, at):
@@ -142,54 +74,24 @@ def test_rows_of_restart_weight_zero_are_as_if_they_were_not_there(name, options
     ended = torch.zeros_like(rollout.truncated)
     ended[[10, 31]] = True
     rollout = dataclasses.replace(rollout, truncated=ended)
-    other, _, _ = make(name, env_id, **options | {"rollout_steps": 35})
-    theirs = other.update(with_phantoms(rollout, [0, 11, 32]))
     before, ours = learned(plain), plain.update(rollout)
-    assert differ(before, learned(plain))
-    assert theirs.pop("train/restart_fraction") == pytest.approx(3 / 35)
-    assert not differ(learned(plain), learned(other)) and same(ours, theirs)
-    assert same(plain.modules.state_dict(), other.modules.state_dict()), "statistics included"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_weights_of_one_everywhere_change_nothing(name, same):
-    twins = [make(name) for _ in range(2)]
-    rollout, _ = twins[0][0].collect(*twins[0][1:])
-    ours = twins[0][0].update(rollout)
-    theirs = twins[1][0].update(dataclasses.replace(rollout, restart_weight=torch.ones_like(rollout.reward)))
-    assert theirs.pop("train/restart_fraction") == 0
-    assert same(ours, theirs) and not differ(*(learned(agent) for agent, *_ in twins))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_restart_weights_other_than_zero_and_one_are_refused(name, same):
-    agent, env, obs = make(name, normalize_obs=True)
-    rollout, _ = agent.collect(env, obs)
-    before = everything(agent)
-    ones = torch.ones_like(rollout.reward)
-    for weight in (0.0 * ones, 0.5 * ones, -ones, 2.0 * ones, math.nan * ones):
-        with pytest.raises(ValueError, match="^restart_weight: wanted only 0 and 1, and not only 0"):
-            agent.update(dataclasses.replace(rollout, restart_weight=weight))
-    for weight, message in (
-        (ones[1:], r"wanted shape \(32, 4\); got \(31, 4\)"),
-        (ones.double(), "wanted dtype torch.float32"),
-    ):
-        with pytest.raises(ValueError, match=f"^restart_weight: {message}"):
-            agent.update(dataclasses.replace(rollout, restart_weight=weight))
-    assert same(before, everything(agent))
+    assert differ(before, learned(plain)) and "train/restart_fraction" not in ours
+    for at in ([], [0, 11, 32]):  # weights of one everywhere change nothing either
+        other, _, _ = make(name, env_id, **options | {"rollout_steps": 32 + len(at)})
+        theirs = other.update(with_phantoms(rollout, at))
+        assert theirs.pop("train/restart_fraction") == pytest.approx(len(at) / (32 + len(at)))
+        assert not differ(learned(plain), learned(other)) and same(ours, theirs)
+        assert same(plain.modules.state_dict(), other.modules.state_dict()), "statistics included"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_two_rows_are_the_least_whose_advantages_can_be_normalized(name, same):
-    agent, env, obs = make(
-        name, normalize_advantage=True, normalize_obs=True, normalize_reward=True, **SOME.get(name, {})
-    )
+    normalized = {"normalize_advantage": True, "normalize_obs": True, "normalize_reward": True}
+    agent, env, obs = make(name, **normalized, **SOME.get(name, {}))
     rollout, _ = agent.collect(env, obs)
     weight, before = torch.zeros_like(rollout.reward), everything(agent)
     weight[5, 2] = 1.0
-    with pytest.raises(
-        ValueError, match=r"^restart_weight: wanted at least 2 rows to learn from, one.* no spread; got 1$"
-    ):
+    with pytest.raises(ValueError, match=r"^restart_weight: wanted at least 2 rows to learn from, one.*; got 1$"):
         agent.update(dataclasses.replace(rollout, restart_weight=weight))
     assert same(before, everything(agent))
     weight[7, 1] = 1.0
@@ -206,16 +108,13 @@ def test_two_rows_are_the_least_whose_advantages_can_be_normalized(name, same):
 @pytest.mark.parametrize("name", EPISODIC)
 def test_an_episode_of_one_step_has_no_spread_to_normalize_by(name, same):
     """The lottery's first episode lasts one step."""
-    agent, env, obs = make(
-        name, "ToyLottery-v0", num_envs=1, whole_episodes=True, normalize_advantage=True, **SOME.get(name, {})
-    )
+    whole = {"num_envs": 1, "whole_episodes": True, "normalize_advantage": True} | SOME.get(name, {})
+    agent, env, obs = make(name, "ToyLottery-v0", **whole)
     env = make_env("ToyLottery-v0", 1)
     rollout, _ = agent.collect(env, env.reset([0]))
     assert int(rollout.first_episode.sum()) == 1
     before = everything(agent)
-    with pytest.raises(
-        ValueError, match=r"^whole_episodes: wanted at least 2 rows to learn from, one.* no spread; got 1$"
-    ):
+    with pytest.raises(ValueError, match=r"^whole_episodes: wanted at least 2 rows to learn from, one.*; got 1$"):
         agent.update(rollout)
     assert same(before, everything(agent))
 
@@ -233,29 +132,16 @@ def test_rollouts_of_whole_episodes_have_any_length_but_the_same_in_every_tensor
         agent.update(dataclasses.replace(rollout, reward=rollout.reward[:, 1:]))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_squash_needs_continuous_actions(name):
-    with pytest.raises(
-        ValueError, match=r"^squash: wanted False for CartPole-v1, whose actions are discrete; got True"
-    ):
-        make(name, "CartPole-v1", squash=True)
-
-
 # Acting and statistics
 
 
 @pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
 @pytest.mark.parametrize("name", NAMES)
-def test_acting_draws_from_the_policy_and_its_mode_draws_nothing(name, env_id):
-    agent, env, obs = make(name, env_id)
-    state = agent.generator.get_state()
-    action, params = agent.act(obs, deterministic=True)
-    assert torch.equal(agent.generator.get_state(), state) and not params[0].requires_grad
-    assert torch.equal(action, params[0] if env_id == "Pendulum-v1" else params[0].argmax(-1))
-    wide = obs[:1].expand(500, -1)
-    assert len(agent.act(wide)[0].unique()) >= 2, "drawn"
-    agent.generator.set_state(state)
+def test_acting_draws_from_the_agents_generator(name, env_id):
+    agent, _, obs = make(name, env_id)
+    state, wide = agent.generator.get_state(), obs[:1].expand(500, -1)
     first = agent.act(wide)[0]
+    assert len(first.unique()) >= 2 and not torch.equal(agent.generator.get_state(), state)
     agent.generator.set_state(state)
     assert torch.equal(first, agent.act(wide)[0])
 
@@ -298,43 +184,51 @@ def test_the_reward_scaler_starts_anew_with_each_rollout_of_whole_episodes(name)
     torch.testing.assert_close(agent.reward_scaler.stats.var, torch.stack(rows).var(correction=0))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_rewards_are_scaled_before_they_become_targets(name):
-    agent, env, obs = make(name, dtype=torch.float64, normalize_reward=True, estimator="td", gamma=0.9)
-    rollout, _ = collect(agent, env, obs, 32)
-    value, next_value = agent.critic(rollout.obs), agent.critic(rollout.next_obs)
-    batch = agent.prepare(rollout)
-    stats = agent.reward_scaler.stats
-    scaled = (rollout.reward / (stats.var + stats.eps).sqrt()).clamp(-10, 10)
-    assert (scaled - rollout.reward).abs().max() > 0.1
-    torch.testing.assert_close(batch.value_target, (scaled + 0.9 * next_value).flatten().detach())
-    torch.testing.assert_close(batch.advantage, (scaled + 0.9 * next_value - value).flatten().detach())
-
-
 # Targets
 
 
-@pytest.mark.parametrize(("estimator", "decay"), [("gae", 0.7), ("returns", 1.0), ("td", 0.0)])
-def test_the_estimator_stands_for_a_trace_decay(estimator, decay):
-    assert OnPolicyConfig(estimator=estimator, lam=0.7).trace_decay == decay
-    assert OnPolicyConfig(num_envs=3, rollout_steps=5).batch_size == 15
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("estimator", "lam", "value_target"),
+    [("gae", 0.6, "returns"), ("gae", 0.6, "advantage"), ("returns", 1.0, "advantage"), ("td", 0.0, "advantage")],
+)
+def test_prepare_gives_gae_of_the_estimator_and_the_value_target(name, estimator, lam, value_target):
+    """By hand, backwards, of scaled rewards; returns bootstrap where the data end and let no trace decay."""
+    options = {"estimator": estimator, "value_target": value_target, "lam": 0.6, "gamma": 0.9}
+    agent, env, obs = make(name, dtype=torch.float64, normalize_reward=True, **options)
+    rollout, obs = agent.collect(env, obs)
+    rollout.terminated[2, 0] = rollout.truncated[4, 1] = True
+    agent.absorb_rewards(rollout)
+    batch, reward = agent.prepare(rollout), agent.reward_scaler.scale(rollout.reward)
+    assert (reward - rollout.reward).abs().max() > 0.1
+    value, next_value = agent.critic(rollout.obs).detach(), agent.critic(rollout.next_obs).detach()
+    running, back, rows, returns = torch.zeros(4, dtype=torch.float64), next_value[-1], [], []
+    for t in reversed(range(32)):
+        successor = torch.where(rollout.terminated[t], 0.0, next_value[t])
+        running = reward[t] + 0.9 * successor - value[t] + 0.9 * lam * torch.where(rollout.ended[t], 0.0, running)
+        back = reward[t] + 0.9 * torch.where(rollout.ended[t], successor, back)
+        rows.insert(0, running), returns.insert(0, back)
+    advantage, returns = torch.stack(rows).flatten(), torch.stack(returns).flatten()
+    wanted = returns if value_target == "returns" else advantage + value.flatten()
+    torch.testing.assert_close(batch.advantage, advantage, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(batch.value_target, wanted, rtol=1e-10, atol=1e-12)
+    for column in ("obs", "action", "behavior_log_prob"):  # a row is one step of one environment, in every column
+        assert torch.equal(getattr(batch, column), getattr(rollout, column).flatten(0, 1))
+    assert lam == 1.0 or (returns - advantage - value.flatten()).abs().max() > 1e-3, "the two targets differ here"
 
 
-def test_what_prepare_flattens_stays_together():
-    """A row of the batch is one step of one environment: every column tells the same (t, b)."""
-    agent, env, obs = make("a2c", dtype=torch.float64)
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
+@pytest.mark.parametrize("name", NAMES)
+def test_prepare_gives_the_same_twice_and_changes_nothing(name, env_id, same):
+    agent, env, obs = make(name, env_id, normalize_obs=True, normalize_reward=True)
+    _, obs = live(agent, env, obs, 2)
+    assert agent.reward_scaler.stats.count == agent.obs_normalizer.count == 256
     rollout, _ = agent.collect(env, obs)
-    batch = agent.prepare(rollout)
-    t, b = 7, 2
-    row = t * 4 + b
-    assert torch.equal(batch.obs[row], rollout.obs[t, b]) and torch.equal(batch.action[row], rollout.action[t, b])
-    assert batch.behavior_log_prob[row] == rollout.behavior_log_prob[t, b]
-    assert all(
-        torch.equal(k[row], p[t, b]) for k, p in zip(batch.behavior_params, rollout.behavior_params, strict=True)
-    )
-    torch.testing.assert_close(batch.value_old[row], agent.critic(rollout.obs[t, b]).detach())
-    torch.testing.assert_close(batch.value_target, batch.advantage + batch.value_old)
-    assert not any(v.requires_grad for v in vars(batch).values() if torch.is_tensor(v))
+    before = everything(agent)
+    first, second = agent.prepare(rollout), agent.prepare(rollout)
+    assert same(vars(first), vars(second)) and same(before, everything(agent))
+    agent.absorb_rewards(rollout)
+    assert not same(vars(first), vars(agent.prepare(rollout))), "the scale of the rewards would be seen"
 
 
 # Networks
@@ -346,9 +240,10 @@ def test_a_small_head_is_small_and_touches_nothing_else(name, env_id):
     agent, twin = make(name, env_id, head_init="small")[0], make(name, env_id)[0]
     head = (agent.policy.logits if agent.policy.discrete else agent.policy.mean)[-1]
     assert 0.001 < head.weight.abs().max() <= 0.003 and head.bias.eq(0).all()
-    changed = [n for (n, p), (_, q) in zip(agent.modules.named_parameters(), twin.modules.named_parameters(), strict=True) if not torch.equal(p, q)]  # fmt: skip
-    changed = [n for n in changed if not n.startswith("target_")]  # V-MPO's target is a copy
-    assert len(changed) == 1 and changed[0].endswith("weight")
+    other = dict(twin.modules.named_parameters())
+    changed = [n for n, p in agent.modules.named_parameters() if not torch.equal(p, other[n])]
+    [changed] = [n for n in changed if not n.startswith("target_")]  # V-MPO's target is a copy
+    assert changed.endswith("weight")
 
 
 @pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
@@ -375,91 +270,31 @@ def test_log_std_init_is_the_first_standard_deviation(name):
 @pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
 @pytest.mark.parametrize("name", NAMES)
 def test_figures_every_agent_gives(name, env_id):
-    agent, env, obs = make(name, env_id, dtype=torch.float64)
+    """Of the policy after the update, and of the critic before it."""
+    layers = {"torso": "layernorm"} if name == "vmpo" else {}  # there the std depends on the state
+    agent, env, obs = make(name, env_id, dtype=torch.float64, **layers)
     rollout, _ = agent.collect(env, obs)
-    batch = agent.prepare(rollout)
-    figures = {k: v.item() for k, v in agent.update(rollout).items()}
+    batch, value = agent.prepare(rollout), agent.critic(rollout.obs).detach()
+    figures = numbers(agent.update(rollout))
     params = agent.policy(rollout.obs)
-    assert figures["kl/exact"] == pytest.approx(
-        agent.policy.kl(rollout.behavior_params, params).mean().item(), rel=1e-6
-    )
-    assert figures["train/entropy"] == pytest.approx(agent.policy.entropy(params).mean().item(), rel=1e-9)
     advantage, target = batch.advantage, batch.value_target
-    error = target - batch.value_old
-    explained = 1 - error.var(correction=0) / target.var(correction=0)
     wanted = {
-        "value/explained_variance": explained,
-        "value/mean": batch.value_old.mean(),
+        "kl/exact": agent.policy.kl(rollout.behavior_params, params).mean(),
+        "train/entropy": agent.policy.entropy(params).mean(),
+        "value/explained_variance": 1 - (target - batch.value_old).var(correction=0) / target.var(correction=0),
+        "value/mean": value.mean(),
+        "value/pred_std": value.std(correction=0),
         "value/target_mean": target.mean(),
         "value/target_std": target.std(correction=0),
         "adv/raw_mean": advantage.mean(),
         "adv/raw_std": advantage.std(correction=0),
     }
-    for key, value in wanted.items():
-        assert figures[key] == pytest.approx(value.item(), rel=1e-6, abs=1e-9), key
+    if env_id == "Pendulum-v1":
+        low, high = params[1].aminmax()
+        wanted |= {"train/std": params[1].mean(), "train/std_min": low, "train/std_max": high}
+        wanted["train/abs_action"] = rollout.action.abs().mean()
+        assert (low < high) == bool(layers)
+    for key, figure in wanted.items():
+        assert figures[key] == pytest.approx(figure.item(), rel=1e-6, abs=1e-9), key
     assert ("train/std" in figures) == (env_id == "Pendulum-v1")
     assert all(math.isfinite(v) for v in figures.values()) and figures["train/skipped_batches"] == 0
-
-
-# Saved and restored
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_checkpoint_brings_back_the_agent_to_the_bit(name, tmp_path, same):
-    agent, env, obs = make(name, normalize_obs=True, normalize_reward=True)
-    for _ in range(2):
-        rollout, obs = agent.collect(env, obs)
-        agent.update(rollout)
-    agent.update(dataclasses.replace(rollout, reward=rollout.reward * math.nan))
-    checkpoints.save(agent, tmp_path / "agent.pt")
-    twin = checkpoints.load(tmp_path / "agent.pt", device="cpu")
-    assert type(twin) is type(agent) and twin.config == agent.config and twin.spec == agent.spec
-    assert twin.guard.skipped == {"reward": 1} and twin.guard.in_a_row == 1
-    assert same(agent.state_dict(), twin.state_dict())
-    twin_env = copy.deepcopy(env)
-    (mine, _), (theirs, _) = agent.collect(env, obs), twin.collect(twin_env, obs)
-    assert same(agent.update(mine), twin.update(theirs)) and same(agent.state_dict(), twin.state_dict())
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_foreign_state_is_not_taken(name):
-    agent = make(name)[0]
-    for other in (make(name, gamma=0.5)[0], make(name, "CartPole-v1")[0]):
-        before = learned(other)
-        with pytest.raises(ValueError, match="^state: wanted one saved with this config and environment; got another"):
-            other.load_state_dict(agent.state_dict())
-        assert not differ(before, learned(other))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_seeds_decide_the_first_weights_whatever_the_precision(name):
-    single, double, other = make(name)[0], make(name, dtype=torch.float64)[0], make(name, seed=1)[0]
-    assert not differ(learned(single), [p.float() for p in learned(double)]) and differ(learned(single), learned(other))
-    assert all(p.dtype == torch.float64 for p in learned(double))
-
-
-def test_one_row_has_no_spread_to_normalize_by():
-    with pytest.raises(
-        ValueError, match=r"^normalize_advantage: wanted a batch of at least 2 rows, one has no spread; got 1"
-    ):
-        OnPolicyConfig(num_envs=1, rollout_steps=1)
-    assert OnPolicyConfig(num_envs=1, rollout_steps=1, normalize_advantage=False).batch_size == 1
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
-@pytest.mark.parametrize("options", [{}, {"sampling": "vine", "vine_states": 16, "vine_steps": 4}])
-@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
-@pytest.mark.parametrize("name", NAMES)
-def test_everything_stays_on_a_cuda_device(name, env_id, options):
-    if options and name != "trpo":
-        pytest.skip("only TRPO samples vines")
-    agent, config = AGENTS[name]
-    config = config(**SMALL | OWN.get(name, {}) | {"normalize_obs": True, "normalize_reward": not options} | options)
-    env = make_env(env_id, 4, device="cuda")
-    agent = agent(config, env.spec, device="cuda")
-    rollout, obs = agent.collect(env, env.reset())
-    assert {t.device.type for t in rollout.tensors().values()} == {"cuda"} == {obs.device.type}
-    before = learned(agent)
-    figures = agent.update(rollout)
-    assert differ(before, learned(agent)) and all(math.isfinite(v) for v in figures.values())

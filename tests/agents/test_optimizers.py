@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from minerva_lite.agents.base import NonFiniteGuard, pick_device
+from minerva_lite.agents.base import pick_device
 from minerva_lite.agents.critic_fit import fit_adam, fit_lbfgs
 from minerva_lite.agents.networks import ValueNet
 from minerva_lite.agents.optimizers import flatten, make_optimizer
@@ -65,19 +65,6 @@ def test_auto_takes_cuda_then_mps_then_cpu(monkeypatch, cuda, mps, wanted):
     assert pick_device(torch.device("meta")).type == "meta"
 
 
-def test_guard_names_counts_and_gives_up_at_three_in_a_row():
-    good, bad = torch.zeros(2), torch.tensor([0.0, math.nan])
-    guard = NonFiniteGuard()
-    assert guard.refuses(obs=good, reward=good) is None
-    assert guard.refuses(obs=good, reward=bad) == "reward"
-    assert guard.refuses(obs=-bad / 0, reward=bad) == "obs"
-    assert guard.skipped == {"reward": 1, "obs": 1}
-    assert guard.refuses(obs=good) is None, "a good batch starts the count afresh"
-    assert [guard.refuses(obs=bad) for _ in range(2)] == ["obs", "obs"]
-    with pytest.raises(FloatingPointError, match=r"^obs: not finite in 3 batches in a row; .*'reward': 1, 'obs': 4"):
-        guard.refuses(obs=bad)
-
-
 def test_flatten_lays_all_entries_side_by_side_whatever_their_strides():
     matrix = torch.arange(6.0).reshape(2, 3)
     assert flatten([matrix.T, torch.tensor(9.0), torch.tensor([7.0])]).tolist() == [0, 3, 1, 4, 2, 5, 9, 7]
@@ -129,15 +116,6 @@ def test_both_fits_find_the_penalized_least_squares_line(l2, generator):
 
 
 @pytest.mark.parametrize("how", ["lbfgs", "adam"])
-def test_a_fit_of_a_network_lowers_its_loss(how, generator):
-    critic = ValueNet(3, (8,), generator)
-    obs, target = torch.randn(100, 3, generator=generator), torch.randn(100, generator=generator)
-    before = (critic(obs) - target).square().mean().item()
-    assert fit(how, critic, obs, target, generator)
-    assert (critic(obs) - target).square().mean().item() < 0.95 * before
-
-
-@pytest.mark.parametrize("how", ["lbfgs", "adam"])
 @pytest.mark.parametrize("poison", [math.nan, math.inf, 1e26])
 def test_a_fit_to_what_is_not_finite_is_undone_to_the_bit(how, poison, generator):
     critic = ValueNet(3, (8,), generator)
@@ -148,12 +126,20 @@ def test_a_fit_to_what_is_not_finite_is_undone_to_the_bit(how, poison, generator
     assert torch.equal(flatten(critic.parameters()), before)
 
 
-def test_a_fit_that_makes_it_worse_is_undone_to_the_bit(generator):
+@pytest.mark.parametrize("how", ["lbfgs", "adam"])
+def test_a_fit_that_makes_it_worse_is_undone_to_the_bit(how, monkeypatch, generator):
+    """Steps that are far too long, and an L-BFGS that ends in NaN."""
     critic = ValueNet(3, (8,), generator)
     obs, target = torch.randn(40, 3, generator=generator), torch.randn(40, generator=generator)
-    fit("lbfgs", critic, obs, target, generator, iterations=200)
+
+    def lost(optimizer, closure):
+        closure()
+        for p in optimizer.param_groups[0]["params"]:
+            p.detach().fill_(math.nan)
+
+    monkeypatch.setattr(torch.optim.LBFGS, "step", lost)
     before = flatten(critic.parameters()).clone()
-    assert not fit("adam", critic, obs, target, generator, learning_rate=1e3, passes=1)
+    assert not fit(how, critic, obs, target, generator, **{"learning_rate": 1e3, "passes": 3} if how == "adam" else {})
     assert torch.equal(flatten(critic.parameters()), before)
 
 

@@ -1,8 +1,7 @@
-"""TRPO's promise, judged in float64 by code of its own (`studies/promise.py`), and what the promise rests on."""
+"""TRPO's promise, judged in float64 by code of its own (`tests/studies/promise.py`), and what the promise rests on."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import get_type_hints
 
@@ -12,25 +11,15 @@ import torch
 
 from book.results.studies.promise import RUNS, Row, mean_kl, saved, watch
 from book.results.studies.record import read_rows
-from minerva_lite.agents.critic_fit import fit_adam, fit_lbfgs
-from minerva_lite.agents.networks import ValueNet
 from minerva_lite.agents.reinforce import REINFORCEAgent, REINFORCEConfig
 from minerva_lite.agents.trpo import TRPOAgent, TRPOConfig
-from minerva_lite.experience import vine as vines
 from minerva_lite.training.presets import preset
-from minerva_lite.worlds.envs import TabularEnv, make_env
-from minerva_lite.worlds.tabular import TabularMDP
+from minerva_lite.worlds.envs import make_env
+from tests.living import learned, live, say, small_agent
 
 RECORDED = Path(__file__).resolve().parents[2] / "book" / "results" / "trpo_promise.csv"
 SMALL = {"num_envs": 8, "rollout_steps": 32, "hidden": (16,), "gamma": 0.95}
 CONFIGS = {env_id: preset("trpo", env_id).config for env_id in RUNS}
-
-
-def make(env_id: str = "Pendulum-v1", seed: int = 0, dtype=torch.float32, **options):
-    """An agent, its environment and the first observation."""
-    config = TRPOConfig(**SMALL | options)
-    env = make_env(env_id, config.num_envs, seed=seed, dtype=dtype)
-    return TRPOAgent(config, env.spec, seed=seed, device="cpu", dtype=dtype), env, env.reset()
 
 
 def broken(row: Row, config: TRPOConfig) -> str:
@@ -91,32 +80,6 @@ def test_without_the_line_search_the_promise_is_broken():
     assert not kept(rows, config)
 
 
-@pytest.mark.parametrize(("change", "said"), [
-    ({}, ""),
-    ({"kl": 0.010001}, "over the bound"),
-    ({"gain": 9e-4}, "gained less than was demanded"),
-    ({"predicted_gain": 0.0, "gain": -1e-9}, "the surrogate fell"),
-    ({"moved": False}, "accepted, yet no bit changed"),
-    ({"skipped": "kl"}, "moved although it was left out"),
-    ({"skipped": "kl", "moved": False, "kl": 0.0}, ""),
-])  # fmt: skip
-def test_the_judge_by_hand(change, said):
-    row = Row(
-        "",
-        0,
-        0,
-        kl=0.009,
-        fresh_kl=0.01,
-        gain=0.02,
-        predicted_gain=0.02,
-        trials=2,
-        fraction=0.5,
-        skipped="",
-        moved=True,
-    )
-    assert broken(row._replace(**change), TRPOConfig(kl_bound=0.01)) == said
-
-
 def test_the_recorded_run_kept_the_promise():
     kinds = get_type_hints(Row) | {"moved": "True".__eq__}
     rows = [Row(**{name: kinds[name](text) for name, text in row.items()}) for row in read_rows(RECORDED)]
@@ -131,9 +94,8 @@ def test_the_recorded_run_kept_the_promise():
 
 def prepared(env_id: str, **options):
     """A float64 agent after one update, a batch that its present policy collected, and its policy's parameters."""
-    agent, env, obs = make(env_id, dtype=torch.float64, **{"hidden": (3,), "num_envs": 4, "rollout_steps": 6} | options)
-    rollout, obs = agent.collect(env, obs)
-    agent.update(rollout)
+    agent, env, obs = small_agent("trpo", env_id, dtype=torch.float64, hidden=(3,), rollout_steps=6, **options)
+    _, obs = live(agent, env, obs, 1)
     rollout, _ = agent.collect(env, obs)
     return agent, rollout, agent.prepare(rollout), list(agent.policy.parameters())
 
@@ -182,39 +144,23 @@ def test_the_kl_of_the_line_search_is_old_to_new(env_id, generator):
 
 @pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
 def test_a_step_moves_every_parameter_of_the_policy(env_id):
-    agent, env, obs = make(env_id)
-    before = saved(agent)
-    for _ in range(2):  # the first head is nearly zero, and so are the gradients below it
-        rollout, obs = agent.collect(env, obs)
-        agent.update(rollout)
-    after = saved(agent)
-    assert [name for name in before if name.startswith("policy.") and np.array_equal(before[name], after[name])] == []
+    agent, env, obs = small_agent("trpo", env_id)
+    before = learned(agent.policy)
+    live(agent, env, obs, 2)  # the first head is nearly zero, and so are the gradients below it
+    assert not any(torch.equal(old, new) for old, new in zip(before, agent.policy.parameters(), strict=True))
 
 
 def test_the_policy_never_sees_the_critic_that_its_data_are_fitted_to(same):
     agents = []
     for value_iterations in (1, 25):
-        agent, env, obs = make(value_iterations=value_iterations)
-        rollout, obs = agent.collect(env, obs)
-        agent.update(rollout)
+        agent, env, obs = small_agent("trpo", value_iterations=value_iterations)
+        live(agent, env, obs, 1)
         agents.append(agent)
     assert same(agents[0].policy.state_dict(), agents[1].policy.state_dict())
     assert not same(agents[0].critic.state_dict(), agents[1].critic.state_dict())
 
 
 # Data.
-
-
-def test_branches_of_a_state_differ_by_their_first_action_alone(monkeypatch, generator):
-    # A random world under a random policy, and every branch told to begin with the same action.
-    env = TabularEnv(TabularMDP.random(6, 3, 0.9, generator), 4, max_steps=50, seed=0)
-    config = TRPOConfig(**SMALL | {"num_envs": 4}, sampling="vine", vine_states=16, vine_steps=10)
-    agent = TRPOAgent(config, env.spec, seed=0, device="cpu", dtype=env.dtype)
-    same_action = torch.zeros(16, 3, dtype=torch.int64)
-    monkeypatch.setattr(vines, "_propose", lambda *arguments: (same_action, torch.zeros(16, 3, dtype=env.dtype)))
-    vine, _ = agent.collect(env, env.reset())
-    assert torch.equal(vine.q_value[:, :1].expand(16, 3), vine.q_value)
-    assert len(vine.q_value[:, 0].unique()) > 8  # states, and what became of them, do differ
 
 
 EDGE = [2.39, 5.0, 0.0, 0.0]  # a cart that leaves the track at its next step, whatever is done
@@ -226,78 +172,23 @@ EDGE = [2.39, 5.0, 0.0, 0.0]  # a cart that leaves the track at its next step, w
     ([0.0, 0.0, 0.0, 0.0], 499, 5, True),  # cut by the time limit after one step
 ])  # fmt: skip
 def test_a_branch_bootstraps_where_it_was_cut_and_only_there(state, elapsed, steps, bootstrapped):
-    agent, env, _ = make(
-        "CartPole-v1", sampling="vine", rollout_steps=1, vine_states=8, vine_actions=2, vine_steps=steps, gamma=0.9
-    )
-    with torch.no_grad():
-        agent.critic.value[-1].weight.zero_()
-        agent.critic.value[-1].bias.fill_(100.0)
+    vine = {"sampling": "vine", "vine_states": 8, "vine_actions": 2, "vine_steps": steps}
+    agent, env, _ = small_agent("trpo", "CartPole-v1", num_envs=8, rollout_steps=1, gamma=0.9, **vine)
+    say(agent.critic, 100.0)
     env.state, env.elapsed = torch.tensor(state).repeat(8, 1), torch.full((8,), elapsed)
     vine, _ = agent.collect(env, env.observe(env.state))
     wanted = 1.0 + 0.9 * 100.0 * bootstrapped
     assert vine.q_value.shape == (8, 2) and torch.allclose(vine.q_value, torch.full((8, 2), wanted))
 
 
-def lottery(agent_class, config):
-    """Episodes of 1 to 6 steps, each in its own environment; the agent and a rollout of whole episodes."""
-    env = make_env("ToyLottery-v0", 6, seed=0)
-    agent = agent_class(config, env.spec, seed=0, device="cpu")
-    rollout, _ = agent.collect(env, env.reset())
-    return agent, rollout
-
-
 @pytest.mark.parametrize(("agent_class", "config_class"), [(TRPOAgent, TRPOConfig), (REINFORCEAgent, REINFORCEConfig)])
 def test_whole_episodes_keep_first_episodes_alone(agent_class, config_class):
-    agent, rollout = lottery(agent_class, config_class(num_envs=6, rollout_steps=50, whole_episodes=True))
+    """Episodes of 1 to 6 steps, each length in its own environment."""
+    env = make_env("ToyLottery-v0", 6, seed=0)
+    agent = agent_class(config_class(num_envs=6, rollout_steps=50, whole_episodes=True), env.spec, device="cpu")
+    rollout, _ = agent.collect(env, env.reset())
     batch = agent.prepare(rollout)
     assert rollout.reward.shape == (6, 6)  # until the longest is over
     # The observation is the step within the episode: 6 episodes reach step 0, 5 reach step 1, …
     assert batch.obs.flatten().sort().values.tolist() == sorted(t for n in range(1, 7) for t in range(n))
     assert all(len(rows) == 21 for rows in vars(batch).values() if torch.is_tensor(rows))
-
-
-@pytest.mark.parametrize(("discount_states", "weights"), [(False, [1.0, 1.0, 1.0]), (True, [1.0, 0.5, 0.25])])
-def test_gamma_to_the_t_weighs_a_state_where_asked_and_nowhere_else(discount_states, weights):
-    config = REINFORCEConfig(num_envs=6, rollout_steps=50, discount_states=discount_states, gamma=0.5)
-    agent, rollout = lottery(REINFORCEAgent, config)
-    batch = agent.prepare(rollout)
-    for t, weight in enumerate(weights):
-        assert (batch.weight[batch.obs[:, 0] == t] == weight).all()
-    agent, rollout = lottery(TRPOAgent, TRPOConfig(num_envs=6, rollout_steps=50, whole_episodes=True, gamma=0.5))
-    assert "weight" not in vars(agent.prepare(rollout))
-
-
-@pytest.mark.parametrize("normalize_advantage", [True, False])
-def test_the_weight_of_a_state_stands_in_the_loss(normalize_advantage):
-    config = REINFORCEConfig(num_envs=6, rollout_steps=50, normalize_advantage=normalize_advantage)
-    agent, rollout = lottery(REINFORCEAgent, config)
-    log_prob, advantage, weight = torch.tensor([-1.0, -3.0]), torch.tensor([3.0, 5.0]), torch.tensor([1.0, 0.5])
-    scaled = [-1.0, 1.0] if normalize_advantage else [3.0, 5.0]
-    wanted = -0.5 * (1.0 * scaled[0] * -1.0 + 0.5 * scaled[1] * -3.0)
-    agent.policy.log_prob = lambda params, action: log_prob
-    batch = dataclasses.replace(agent.prepare(rollout)[:2], advantage=advantage, weight=weight)
-    assert float(agent.loss(batch)[1]["loss/policy"]) == pytest.approx(wanted, abs=1e-6)
-
-
-# The critic.
-
-
-@pytest.mark.parametrize("how", ["adam", "lbfgs"])
-def test_a_fit_that_does_not_help_is_undone_to_the_bit(how, monkeypatch, same, generator):
-    critic = ValueNet(2, (8,), generator)
-    obs, target = torch.randn(32, 2, generator=generator), torch.randn(32, generator=generator)
-    before = {name: value.clone() for name, value in critic.state_dict().items()}
-    if how == "adam":
-        steps = {"passes": 3, "learning_rate": 1e3, "minibatch": 8, "generator": generator}  # far too long
-        kept = fit_adam(critic, obs, target, l2=0.0, **steps)
-    else:
-
-        def lost(optimizer, closure):
-            closure()
-            for group in optimizer.param_groups:
-                for p in group["params"]:
-                    p.detach().fill_(float("nan"))
-
-        monkeypatch.setattr(torch.optim.LBFGS, "step", lost)
-        kept = fit_lbfgs(critic, obs, target, iterations=5, l2=0.0)
-    assert not kept and same(before, dict(critic.state_dict()))

@@ -13,10 +13,8 @@ from tests.book.test_annotated_source import ROOT, Text, build
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
-from annotated import anchor  # noqa: E402
-from called import Package  # noqa: E402
-from marked_source import find_modules, parse_source  # noqa: E402
-from one_page import OnePage, anchor_here, folds_of  # noqa: E402
+from marked_source import find_modules  # noqa: E402
+from one_page import OnePage, folds_of  # noqa: E402
 from traced import Traced  # noqa: E402
 
 DIRECTIVE = re.compile(r"^```\{one_page\} (\S+)\n((?::.*\n)*)((?:.*\n)*?)```$", re.M)
@@ -330,6 +328,11 @@ def test_a_page_of_no_agent_is_a_warning(tmp_path):
     assert "one_page: class: wanted that of an agent; got scratch_of_nobody.Agent" in warnings
 
 
+SECTION = re.compile(r'<section class="one-function" id="([^"]+)">\s*<h\d[^>]*>(.*?)</h\d>(.*?)</pre>', re.S)
+OUT_OF_FILE = re.compile(
+    r'<span class="src-formula linenos">.*?</span></span>|<span class="src-folded linenos">.*?</span>|'
+    r'<span class="src-equation linenos">.*?</span>|<(span|a) class="src-number linenos".*?</\1>', re.S
+)  # fmt: skip
 TOY_PAGE = """# Page
 
 ```{one_page} toy_agent.Agent
@@ -375,6 +378,48 @@ def test_a_sentence_stands_between_the_heading_and_the_code_of_its_function(toy_
         "one-toy_agent.applied": "Two functions come in.",
     }
     assert "<em>an action</em>" in toy_page[0]
+
+
+def test_each_section_is_the_source_of_its_function_and_all_of_it_in_place_and_number(toy_page, toy_visits):
+    lines, sections = TOY.split("\n"), SECTION.findall(toy_page[0])
+    assert [name for name, _, _ in sections] == [f"one-toy_agent.{name}" for name in toy_visits]
+    for (_, _, rest), visit in zip(sections, toy_visits.values(), strict=True):
+        first, last = visit.lines
+        code = rest.partition("<pre")[2].partition(">")[2]
+        assert Text(OUT_OF_FILE.sub("", code)).text == "\n".join(lines[first - 1 : last]) + "\n"
+    assert toy_page[0].count("<pre") == len(sections), "no other code stands on the page"
+    titles = [Text(title).text.split() for _, title, _ in sections]
+    assert [title[0] for title in titles[:9]] == ["1", "1.1", "1.1.1", "1.1.1.1", "2", "2.1", "2.1.1", "2.1.2", "2.2"]
+    assert re.findall(r'<p class="one-\w+">([\d.]*) ?<a', toy_page[0]) == [title[0] for title in titles]
+    assert re.findall(r'<span class="src-marked" id="([^"]+)"', toy_page[0]) == ["one-toy_agent.shared-y"]
+    assert toy_page[0].count('class="src-formula linenos"') == toy_page[0].count("— 1 formula") == 1
+    assert f"The page holds {len(sections)} functions with 1 formulas in" in toy_page[0]
+
+
+def test_every_name_that_is_called_leads_to_what_it_stood_for_unless_it_opens_a_fold(toy_page, toy_visits):
+    sections = {name.removeprefix("one-toy_agent."): rest for name, _, rest in SECTION.findall(toy_page[0])}
+    ids, count = [name for name in Text(toy_page[0]).ids if name], 0
+    for name, visit in toy_visits.items():
+        found = re.findall(r'internal" href="#([^"]+)"[^>]*>(.*?)</a>', sections[name].partition("<pre")[2])
+        found = {(Text(text).text, place) for place, text in found}
+        heads = {line for start, head, _ in folds_of(visit) for line in range(start, head + 1)}
+        for call in visit.calls:
+            target = call.target.removeprefix("toy_agent.")
+            here = [each for each in (target, f"{target}.__init__") if each in toy_visits]
+            if call.line not in heads and here:
+                assert (call.name, f"one-toy_agent.{here[0]}") in found, (name, call)
+                count += 1
+        assert {place for _, place in found} <= {*ids}
+    assert count > 15 and len({*ids}) == len(ids) and not [each for each in ids if each.startswith("src-")]
+
+
+def test_the_page_says_what_it_shows_and_which_settings_it_reads(toy_page):
+    text = " ".join(Text(toy_page[0]).text.split())
+    assert "It had the defaults of Config. net is a Net. " in text
+    assert "What lies in Outside is called and not shown. What only check calls stands at the end, folded." in text
+    listed = re.sub(r"</?span[^>]*>", "", toy_page[0].partition('class="one-settings')[2].partition("</ul>")[0])
+    settings = re.findall(r"<p><code.*?>(\w+) = (.*?)</code>", listed)
+    assert settings == [("warmup", "1"), ("loud", "False"), ("rate", "0.5"), ("spare", "3")]
 
 
 def test_the_tree_sets_apart_what_is_introduced_and_what_holds_no_formula(toy_page):
@@ -429,137 +474,3 @@ def test_a_function_reads_the_settings_that_stand_in_its_lines(page):
             if (visit.module, line) in run.passed and not re.search(r"\b(and|or|if)\b", lines[line - 1]):
                 assert settings <= set(visit.settings), (name, line)
     assert sum(len(visit.settings) for visit in visits.values()) > 15
-
-
-# What the page makes of it
-
-
-@pytest.fixture(scope="module")
-def book(tmp_path_factory):
-    """The directives of the pages alone, and in form A the rooms that they enter."""
-    sources = {page: f"# Page\n\n{DIRECTIVE.search(text)[0]}\n" for page, text in PAGES.items()}
-    modules = [name for name in MODULES if name.startswith(tuple(f"{room}." for room in ROOMS))]
-    shown = "\n".join(f"```{{annotated}} {name}\n```\n" for name in modules)
-    target, warnings = build(
-        tmp_path_factory.mktemp("book"), sources | {"index": INDEX, "all": f"# All\n\n{shown}"},
-        extensions=["myst_parser", "sphinx.ext.mathjax", "one_page"], annotated_packages=ROOMS,
-        annotated_root=str(ROOT), annotated_mathjax="none",
-    )  # fmt: skip
-    assert warnings == ""
-    return {path.stem: path.read_text(encoding="utf-8") for path in target.glob("*.html")}
-
-
-STATIC = Package(SOURCES).calls
-ROOMS = ["minerva_lite.agents", "minerva_lite.experience", "minerva_lite.formulas"]
-INDEX = "# Book\n\n```{toctree}\n:glob:\n*\n```\n"
-SECTION = re.compile(r'<section class="one-function" id="([^"]+)">\s*<h\d[^>]*>(.*?)</h\d>(.*?)</pre>', re.S)
-OUT_OF_FILE = re.compile(
-    r'<span class="src-formula linenos">.*?</span></span>|<span class="src-folded linenos">.*?</span>|'
-    r'<span class="src-equation linenos">.*?</span>|<(span|a) class="src-number linenos".*?</\1>', re.S
-)  # fmt: skip
-
-
-@pytest.mark.slow
-@pages
-def test_each_section_is_the_source_of_its_function_and_all_of_it(book, page):
-    _, visits = traced(page)
-    sections = {name: code for name, _, code in SECTION.findall(book[page])}
-    assert list(sections) == [anchor_here(name) for name in visits]
-    for name, visit in visits.items():
-        first, last = visit.lines
-        code = sections[anchor_here(name)].partition("<pre")[2].partition(">")[2]
-        wanted = "\n".join(SOURCES[visit.module].split("\n")[first - 1 : last]) + "\n"
-        assert Text(OUT_OF_FILE.sub("", code)).text == wanted, name
-    assert book[page].count("<pre") == len(visits), "no other code stands on the page"
-
-
-@pytest.mark.slow
-@pages
-def test_every_formula_of_what_runs_stands_in_its_place(book, page):
-    _, visits = traced(page)
-    wanted = []
-    for visit in visits.values():
-        first, last = visit.lines
-        markers = [each for each in parse_source(SOURCES[visit.module]).markers if first <= each.line <= last]
-        wanted += [anchor_here(f"{visit.module}.{each.scope}:{each.name}") for each in markers]
-    assert re.findall(r'<span class="src-marked" id="([^"]+)"', book[page]) == wanted and len(wanted) > 20
-    assert book[page].count('class="src-formula linenos"') == len(wanted)
-    counted = sum(int(each) for each in re.findall(r"— (\d+) formula", book[page]))
-    assert counted == len(wanted) and f"with {counted} formulas in" in book[page]
-
-
-@pytest.mark.slow
-@pages
-def test_the_sections_are_numbered_as_they_call_each_other_down_to_four_levels(book, page):
-    _, visits = traced(page)
-    titles = [Text(title).text for _, title, _ in SECTION.findall(book[page])]
-    number_of = {name: re.match(r"[\d.]*", title)[0] for name, title in zip(visits, titles, strict=True)}
-    numbers = [each for each in number_of.values() if each]
-    assert numbers == sorted(numbers, key=lambda number: [int(part) for part in number.split(".")])
-    depths = {"": 0}
-    for name, visit in visits.items():
-        depths[name] = depths[visit.caller] + 1
-        assert bool(number_of[name]) == (depths[name] <= 4)
-        if number_of[name]:
-            assert number_of[name].rpartition(".")[0] == number_of.get(visit.caller, "")
-    assert max(depths.values()) > 4
-    contents = book[page].partition('class="one-contents')[2].partition("</div>")[0]
-    assert re.findall(r'<p class="one-\w+">([\d.]*) ?<a', contents) == [*number_of.values()]
-
-
-@pytest.mark.slow
-@pages
-def test_every_call_links_to_what_is_called(book, page):
-    (_, visits), count = traced(page), 0
-    sections = {name: code for name, _, code in SECTION.findall(book[page])}
-    for name, visit in visits.items():
-        lines = SOURCES[visit.module].split("\n")
-        code = sections[anchor_here(name)]
-        found = {
-            (Text(text).text, link.partition("#")[2])
-            for link, text in re.findall(r'internal" href="([^"]+)"[^>]*>(.*?)</a>', code)
-        }
-        heads = {line for start, head, _ in folds_of(visit) for line in range(start, head + 1)}
-        ran = {(each.line, each.column): each for each in reversed(visit.calls)}
-        told = {(each.line, each.column): each for each in STATIC(visit.module) if each.line > visit.lines[0]}
-        told = {place: each for place, each in told.items() if each.line <= visit.lines[1]}
-        for each in (told | ran).values():
-            assert lines[each.line - 1][each.column :].startswith(each.name)
-            if each.line not in heads and each.target.startswith(tuple(f"{room}." for room in ROOMS)):
-                here = [target for target in (each.target, f"{each.target}.__init__") if target in visits]
-                place = anchor_here(here[0]) if here else anchor(each.target)
-                assert (each.name, place) in found, (name, each)
-                count += 1
-    assert count > 80
-
-
-@pytest.mark.slow
-@pages
-def test_every_link_of_the_page_arrives_and_no_name_is_that_of_an_annotated_page(book, page):
-    text = Text(book[page])
-    ids = [each for each in text.ids if each]
-    assert len(set(ids)) == len(ids)
-    assert not [each for each in ids if each.startswith("src-")]
-    there = {f"{name}.html": set(re.findall(r' id="([^"]+)"', other)) for name, other in book.items()}
-    there[""] = {"", *ids}
-    links = [link.partition("#") for link in text.links if "#" in link and "://" not in link]
-    lost = [link for link in links if link[2] not in there[link[0]]]
-    assert not lost and len(links) > 150
-
-
-@pytest.mark.slow
-@pages
-def test_the_page_says_what_it_shows_and_which_settings_it_reads(book, page):
-    run, _ = traced(page)
-    given = directive(page)[1].get("with", {})
-    text = " ".join(Text(book[page]).text.split())
-    for name, value in given.items():
-        assert f"{name} = {value!r}" in text
-    assert f" the defaults of {run.config_class.__name__}. " in text
-    assert f" policy is a GaussianPolicy. critic is a {type(run.agent.critic).__name__}. " in text
-    listed = book[page].partition('class="one-settings')[2].partition("</ul>")[0]
-    settings = re.findall(r"<p><code.*?>(\w+) = (.*?)</code>", re.sub(r"</?span[^>]*>", "", listed))
-    made = run.config_class(**given)
-    assert len(settings) > 8
-    for name, value in settings:
-        assert repr(getattr(made, name)) == repr(eval(value)), name

@@ -4,25 +4,21 @@
 
 from __future__ import annotations
 
-import copy
 import math
 
 import pytest
 import torch
 
-from minerva_lite.agents.ppo import PPOAgent, PPOConfig
 from minerva_lite.agents.trpo import TRPOAgent, TRPOConfig
-from minerva_lite.experience.rollout import Batch, Rollout, collect, collect_episodes
+from minerva_lite.experience.rollout import Batch, collect, collect_episodes
 from minerva_lite.experience.vine import collect_vine
 from minerva_lite.worlds.envs import TabularEnv, make_env
 from minerva_lite.worlds.tabular import TabularMDP
+from tests.living import make_agent, say
 
 
-def lived(env_id: str, steps: int, num_envs: int = 4, backend: str = "auto", **options):
-    config = PPOConfig(num_envs=num_envs, rollout_steps=steps, minibatch_size=num_envs * steps, **options)
-    env = make_env(env_id, num_envs, backend=backend, seed=1)
-    agent = PPOAgent(config, env.spec, device="cpu")
-    first = env.reset()
+def lived(env_id: str, steps: int, num_envs: int = 4, **options):
+    agent, env, first = make_agent("a2c", env_id, seed=1, num_envs=num_envs, **options)
     return agent, env, first, *collect(agent, env, first, steps)
 
 
@@ -75,60 +71,26 @@ def test_the_environment_gets_the_squashed_action_and_the_rollout_the_raw_one():
     torch.testing.assert_close(rollout.next_obs, arrived, rtol=1e-5, atol=1e-5)
 
 
-def test_tensors_names_every_tensor():
-    *_, rollout, _ = lived("Pendulum-v1", 3)
-    names = rollout.tensors()
-    assert set(names) == {"obs", "action", "behavior_log_prob", "behavior_params[0]", "behavior_params[1]", "reward", "next_obs", "terminated", "truncated"}  # fmt: skip
-    assert names["behavior_params[1]"] is rollout.behavior_params[1]
-    assert isinstance(rollout, Rollout)
+COLUMNS = ("obs", "action", "behavior_log_prob", "advantage", "value_old", "value_target")
 
 
 def numbered(n: int) -> Batch:
     """A batch whose row i holds i times 1, 2, 3, … in its columns."""
-    row = torch.arange(float(n))
-    return Batch(
-        obs=row.unsqueeze(-1) * torch.ones(n, 3),
-        action=2 * row.long(),
-        behavior_log_prob=3 * row,
-        behavior_params=(4 * row, 5 * row.unsqueeze(-1) * torch.ones(n, 2)),
-        advantage=row,
-        value_old=6 * row,
-        value_target=7 * row,
-    )
-
-
-def assert_whole_rows(batch: Batch) -> None:
-    """Every column of a batch taken from `numbered` tells the same rows."""
-    row = batch.advantage
-    assert torch.equal(batch.obs, row.unsqueeze(-1).expand(-1, 3)) and torch.equal(batch.action, 2 * row.long())
-    assert torch.equal(batch.behavior_params[0], 4 * row)
-    assert torch.equal(batch.behavior_params[1], 5 * row.unsqueeze(-1).expand(-1, 2))
-    for factor, column in ((3, batch.behavior_log_prob), (6, batch.value_old), (7, batch.value_target)):
-        assert torch.equal(column, factor * row)
-
-
-@pytest.mark.parametrize(
-    ("index", "wanted"),
-    [
-        (torch.tensor([True, False, False, True]), [0, 3]),
-        (slice(1, 3), [1, 2]),
-        (torch.tensor([2, 0, 2]), [2, 0, 2]),
-    ],
-    ids=["mask", "slice", "numbers"],
-)
-def test_an_index_takes_whole_rows_of_a_batch(index, wanted):
-    taken = numbered(4)[index]
-    assert type(taken) is Batch and len(taken) == len(wanted) and taken.advantage.tolist() == wanted
-    assert_whole_rows(taken)
+    row = torch.arange(1.0, n + 1)
+    columns = {name: factor * row for factor, name in enumerate(COLUMNS, 1)}
+    return Batch(**columns, behavior_params=(7 * row, 8 * row.unsqueeze(-1) * torch.ones(n, 2)))
 
 
 @pytest.mark.parametrize("size", [1, 4, 5, 12, 50])
 def test_minibatches_cover_each_row_once_and_keep_rows_together(size, generator):
     batches = list(numbered(12).minibatches(size, generator))
     assert [len(b) for b in batches] == [size] * (12 // size) + ([12 % size] if 12 % size else [])
-    assert sorted(torch.cat([b.advantage for b in batches]).tolist()) == list(range(12))
+    assert sorted(torch.cat([b.obs for b in batches]).tolist()) == list(range(1, 13))
     for batch in batches:
-        assert_whole_rows(batch)
+        for factor, name in enumerate(COLUMNS, 1):
+            assert torch.equal(getattr(batch, name), factor * batch.obs), name
+        first, second = batch.behavior_params
+        assert torch.equal(first, 7 * batch.obs) and torch.equal(second, 8 * batch.obs.unsqueeze(-1).expand(-1, 2))
 
 
 def test_minibatches_are_shuffled_anew_by_the_generator(generator):
@@ -140,20 +102,12 @@ def test_minibatches_are_shuffled_anew_by_the_generator(generator):
     assert first == order(torch.Generator().manual_seed(0))
 
 
-def test_collect_refuses_no_steps():
-    agent, env, first, *_ = lived("Pendulum-v1", 3)
-    with pytest.raises(ValueError, match="^steps: wanted a whole number of at least 1; got 0$"):
-        collect(agent, env, first, 0)
-
-
 # Whole episodes
 
 
 def test_whole_episodes_by_hand():
     """Six environments whose episodes last 1, 2, …, 6 steps: six rows, and of each column the first episode."""
-    config = PPOConfig(num_envs=6, rollout_steps=50, minibatch_size=50)
-    env = make_env("ToyLottery-v0", 6)
-    agent = PPOAgent(config, env.spec, device="cpu")
+    agent, env, _ = make_agent("a2c", "ToyLottery-v0", num_envs=6)
     env.reset(range(6)), env.step(torch.zeros(6, dtype=torch.int64))  # wherever it stands, every episode starts anew
     rollout, obs = collect_episodes(agent, env, 50)
     assert rollout.num_steps == 36 and rollout.reward.shape == (6, 6)
@@ -166,19 +120,6 @@ def test_whole_episodes_by_hand():
     again, _ = collect_episodes(agent, env, 4)
     assert again.reward.shape == (4, 6) and not again.ended[:, 5].any(), "not longer than allowed"
     assert again.first_episode[:, 5].all()
-
-
-def test_first_episode_includes_its_last_row_and_is_every_row_if_none_ends():
-    *_, rollout, _ = lived("ToyCount-v0", 7, num_envs=1)
-    assert rollout.first_episode[:, 0].tolist() == [True] * 3 + [False] * 4
-    *_, rollout, _ = lived("Pendulum-v1", 5)
-    assert rollout.first_episode.all() and rollout.num_steps == 20
-
-
-def test_whole_episodes_refuse_no_steps():
-    agent, env, *_ = lived("Pendulum-v1", 3)
-    with pytest.raises(ValueError, match="^max_steps: wanted a whole number of at least 1; got 0$"):
-        collect_episodes(agent, env, 0)
 
 
 # Vines
@@ -199,12 +140,10 @@ def vine_of(agent, env, obs, **options):
 
 def sure(agent, action: int, value: float) -> None:
     """A policy that takes one action whatever it sees, and a critic that says one number."""
+    say(agent.critic, value)
     with torch.no_grad():
-        for head in (agent.policy.logits[-1], agent.critic.value[-1]):
-            head.weight.zero_()
-        agent.policy.logits[-1].bias.fill_(-1e3)
-        agent.policy.logits[-1].bias[action] = 1e3
-        agent.critic.value[-1].bias.fill_(value)
+        agent.policy.logits[-1].weight.zero_()
+        agent.policy.logits[-1].bias.fill_(-1e3)[action] = 1e3
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 5])
@@ -226,29 +165,6 @@ def test_a_branch_return_by_hand(steps):
                 state = max(0, min(3, state + (1 if action else -1)))
             wanted += 0.9**steps * 7.0
             assert vine.q_value[i, first].item() == pytest.approx(wanted)
-
-
-def test_a_branch_cut_by_the_time_limit_bootstraps_there():
-    """A limit of 8 steps: a branch from step k of an episode has 8 - k steps left, then the critic's 7."""
-    world = TabularMDP.chain(4, 0.9, slip=0.0)
-    env = TabularEnv(world, 4, max_steps=8, seed=0)
-    agent, obs = rooted(env)
-    sure(agent, 1, 7.0)
-    vine, _ = vine_of(agent, env, obs, states=24, branch_steps=20)
-    rights = vine.q_value[:, 1]
-    seen = set()
-    for i in range(24):
-        state = int(vine.obs[i].argmax())
-        # Always right from the left end: state 3 from step 3 on, paid 1 a step from there.
-        candidates = [k for k in range(6) if min(k, 3) == state]
-        returns = []
-        for k in candidates:
-            paid = [1.0 if min(k + j, 3) == 3 else 0.0 for j in range(8 - k)]
-            returns.append(sum(0.9**j * r for j, r in enumerate(paid)) + 0.9 ** (8 - k) * 7.0)
-        match = [k for k, wanted in zip(candidates, returns, strict=True) if rights[i].item() == pytest.approx(wanted)]
-        assert len(match) == 1
-        seen |= set(match)
-    assert seen == set(range(6))
 
 
 def test_branches_with_the_same_first_action_are_the_same_branch(generator):
@@ -310,31 +226,21 @@ def test_proposals_and_their_densities(generator):
     assert vine_of(agent, env, obs, actions=9)[0].action.shape == (10, 3), "no more than there are"
 
 
-def test_vines_repeat_with_their_generator_and_name_every_tensor():
-    env = make_env("Pendulum-v1", 4, dtype=F64)
-    agent, obs = rooted(env)
-    twin_env, twin = copy.deepcopy(env), copy.deepcopy(agent)
-    first, again = vine_of(agent, env, obs)[0], vine_of(twin, twin_env, obs)[0]
-    assert all(torch.equal(a, b) for a, b in zip(first.tensors().values(), again.tensors().values(), strict=True))
-    names = set(first.tensors())
-    assert {"obs", "action", "proposal_log_prob", "q_value", "behavior_params[1]", "trunk.reward"} <= names
-    assert len(names) == 6 + len(first.trunk.tensors())
-    assert not any(t.requires_grad for t in first.tensors().values())
-
-
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("ask", "options", "message"),
     [
-        ({"trunk_steps": 0}, r"^trunk_steps: wanted a whole number of at least 1; got 0"),
-        ({"states": 0}, r"^states: .*; got 0"),
-        ({"actions": 0}, r"^actions: .*; got 0"),
-        ({"branch_steps": 0}, r"^branch_steps: .*; got 0"),
-        ({"proposal": "greedy"}, r"^proposal: wanted one of policy, uniform; got 'greedy'"),
-        ({"states": 25}, r"^states: wanted at most the 24 states of the trunk; got 25"),
+        (collect, {"steps": 0}, r"steps: wanted a whole number of at least 1; got 0$"),
+        (collect_episodes, {"max_steps": 0}, r"max_steps: wanted a whole number of at least 1; got 0$"),
+        (vine_of, {"trunk_steps": 0}, r"trunk_steps: wanted a whole number of at least 1; got 0"),
+        (vine_of, {"states": 0}, r"states: .*; got 0"),
+        (vine_of, {"actions": 0}, r"actions: .*; got 0"),
+        (vine_of, {"branch_steps": 0}, r"branch_steps: .*; got 0"),
+        (vine_of, {"proposal": "greedy"}, r"proposal: wanted one of policy, uniform; got 'greedy'"),
+        (vine_of, {"states": 25}, r"states: wanted at most the 24 states of the trunk; got 25"),
     ],
 )
-def test_bad_vines_are_refused_by_name(options, message):
+def test_what_cannot_be_collected_is_refused_by_name(ask, options, message):
     env = make_env("Pendulum-v1", 4, dtype=F64)
     agent, obs = rooted(env)
-    with pytest.raises(ValueError, match=message):
-        vine_of(agent, env, obs, **options)
+    with pytest.raises(ValueError, match=f"^{message}"):
+        ask(agent, env, **options) if ask is collect_episodes else ask(agent, env, obs, **options)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from minerva_book.figures import plot_estep, plot_simplex
+from minerva_book.figures import plot_estep
 
 
 def draw(weights: torch.Tensor, slope: float = -1.0):
@@ -44,11 +44,3 @@ def test_the_arrow_climbs_along_the_slope():
         (arrow,) = above.texts
         (x, y), (x0, y0) = arrow.xy, arrow.xyann
         assert (y - y0) / (x - x0) == pytest.approx(slope) and y > y0
-
-
-def test_the_path_in_the_triangle_is_named():
-    ax = Figure().add_subplot()
-    prior, q_value = torch.tensor([0.5, 0.35, 0.15]).double(), torch.tensor([0.0, 1.0, 2.0]).double()
-    path = torch.stack([(prior.log() + q_value / eta).softmax(0) for eta in (10.0, 1.0, 0.1)])
-    plot_simplex(ax, prior, q_value, path, path[1:2], (0.3,))
-    assert "path of q, from hot to cold" in {text.get_text() for text in ax.texts}

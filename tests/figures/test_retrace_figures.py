@@ -6,7 +6,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from minerva_book.figures.retrace import draw_off_policy_backup, leaf_weights, plot_error_grid, plot_total_error
+from minerva_book.figures.retrace import draw_off_policy_backup, leaf_weights
 from minerva_lite.formulas import retrace_targets
 
 POLICY = torch.tensor([[0.6, 0.3, 0.1]], dtype=torch.float64).repeat(3, 1)
@@ -54,15 +54,3 @@ def test_a_backup_draws_a_dot_for_every_leaf_with_a_weight():
     weights = leaf_weights(POLICY, ACTION, all_of_it, GAMMA)
     assert len(axes[1].collections) == int((weights.abs() > 1e-9).sum()) >= 7  # no dot where there is no weight
     assert len(axes[1].patches) == 3
-
-
-def test_the_total_error_has_a_dot_at_each_minimum_and_the_grid_a_panel_for_each_number_of_actions():
-    ax = Figure().add_subplot()
-    curve = torch.tensor([[3.0, 1.0, 0.0], [0.0, 30.0, 300.0]], dtype=torch.float64)
-    plot_total_error(ax, torch.tensor([0.0, 0.5, 1.0]), {"Retrace": curve}, 30)
-    (dot,) = [line for line in ax.lines if line.get_marker() == "o"]
-    assert (float(dot.get_xdata()[0]), float(dot.get_ydata()[0])) == (0.5, 2.0)
-    axes = Figure().subplots(1, 2)
-    table = torch.tensor([[[0.1, 0.01], [0.2, 0.02]], [[0.3, 0.0], [0.4, 0.1]]], dtype=torch.float64)
-    plot_error_grid(axes, (0.1, 1.0), {"Retrace": table})
-    assert [list(panel.lines[0].get_ydata()) for panel in axes] == [[0.1, 0.2], [0.3, 0.4]]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from minerva_book.figures import draw_ledge, draw_trap, explore_trap, plot_bounds, plot_jumps, plot_kept, plot_trap
+from minerva_book.figures import draw_ledge, draw_trap, explore_trap, plot_trap
 from minerva_lite.worlds import tabular_trpo as exact
 
 F64 = torch.float64
@@ -55,27 +55,3 @@ def test_the_trap_moves_and_says_where_the_gain_turns():
     assert ["nowhere negative" in words for words in told] == [True, True, False, False]
     assert "negative at a mixture of 0.250" in told[2] and "negative at a mixture of 0.111" in told[3]
     assert all(len(page.value) < 10_000 for page in stack.children)
-
-
-def test_a_jump_is_drawn_from_the_agent_to_the_promise_and_down_to_the_truth():
-    chance = torch.linspace(0.0, 1.0, 11, dtype=F64)
-    axes = axes_of(plot_jumps, chance, chance * (1 - chance), [(0.2, 0.16, 1.0, 0.64)])
-    dashed = next(line for line in axes.lines if line.get_linestyle() == "--")
-    assert dashed.get_xydata().tolist() == [[0.2, 0.16], [1.0, 0.64]]
-    arrow = next(text for text in axes.texts if text.arrowprops)
-    assert tuple(arrow.xy) == (1.0, 0.0) and tuple(arrow.xyann) == (1.0, 0.64)
-
-
-def test_every_world_stands_in_the_histogram_of_its_discount():
-    axes = Figure().add_subplot()
-    gamma, ratio = torch.tensor([0.1, 0.6, 0.7, 0.95]), torch.tensor([1e-3, 0.5, 1e-9, 0.9])
-    plot_bounds([axes], {"bound": ratio}, gamma)
-    assert [float(patch.get_data().values.sum()) for patch in axes.patches] == pytest.approx([1.0] * 3)
-    assert axes.patches[1].get_data().values[0] == pytest.approx(0.5)  # what is too small stands at the left edge
-
-
-def test_a_kept_promise_lies_on_the_line_at_one():
-    axes = Figure().subplots(1, 2)
-    kl, ratio = torch.tensor([0.01, 0.1]), torch.tensor([[1.0, 0.5], [1.0, 1.5], [1.0, 0.0]])
-    plot_kept(axes, kl, [{"a": ratio, "b": ratio, "c": ratio}, {"a": -ratio, "b": ratio, "c": ratio}], ("one", "two"))
-    assert curves(axes[0])["a"][:, 1].tolist() == [1.0, 0.5] and curves(axes[1])["a"][:, 1].tolist() == [-1.0, -0.5]

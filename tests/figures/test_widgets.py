@@ -3,6 +3,7 @@
 import io
 import re
 from base64 import b64decode
+from functools import cache
 
 import ipywidgets
 import numpy as np
@@ -16,10 +17,8 @@ from minerva_book.figures import (
     plot_baseline,
     plot_conjugate_gradient,
     plot_dropped_factor,
-    plot_duals,
     plot_gae,
     plot_readings,
-    plot_state_factors,
     plot_temperature,
     plot_top_k,
     plot_trust_region,
@@ -58,6 +57,12 @@ def bar(ax, sign, height):
 
 def describe(sign, height):
     return f"a bar <of> {sign * height:g}"
+
+
+@cache
+def made(explore, *grid):
+    """A figure with these pictures, drawn once."""
+    return explore(**dict(grid))
 
 
 def shown(widget):
@@ -143,7 +148,7 @@ def test_bad_grids_are_refused_before_anything_is_drawn(grids, message):
     (explore_seeds, {"seeds": (1, 3)}, 8, 3, 0.5),
 ], ids=lambda x: getattr(x, "__name__", ""))  # fmt: skip
 def test_a_figure_with_two_controls_starts_where_it_says_and_fits_its_page(explore, grid, frames, slider_at, button_at):
-    figure = explore(**grid)
+    figure = made(explore, *grid.items())
     buttons, slider, stack, common = figure.children
     assert figure.frames == frames and slider.value == slider_at and buttons.value == button_at
     pictures = [shown(page) for inner in stack.children for page in inner.children]
@@ -314,20 +319,6 @@ def test_the_weights_of_kept_samples_lie_on_a_line_and_the_title_adds_up(top_k_f
     assert float(example["kl_batch"]) == pytest.approx(batch, abs=0.006)
 
 
-def test_a_state_s_factor_is_drawn_against_its_variance_and_a_dual_is_marked_at_its_minimum():
-    axes = Figure().add_subplot()
-    spread = torch.tensor([1.0, 2.0, 3.0])
-    plot_state_factors(axes, spread, {2.0: 1.0 + spread / 8.0, 0.5: 1.0 + 4.0 * spread})
-    drawn = [line.get_data() for line in axes.lines]
-    assert np.allclose(drawn[1], [spread, spread]) and np.allclose(drawn[2], [spread, 2.0 * spread])
-    axes = Figure().add_subplot()
-    eta = torch.linspace(0.0, 2.0, 5)
-    plot_duals(axes, eta, {"minimum": (eta - 1.0) ** 2, "rises": eta, "falls": -eta})
-    assert [tuple(map(float, (*x, *y))) for x, y in (line.get_data() for line in axes.lines) if len(x) == 1] == [
-        (1.0, 0.0)
-    ]
-
-
 def test_the_flow_of_an_update_keeps_half_and_holds_the_policy_to_its_bound():
     example = flow_example()
     kept, psi = example["mask"], example["psi"]
@@ -343,7 +334,8 @@ def test_the_flow_of_an_update_keeps_half_and_holds_the_policy_to_its_bound():
 
 def test_fewer_colors_keep_the_books_own_colors_exact():
     """Fewer colors make the still small; the trust region's red arrow once came out in its orange."""
-    still = Image.open(io.BytesIO(explore_trust_region().still)).convert("RGB")
+    figure = made(explore_trust_region, ("kl_bound", (0.1, 0.5)))
+    still = Image.open(io.BytesIO(figure.still)).convert("RGB")
     colors = {color for _, color in still.getcolors(1 << 20)}
     wanted = {name: tuple(bytes.fromhex(getattr(style, name)[1:])) for name in ("RED", "GREEN", "ORANGE", "GRAY")}
     wanted["white"] = (255, 255, 255)

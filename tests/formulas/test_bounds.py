@@ -31,55 +31,6 @@ def largest(tensor) -> float:
 # By hand.
 
 
-def test_total_variation_by_hand():
-    old = tensor([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [1.0, 0.0, 0.0]])
-    new = tensor([[0.1, 0.2, 0.7], [0.2, 0.3, 0.5], [0.0, 0.4, 0.6]])
-    assert b.total_variation(old, new).tolist() == pytest.approx([0.7, 0.0, 1.0], abs=1e-15)
-    # The largest difference over sets of actions; over single actions it would be 0.3.
-    assert b.total_variation(tensor([0.4, 0.4, 0.1, 0.1]), tensor([0.1, 0.1, 0.4, 0.4])).item() == pytest.approx(0.6)
-
-
-def test_penalty_constant_by_hand():
-    assert b.penalty_constant(3.0, 0.5) == pytest.approx(24.0, rel=1e-12)
-    assert b.penalty_constant(0.5, 0.9) == pytest.approx(180.0, rel=1e-12)
-
-
-def test_cpi_bound_by_hand():
-    assert b.cpi_bound(3.0, 0.2, 0.5) == pytest.approx(0.48, rel=1e-12)
-    assert b.cpi_bound(3.0, 0.2, 0.5, sharp=True) == pytest.approx(0.4, rel=1e-12)
-    assert b.cpi_bound(3.0, 1.0, 0.5, sharp=True) == pytest.approx(6.0, rel=1e-12)
-
-
-def test_tv_bound_by_hand():
-    assert b.tv_bound(3.0, 0.2, 0.5) == pytest.approx(0.96, rel=1e-12)
-    assert b.tv_bound(3.0, 0.2, 0.5, sharp=True) == pytest.approx(0.8, rel=1e-12)
-
-
-def test_max_kl_bound_by_hand():
-    assert b.max_kl_bound(3.0, 0.1, 0.5) == pytest.approx(2.4, rel=1e-12)
-    assert b.max_kl_bound(3.0, 0.1, 0.5, pinsker=True) == pytest.approx(1.2, rel=1e-12)
-
-
-def test_average_kl_bound_by_hand():
-    assert b.average_kl_bound(3.0, 0.08, 0.5) == pytest.approx(2.4, rel=1e-12)
-    assert b.average_kl_bound(1.0, 0.5, 0.75) == pytest.approx(12.0, rel=1e-12)
-
-
-def test_average_kl_penalty_by_hand():
-    # gamma = 4/5: gamma / (1 - gamma) = 4 and its root is 2, so C' = 5 * (4 + 4), which is half of the paper's C.
-    assert b.average_kl_penalty(1.0, 0.8) == pytest.approx(40.0, rel=1e-12)
-    assert b.average_kl_penalty(3.0, 0.8) == pytest.approx(b.penalty_constant(3.0, 0.8) / 2.0, rel=1e-12)
-    assert b.average_kl_penalty(1.0, 4 / 13) == pytest.approx(b.penalty_constant(1.0, 4 / 13), rel=1e-12)
-    assert b.average_kl_penalty(1.0, 0.3) > b.penalty_constant(1.0, 0.3)
-    assert b.visitation_kl_bound(0.3, 0.75) == pytest.approx(0.9, rel=1e-12)
-
-
-def test_walk_kl_bound_by_hand():
-    # gamma = 3/4: sqrt(3)/2 over 1/8, twice that, times 0.1; at gamma = 1/2 it equals half of the paper's bound.
-    assert b.walk_kl_bound(1.0, 0.1, 0.75) == pytest.approx(0.8 * 3.0**0.5, rel=1e-12)
-    assert b.walk_kl_bound(3.0, 0.1, 0.5) == pytest.approx(b.max_kl_bound(3.0, 0.1, 0.5, pinsker=True), rel=1e-12)
-
-
 # On worlds.
 
 
@@ -159,7 +110,7 @@ def test_the_average_kl_is_enough_for_a_penalty(first):
     assert smaller > 250  # beside the paper's bound, which has the largest KL
 
 
-@pytest.mark.parametrize("gamma", [0.7, 0.9, 0.99])
+@pytest.mark.parametrize("gamma", [0.9, *(pytest.param(gamma, marks=pytest.mark.slow) for gamma in (0.7, 0.99))])
 def test_a_search_for_the_worst_world_comes_near_the_penalty_and_not_beyond(gamma):
     """Random worlds stay far below the bound. Gradient ascent would break a constant that is half of it."""
     worst = 0.0
@@ -232,43 +183,3 @@ def test_a_random_walk_needs_the_power_of_the_horizon_in_the_walk_bound(gamma, r
 
 
 # Refusals.
-
-
-def test_refusals_name_the_argument():
-    with pytest.raises(ValueError, match=r"policy: wanted shape \(2,\), the shape of policy_old; got \(3,\)"):
-        b.total_variation(torch.ones(2), torch.ones(3))
-    with pytest.raises(ValueError, match="mixture: wanted a number in"):
-        b.cpi_bound(1.0, 1.5, 0.9)
-    with pytest.raises(ValueError, match="max_tv: wanted a number in"):
-        b.tv_bound(1.0, math.nan, 0.9)
-    for bad in (-0.1, math.inf):
-        with pytest.raises(ValueError, match="max_kl: wanted a finite number of at least 0"):
-            b.max_kl_bound(1.0, bad, 0.9)
-        with pytest.raises(ValueError, match="max_kl: wanted a finite number of at least 0"):
-            b.walk_kl_bound(1.0, bad, 0.9)
-        with pytest.raises(ValueError, match="average_kl: wanted a finite number of at least 0"):
-            b.average_kl_bound(1.0, bad, 0.9)
-        with pytest.raises(ValueError, match="average_kl: wanted a finite number of at least 0"):
-            b.visitation_kl_bound(bad, 0.9)
-        with pytest.raises(ValueError, match="max_advantage: wanted a finite number of at least 0"):
-            b.tv_bound(bad, 0.1, 0.9)
-
-
-@pytest.mark.parametrize(
-    "bound",
-    [
-        lambda gamma: b.cpi_bound(1.0, 0.1, gamma),
-        lambda gamma: b.penalty_constant(1.0, gamma),
-        lambda gamma: b.tv_bound(1.0, 0.1, gamma, sharp=True),
-        lambda gamma: b.max_kl_bound(1.0, 0.1, gamma),
-        lambda gamma: b.average_kl_bound(1.0, 0.1, gamma),
-        lambda gamma: b.average_kl_penalty(1.0, gamma),
-        lambda gamma: b.visitation_kl_bound(0.1, gamma),
-        lambda gamma: b.walk_kl_bound(1.0, 0.1, gamma),
-    ],
-)
-def test_without_discounting_there_is_no_bound(bound):
-    with pytest.raises(ValueError, match="gamma: wanted a number below 1, or no bound exists; got 1.0"):
-        bound(1.0)
-    with pytest.raises(ValueError, match="gamma: wanted a number in"):
-        bound(1.1)

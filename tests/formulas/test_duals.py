@@ -16,7 +16,6 @@ from minerva_lite.formulas import duals
 from tests.living import vector
 
 F64, F32 = torch.float64, torch.float32
-THIRDS = math.log(1 / 3)
 # At 1e4 float32 steps by 2^-10: the first two differ by one step, 0.98 temperatures of 1e-3; the third is far below.
 NEIGHBORS = [1e4, 1e4 - 2**-10, -1e4]
 NEAR = math.exp(-(2**-10) / 1e-3)
@@ -51,31 +50,12 @@ def kl(weights: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
 # Multipliers and their raw parameters
 
 
-def test_positive_by_hand():
-    """softplus(0) = log 2, softplus(log(e - 1)) = 1; the floor shows in the eighth digit, and far below alone."""
-    raw = vector(0.0, math.log(math.e - 1.0), -40.0)
-    wanted = [math.log(2) + 1e-8, 1.0 + 1e-8, 1e-8 + math.exp(-40)]
-    assert duals.positive(raw).tolist() == pytest.approx(wanted, rel=1e-14, abs=1e-16)
-
-
-def test_raw_of_by_hand():
-    assert duals.raw_of(math.log(2) + 1e-8) == pytest.approx(0.0, abs=1e-13)
-    assert duals.raw_of(1.0 + 1e-8) == pytest.approx(math.log(math.e - 1.0), abs=1e-13)
-    assert duals.raw_of(50.0) == pytest.approx(50.0 - 1e-8, abs=1e-12)
-
-
 @pytest.mark.parametrize("value", [3e-8, 1e-6, 1e-3, 0.1, 1.0, 5.0, 1e3, 1e4])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(F64, 1e-9), (F32, 2e-6)])
 def test_a_multiplier_starts_at_its_value(value, dtype, tolerance):
     raw = torch.tensor(duals.raw_of(value), dtype=dtype)
     assert duals.positive(raw).item() == pytest.approx(value, rel=tolerance)
     assert raw >= duals.RAW_MIN, "projecting does not move a start"
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, 1e-8, 2e-8])
-def test_a_start_that_no_raw_parameter_reaches_is_refused(value):
-    with pytest.raises(ValueError, match="^value: wanted a "):
-        duals.raw_of(value)
 
 
 def test_a_projected_multiplier_comes_back():
@@ -116,14 +96,6 @@ def test_temperature_loss_by_hand():
     wanted = 0.1 - kl(weights, vector(1 / 3, 1 / 3, 1 / 3)).item()
     got = slope(lambda eta: duals.temperature_loss(q_value, uniform(3, 1, F32), eta, 0.1), 1e-3, F32)
     assert got == pytest.approx(wanted, rel=1e-5)
-
-
-def test_weights_kl_by_hand():
-    """A quarter and three quarters from even: log 2 - H; an outcome of no weight counts nothing, whatever its prior."""
-    weights = torch.tensor([[0.25, 1.0], [0.75, 0.0]], dtype=F64)
-    prior = torch.tensor([[0.5, 1.0], [0.5, 0.0]], dtype=F64).log()
-    wanted = [0.25 * math.log(0.5) + 0.75 * math.log(1.5), 0.0]
-    assert duals.weights_kl(weights, prior).tolist() == pytest.approx(wanted, abs=1e-15)
 
 
 def best_on_the_simplex(q_value, prior, eps):
@@ -176,20 +148,6 @@ def test_the_estep_at_its_duals_minimum_is_the_best_on_the_simplex(seed, eps):
     rival = best_on_the_simplex(q_value, prior, eps)
     assert (rival * q_value).sum().item() == pytest.approx(earned, abs=1e-6)
     torch.testing.assert_close(rival, weights[:, 0], rtol=0, atol=1e-4)
-
-
-@given(st.integers(0, 2**31), st.floats(0.05, 5.0), st.floats(0.05, 5.0))
-def test_the_dual_is_convex_in_the_temperature(seed, one, other):
-    g = torch.Generator().manual_seed(seed)
-    q_value, log_prior = (
-        torch.randn(5, 3, generator=g, dtype=F64),
-        torch.randn(5, 3, generator=g, dtype=F64).log_softmax(0),
-    )
-
-    def loss(eta):
-        return duals.temperature_loss(q_value, log_prior, vector(eta)[0], 0.1).item()
-
-    assert loss((one + other) / 2) <= (loss(one) + loss(other)) / 2 + 1e-12
 
 
 def hard_values(scale: float, seed: int = 0, n: int = 16, b: int = 64) -> torch.Tensor:
@@ -264,14 +222,6 @@ def test_multiplier_loss_by_hand():
     assert alpha.grad.tolist() == pytest.approx([-0.3, 0.05], abs=1e-15) and part.grad is None
 
 
-def test_kl_price_by_hand():
-    alpha, part = vector(2.0, 3.0).requires_grad_(), vector(0.4, 0.05).requires_grad_()
-    price = duals.kl_price(alpha, part)
-    assert price.item() == pytest.approx(0.95, abs=1e-15)
-    price.backward()
-    assert part.grad.tolist() == [2.0, 3.0] and alpha.grad is None
-
-
 @pytest.mark.parametrize("value", [1e-6, 1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("realized", [0.0, 1e-8, 0.01, 5.0, 1e4])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(F32, 1e-5), (F64, 1e-12)])
@@ -281,15 +231,6 @@ def test_the_slope_of_a_multiplier_is_the_bound_less_the_realized_kl(value, real
     duals.multiplier_loss(duals.positive(raw), part, 0.01).backward()
     check_slope(raw.grad.item(), 0.01, part.item(), raw.detach(), tolerance)
     assert part.grad is None
-
-
-def test_gradient_descent_raises_the_price_of_a_broken_bound_and_lowers_that_of_a_slack_one():
-    raw = torch.nn.Parameter(torch.full((2,), duals.raw_of(1.0)))
-    optimizer = torch.optim.SGD([raw], lr=0.1)
-    duals.multiplier_loss(duals.positive(raw), torch.tensor([0.5, 0.0]), 0.1).backward()
-    optimizer.step()
-    broken, slack = duals.positive(raw).tolist()
-    assert broken > 1.0 > slack
 
 
 # V-MPO
@@ -321,43 +262,6 @@ def test_top_k_keeps_exactly_k_and_the_best_of_them(seed, n, fraction, levels):
     kept = duals.top_k_mask(advantage, eligible, fraction)
     ranking = sorted((i for i in range(n) if eligible[i]), key=lambda i: (-advantage[i].item(), i))
     assert kept.nonzero().flatten().tolist() == sorted(ranking[:k])
-
-
-@pytest.mark.parametrize(
-    ("fraction", "n", "k"), [(0.29, 100, 29), (0.57, 100, 57), (1 / 3, 3, 1), (0.1, 10, 1), (0.5, 5, 2)]
-)
-def test_rounding_does_not_cost_top_k_a_sample(fraction, n, k):
-    advantage = torch.zeros(n)
-    assert duals.top_k_mask(advantage, torch.ones(n, dtype=torch.bool), fraction).tolist() == [True] * k + [False] * (
-        n - k
-    )
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_exactly_k_under_ties_in_float32(scale):
-    advantage = torch.full((64,), scale).float()
-    assert duals.top_k_mask(advantage, torch.ones(64, dtype=torch.bool), 0.5).tolist() == [True] * 32 + [False] * 32
-    assert int(duals.top_k_mask(-advantage, torch.arange(64) % 2 == 0, 0.5).sum()) == 16
-
-
-def test_vmpo_weights_by_hand():
-    """Of the kept, odds are w exp(A / eta): 2 exp(0) against 1 exp(log 6). One unkept far above changes nothing."""
-    advantage, mask = vector(0.0, 60.0, 3 * math.log(6), -5.0), flags(1, 0, 1, 0)
-    log_importance = vector(math.log(2), math.log(3), 0.0, 0.0)
-    got = duals.vmpo_weights(advantage, mask, log_importance, vector(3.0)[0])
-    assert got.tolist() == pytest.approx([1 / 4, 0.0, 3 / 4, 0.0], abs=1e-15)
-    advantage[1] = 1e6
-    assert torch.equal(duals.vmpo_weights(advantage, mask, log_importance, vector(3.0)[0]), got)
-
-
-def test_vmpo_temperature_loss_by_hand():
-    """eta (eps + log [sum w exp(A / eta) / W]), W the kept samples' sum of w, or their number."""
-    advantage, mask = vector(0.0, 60.0, 3 * math.log(6), -5.0), flags(1, 0, 1, 0)
-    log_importance = vector(math.log(2), math.log(3), 0.0, 0.0)
-    for normalizer, total in (("weights", 3.0), ("count", 2.0)):
-        wanted = 3 * (0.1 + math.log((2 + 6) / total))
-        got = duals.vmpo_temperature_loss(advantage, mask, log_importance, vector(3.0)[0], 0.1, normalizer)
-        assert got.item() == pytest.approx(wanted, abs=1e-14)
 
 
 def kept_problem(scale: float, dtype, seed: int = 0, n: int = 64):
@@ -417,99 +321,4 @@ def test_an_unkept_sample_far_above_costs_the_kept_no_digit_in_float32(height, n
         torch.testing.assert_close(other.double(), exact, rtol=1e-6, atol=5e-7)
 
 
-def test_on_policy_both_normalizers_give_the_same_loss():
-    advantage, mask = kept_problem(1.0, F64)
-    on = [
-        duals.vmpo_temperature_loss(advantage, mask, torch.zeros(64).double(), vector(0.3)[0], 0.1, n)
-        for n in ("weights", "count")
-    ]
-    torch.testing.assert_close(*on, rtol=1e-14, atol=0)
-
-
-def test_the_dual_normalized_by_count_is_unbounded_below_for_small_importance_weights():
-    """Mean w of the kept under exp(-eps): the printed loss falls with eta without end, the default one does not."""
-    advantage, mask, log_w = vector(1.0, 0.0), flags(1, 1), vector(-0.3, -0.3)
-
-    def at(eta, normalizer):
-        return duals.vmpo_temperature_loss(advantage, mask, log_w, vector(eta)[0], 0.1, normalizer).item()
-
-    assert at(1e3, "count") < -100 and at(1e5, "count") < 90 * at(1e3, "count")
-    assert at(1e5, "weights") > at(1e3, "weights") > 0
-
-
-def test_the_dual_of_vmpo_binds_at_its_minimum():
-    advantage, mask = kept_problem(1.0, F64)
-    log_w = torch.zeros(64).double()
-    eta = best_temperature(lambda eta: duals.vmpo_temperature_loss(advantage, mask, log_w, eta, 0.2))
-    psi = duals.vmpo_weights(advantage, mask, log_w, vector(eta)[0])[mask]
-    assert kl(psi, torch.full_like(psi, 1 / len(psi))).item() == pytest.approx(0.2, abs=1e-9)
-
-
-def test_keeping_the_best_half_adds_log_2_to_the_kl_from_the_batch():
-    """KL(psi || batch) = KL(psi || kept) + log(n / k): at least log 2 for the best half."""
-    advantage = torch.randn(40, generator=torch.Generator().manual_seed(0), dtype=F64)
-    mask = duals.top_k_mask(advantage, torch.ones(40, dtype=torch.bool), 0.5)
-    psi = duals.vmpo_weights(advantage, mask, torch.zeros(40).double(), vector(0.5)[0])
-    to_kept = kl(psi[mask], torch.full((20,), 1 / 20)).item()
-    assert kl(psi, torch.full((40,), 1 / 40)).item() == pytest.approx(to_kept + math.log(2), abs=1e-12)
-
-
 # Gradients and refusals
-
-
-def test_weights_carry_no_gradient_and_losses_only_that_of_their_multiplier():
-    q_value, log_prior = column(1.0, 2.0).requires_grad_(), uniform(2, 1).requires_grad_()
-    advantage, log_w = vector(1.0, 2.0).requires_grad_(), vector(0.0, 0.0).requires_grad_()
-    eta = vector(1.0)[0].requires_grad_()
-    assert not duals.estep_weights(q_value, log_prior, eta).requires_grad
-    assert not duals.weights_kl(q_value, log_prior).requires_grad
-    assert not duals.vmpo_weights(advantage, flags(1, 1), log_w, eta).requires_grad
-    loss = duals.temperature_loss(q_value, log_prior, eta, 0.1)
-    loss = loss + duals.vmpo_temperature_loss(advantage, flags(1, 1), log_w, eta, 0.1)
-    (loss + duals.vmpo_temperature_loss(advantage, flags(1, 1), log_w, eta, 0.1, "count")).backward()
-    assert eta.grad is not None
-    assert all(x.grad is None for x in (q_value, log_prior, advantage, log_w))
-
-
-def test_exponential_weights_by_hand():
-    """exp(A / 2) of 0, log 4 and -log 9 is 1, 2 and 1/3; what would overflow is the cut, and infinity cuts nothing."""
-    advantage = torch.tensor([[0.0, math.log(4.0)], [-math.log(9.0), 4000.0]], dtype=F64)
-    weights = duals.exponential_weights(advantage, 2.0, 20.0)
-    assert weights.flatten().tolist() == pytest.approx([1.0, 2.0, 1 / 3, 20.0], abs=1e-12)
-    assert duals.exponential_weights(advantage, 2.0, 1.5)[0].tolist() == pytest.approx([1.0, 1.5], abs=1e-12)
-    assert duals.exponential_weights(advantage[:, :1], 2.0, math.inf).flatten().tolist() == pytest.approx([1.0, 1 / 3])
-
-
-ONE = torch.tensor(1.0)
-BAD = [
-    (duals.estep_weights, (torch.ones(2, 3), torch.ones(3), ONE), r"log_prior: wanted shape \(2, 3\).*got \(3,\)"),
-    (duals.temperature_loss, (torch.ones(2, 3), torch.ones(2, 1), ONE, 0.1), r"log_prior: wanted shape \(2, 3\)"),
-    (duals.temperature_loss, (torch.ones(2, 3), torch.ones(2, 3), ONE, 0.0), r"eps_eta: wanted a finite number above 0; got 0.0"),
-    (duals.weights_kl, (torch.ones(2, 3), torch.ones(2)), r"log_prior: wanted shape"),
-    (duals.exponential_weights, (torch.ones(2), 0.0, 1.0), r"eta: wanted a finite number above 0; got 0.0"),
-    (duals.exponential_weights, (torch.ones(2), 1.0, 0.0), r"max_weight: wanted a number above 0, or infinity; got 0.0"),
-    (duals.exponential_weights, (torch.ones(2), 1.0, math.nan), r"max_weight: wanted a number above 0"),
-    (duals.multiplier_loss, (torch.ones(2), torch.ones(3), 0.1), r"alpha: wanted shape \(3,\).*got \(2,\)"),
-    (duals.multiplier_loss, (torch.ones(2), torch.ones(2), -0.1), r"bound: wanted a finite number above 0; got -0.1"),
-    (duals.kl_price, (torch.ones(2), torch.ones(3)), r"alpha: wanted shape \(3,\).*got \(2,\)"),
-    (duals.top_k_mask, (torch.ones(2, 2), torch.ones(2, 2, dtype=torch.bool), 0.5), r"advantage: wanted shape \(any,\)"),
-    (duals.top_k_mask, (torch.ones(2), torch.ones(3, dtype=torch.bool), 0.5), r"eligible: wanted shape \(2,\)"),
-    (duals.top_k_mask, (torch.ones(2), torch.ones(2), 0.5), r"eligible: wanted dtype torch.bool; got torch.float32"),
-    (duals.top_k_mask, (torch.ones(2), flags(1, 1), 0.0), r"top_k_frac: wanted a number in \(0, 1\]; got 0.0"),
-    (duals.top_k_mask, (torch.ones(2), flags(1, 1), 1.5), r"top_k_frac: wanted a number in \(0, 1\]; got 1.5"),
-    (duals.top_k_mask, (torch.ones(2), flags(1, 1), math.nan), r"top_k_frac: wanted a number in \(0, 1\]; got nan"),
-    (duals.top_k_mask, (torch.ones(3), flags(1, 1, 0), 0.4), r"top_k_frac: wanted one that keeps at least one sample; 0.4 of 2"),
-    (duals.top_k_mask, (torch.ones(2), flags(0, 0), 1.0), r"top_k_frac: wanted one that keeps at least one sample; 1.0 of 0"),
-    (duals.vmpo_weights, (torch.ones(2), flags(1, 1), torch.ones(1), ONE), r"log_importance: wanted shape \(2,\)"),
-    (duals.vmpo_weights, (torch.ones(2), torch.ones(2), torch.ones(2), ONE), r"mask: wanted dtype torch.bool"),
-    (duals.vmpo_weights, (torch.ones(2), flags(0, 0), torch.ones(2), ONE), r"mask: wanted at least one sample kept; got none"),
-    (duals.vmpo_temperature_loss, (torch.ones(2), flags(0, 0), torch.ones(2), ONE, 0.1), r"mask: wanted at least one sample kept"),
-    (duals.vmpo_temperature_loss, (torch.ones(2), flags(1, 1), torch.ones(2), ONE, 0.0), r"eps_eta: wanted a finite number above 0"),
-    (duals.vmpo_temperature_loss, (torch.ones(2), flags(1, 1), torch.ones(2), ONE, 0.1, "sum"), r"normalizer: wanted one of weights, count; got 'sum'"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("function", "arguments", "message"), BAD)
-def test_wrong_arguments_are_named(function, arguments, message):
-    with pytest.raises(ValueError, match=rf"^{message}"):
-        function(*arguments)

@@ -6,7 +6,6 @@ one question, the others keep their points.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -16,15 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import pytest
-import torch
 
 from .answers import hw2
-from .trials import assignment, edited, points_of, verdict
-
-from course.captured import called, plain  # isort: skip - found by what trials puts on the path
-from course.marking import copied, differs, hidden  # isort: skip
-from course.question import Code  # isort: skip
+from .trials import assignment, edited
 
 NAME = "hw2_gae"
 MADE = assignment(NAME)
@@ -43,13 +36,11 @@ class Student:
     change: Callable[[Any], Any] | None = None  # what else is done to the notebook
     write: Callable[[Path, Any], None] | None = None  # in place of writing it to NAME.ipynb
     note: str = ""  # what the feedback must say
-    share: tuple[str, ...] = ()  # questions that are wrong in some cases: their points are those of this process
-    tried: Callable[[Code, str], dict[str, str]] = verdict  # how they are tried here
+    part: float = 0.0  # points of a question that is wrong in some cases
 
     @property
     def points(self) -> float:
-        part = sum(points_of(MADE.question(q), self.tried(MADE.question(q), self.answers[q])) for q in self.share)
-        return part + sum(POINTS[question] for question in self.earns.split())
+        return self.part + sum(POINTS[question] for question in self.earns.split())
 
 
 def attack(name: str, source: str, earns: str = "q3 q4", note: str = "") -> Student:
@@ -60,31 +51,13 @@ def solved(name: str, earns: str = "q2 q3 q4", **kwargs: Any) -> Student:
     return Student(name, earns, dict(SOLUTION), **kwargs)
 
 
-def wrong(name: str, question: str, story: str) -> Student:
+def wrong(name: str, question: str, story: str, part: float = 0.0) -> Student:
     earns = " ".join(sorted(set(POINTS) - {question}))
     answers = SOLUTION | {question: edited(SOLUTION[question], hw2.WRONG[question][story])}
-    return Student(name, earns, answers, share=(question,))
+    return Student(name, earns, answers, part=part)
 
 
 WRONG_Q2 = edited(SOLUTION["q2"], hw2.WRONG["q2"]["the cost is added"])
-
-
-def in_a_patched_world(question: Code, source: str) -> dict[str, str]:
-    """The verdict where every comparison of torch's says yes while the answers are computed, and not afterwards."""
-    cases, right = hidden(question, "example")
-    space: dict[str, Any] = {}
-    exec(f"import torch\n{WRONG_Q2 if question.name == 'q2' else source}", space)
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("__le__", "all"):
-            patch.setattr(torch.Tensor, name, lambda *args, **kwargs: True)
-        got: dict[str, Any] = {}
-        for case in cases:
-            with contextlib.suppress(TypeError):  # a bool where a tensor of them was meant
-                got[case.name] = plain(
-                    called(question.call, space[question.function], copied(case.inputs), [*question.leaves])
-                )
-    names = ["the value", *question.leaves]
-    return {name: differs(got[name], right[name], names) if name in got else "an error" for name in right}
 
 
 def without_checks(notebook):
@@ -155,10 +128,10 @@ def surrogate(folder: Path, notebook: Any) -> None:
 def class_of(term: Path, elsewhere: Path, port: int) -> list[Student]:
     """Thirty-five students. elsewhere: a folder that must stay as it is. port: of a listener that must hear nothing."""
     home, book = term.resolve(), Path(__file__).parents[2] / "book" / "homework"
-    quick = [
+    everybody = [
         solved("right"),
         Student("untouched", ""),
-        wrong("wrong_q2", "q2", "the flag of the next step (fault 4)"),
+        wrong("wrong_q2", "q2", "the flag of the next step (fault 4)", 4.0),
         wrong("wrong_q3", "q3", "the target carries a gradient"),
         attack("endless", DEF + "    while True:\n        pass", note="longer than it may"),
         attack("exits", "import os\nos._exit(0)", note="ended the whole process"),
@@ -174,11 +147,8 @@ def class_of(term: Path, elsewhere: Path, port: int) -> list[Student]:
     return assignment("hw2_gae").question("q2").oracle(**dict(zip(names, inputs)))"""),
         Student("not_json", "", write=raw(b"this is no notebook"), note="could not be read"),
         Student("nothing", "", write=lambda folder, notebook: None, note="Nothing was handed in"),
-    ]  # fmt: skip
-    everybody = [
-        *quick,
         wrong("wrong_q4", "q4", "the fault as it was given"),
-        Student("mixed", "q3", {"q2": WRONG_Q2, "q3": hw2.RIGHT["q3"]["loops"]}, share=("q2",)),
+        Student("mixed", "q3", {"q2": WRONG_Q2, "q3": hw2.RIGHT["q3"]["loops"]}),
         Student("other_style", "q2 q3 q4", {q: next(iter(hw2.RIGHT[q].values())) for q in POINTS}, shuffled_types),
         attack("endless_cell", SOLUTION["q2"] + "\nwhile True:\n    try:\n        import time; time.sleep(9)\n    except BaseException:\n        pass", note="longer than it may"),
         attack("swallows_alarms", DEF + "    import time\n    while True:\n        try:\n            time.sleep(1)\n        except BaseException:\n            pass", note="longer than it may"),
@@ -186,8 +156,8 @@ def class_of(term: Path, elsewhere: Path, port: int) -> list[Student]:
         attack("exits_inside", DEF + "    import os\n    os._exit(0)", note="ended by its own code"),
         attack("forks", "import os\n" + DEF + "    while True:\n        os.fork()", note="more processes than it may"),
         Student("no_checks", "q2 q3 q4", dict(SOLUTION), without_checks),
-        Student("own_checks", "q3 q4", SOLUTION | {"q2": WRONG_Q2}, edited_checks, share=("q2",)),
-        replace(attack("patches", f"""
+        Student("own_checks", "q3 q4", SOLUTION | {"q2": WRONG_Q2}, edited_checks),
+        attack("patches", f"""
 import builtins, numpy, sys
 import minerva_book.exercises.answers, minerva_lite.formulas.returns
 builtins.AssertionError = type("Never", (Exception,), dict())
@@ -198,7 +168,7 @@ try:
     get_ipython().ast_transformers.append(lambda tree: tree)
 except Exception:
     pass
-{WRONG_Q2}""", earns="q4"), share=("q2", "q3"), tried=in_a_patched_world),
+{WRONG_Q2}""", earns="q4"),
         attack("walks_frames", f"""
 {DEF}    import gc, sys
     frame, found = sys._getframe(), []
@@ -270,12 +240,8 @@ def hand_in(students: list[Student], release: Path, folder: Path) -> None:
     for student in students:
         notebook = nbformat.read(release / NAME / f"{NAME}.ipynb", as_version=4)
         for cell in notebook.cells:
-            question = cell.metadata["nbgrader"]["grade_id"].removesuffix("-code")
-            if (
-                cell.metadata["nbgrader"]["grade_id"].endswith("-code")
-                and student.answers
-                and question in student.answers
-            ):
+            question, _, kind = cell.metadata["nbgrader"]["grade_id"].partition("-")
+            if kind == "code" and question in (student.answers or ()):
                 cell["source"] = student.answers[question]
         if student.change:
             student.change(notebook)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -19,13 +20,13 @@ import nbformat
 import pytest
 
 from .hostile import NAME, POINTS, hand_in, raw, solved
-from .trials import ROOT
+from .trials import ROOT, SHORT
 
-from course import classroom, handout, intake, isolation, marking, reports, roster, uploads  # isort: skip - found by what trials puts on the path
-from course.isolation import Limits, Said, offered  # isort: skip
+from course import classroom, intake, reports, roster, uploads  # isort: skip - found by what trials puts on the path
 
 FILE = f"{NAME}.ipynb"
-UNSAFE = Limits(unsafe=offered() != "bubblewrap")
+TOTAL = float(sum(POINTS.values()))
+person = roster.Person
 
 
 def export(file: Path, members: dict[str, bytes | str]) -> Path:
@@ -37,109 +38,82 @@ def export(file: Path, members: dict[str, bytes | str]) -> Path:
 
 
 def unpacked(folder: Path, members: dict[str, bytes | str], **options) -> tuple[dict[str, str], uploads.Unpacked]:
-    """What lies where after unpacking, and what was told."""
+    """What lies where after unpacking, and what is told."""
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
-    told = uploads.unpack(export(folder / "export.zip", members), out, **options)
+    report = uploads.unpack(export(folder / "export.zip", members), out, **options)
     files = {str(f.relative_to(out)): f.read_text() for f in sorted(out.rglob("*")) if f.is_file()}
-    files.pop(uploads.LEFT_OUT, None)
-    files.pop(uploads.NAMES, None)
-    return files, told
+    return {name: text for name, text in files.items() if name not in (uploads.LEFT_OUT, uploads.NAMES)}, report
 
 
-def person(student: str, **known) -> roster.Person:
-    return roster.Person(student, **known)
+# Exports: members with what is in them, the roster, the files that come of them, and how many are left out
 
 
-# Exports
-
-
-def test_moodles_number_is_the_one_at_the_end_of_the_first_folder(tmp_path):
-    """Whatever a display name or a file's name holds: student 77's folder has student 77's file alone."""
-    files, told = unpacked(tmp_path, {
+EXPORTS = {
+    "Moodle's number is the one at the end of the first folder, whatever a display name or a file's name holds": ({
         f"Vera Victim_77_assignsubmission_file/{FILE}": "victim",
         f"Evil_77_assignsubmission_file M_12_assignsubmission_file_/{FILE}": "by name",
         "Mallory_13_assignsubmission_file/x_77_assignsubmission_file.ipynb": "by file",
         f"Eve_14_assignsubmission_file/Vera Victim_77_assignsubmission_file/{FILE}": "by folder",
         "Vera Victim_77_assignsubmission_onlinetext/onlinetext.html": "text",
-    })  # fmt: skip
-    assert told.platform == "moodle" and (told.students, told.files, len(told.left_out)) == (4, 4, 1)
-    assert files == {
-        f"12/{FILE}": "by name",
-        "13/x_77_assignsubmission_file.ipynb": "by file",
+    }, [], {
+        f"12/{FILE}": "by name", "13/x_77_assignsubmission_file.ipynb": "by file", f"77/{FILE}": "victim",
         f"14/Vera Victim_77_assignsubmission_file/{FILE}": "by folder",
-        f"77/{FILE}": "victim",
-    }
-
-
-def test_moodles_files_in_one_folder_are_left_out_where_two_readings_are_possible(tmp_path):
-    files, told = unpacked(tmp_path, {
+    }, 1),
+    "Moodle's files in one folder are left out where two readings are possible": ({
         f"Vera Victim_77_assignsubmission_file_{FILE}": "victim",
         f"Evil_77_assignsubmission_file_x_12_assignsubmission_file_{FILE}": "evil",
-    })  # fmt: skip
-    assert files == {f"77/{FILE}": "victim"} and len(told.left_out) == 1
-    listed = (tmp_path / "out" / uploads.LEFT_OUT).read_text()
-    assert "Evil" in listed and "two readings" in listed and "Evil" not in str(told)
-
-
-def test_canvas_numbers_are_the_ones_after_the_name_and_the_platform_is_one_for_all(tmp_path):
-    files, told = unpacked(tmp_path, {
-        f"victimvera_77_900_{FILE}": "victim",
-        "evil_12_901_hw2 x_77_assignsubmission_file.ipynb": "by Moodle's words",
-        "lovelaceada_LATE_13_902_hw2_gae-2.ipynb": "late",
-        f"mallory_77_14_903_{FILE}": "a name that ends in a number",
-    })  # fmt: skip
-    assert told.platform == "canvas" and len(told.left_out) == 1
-    assert files == {
-        "12/hw2 x_77_assignsubmission_file.ipynb": "by Moodle's words",
-        "13/hw2_gae-2.ipynb": "late",
+    }, [], {f"77/{FILE}": "victim"}, 1),
+    "Canvas's number is the one after the name, and the platform is one for all": ({
+        f"victimvera_77_900_{FILE}": "victim", "evil_12_901_hw2 x_77_assignsubmission_file.ipynb": "by Moodle's words",
+        "lovelaceada_LATE_13_902_hw2_gae-2.ipynb": "late", f"mallory_77_14_903_{FILE}": "a name that ends in a number",
+    }, [], {
+        "12/hw2 x_77_assignsubmission_file.ipynb": "by Moodle's words", "13/hw2_gae-2.ipynb": "late",
         f"77/{FILE}": "victim",
-    }
-    # A file of Moodle's form among Canvas's changes nothing for the others either.
-    files, told = unpacked(tmp_path, {
-        f"victimvera_77_900_{FILE}": "victim", f"evil_12_901_y_77_assignsubmission_file_{FILE}": "evil",
-    })  # fmt: skip
-    assert told.platform == "canvas" and files[f"77/{FILE}"] == "victim" and len(files) == 2
+    }, 1),
+    "a file of Moodle's form among Canvas's changes nothing for the others": (
+        {f"victimvera_77_900_{FILE}": "victim", f"evil_12_901_y_77_assignsubmission_file_{FILE}": "evil"}, [],
+        {f"77/{FILE}": "victim", f"12/y_77_assignsubmission_file_{FILE}": "evil"}, 0),
+    "three numbers in a row are told apart by the roster": (
+        {f"ada_77_900_{FILE}": "other", "bob_12_901_2_hw2.ipynb": "a file named 2_hw2"},
+        [person("bob", canvas="12"), person("ada", canvas="77")],
+        {f"ada/{FILE}": "other", "bob/2_hw2.ipynb": "a file named 2_hw2"}, 0),
+    "or left out": (
+        {f"ada_77_900_{FILE}": "other", "bob_12_901_2_hw2.ipynb": "a file named 2_hw2"}, [],
+        {f"77/{FILE}": "other"}, 1),
+    "also where both numbers are students'": (
+        {f"ada_5_900_{FILE}": "other", f"evil_77_12_901_{FILE}": "evil"},
+        [person("bob", canvas="12"), person("ada", canvas="77")], {f"5/{FILE}": "other"}, 1),
+    "hidden names are a student's too, and what systems leave is passed over": ({
+        f".Ada_1_assignsubmission_file/{FILE}": "mine", "__MACOSX/._x": "", "A_2_assignsubmission_file/.DS_Store": "",
+        f"A_2_assignsubmission_file/._{FILE}": "", f"A_2_assignsubmission_file/.git/{FILE}": "other",
+    }, [], {f"1/{FILE}": "mine", f"2/.git/{FILE}": "other"}, 0),
+}  # fmt: skip
 
 
-def test_three_numbers_in_a_row_are_told_apart_by_the_roster_or_left_out(tmp_path):
-    members = {f"ada_77_900_{FILE}": "other", "bob_12_901_2_hw2.ipynb": "a file named 2_hw2"}
-    assert len(unpacked(tmp_path, members)[0]) == 1
-    files, _ = unpacked(tmp_path, members, people=[person("bob", canvas="12"), person("ada", canvas="77")])
-    assert files == {f"ada/{FILE}": "other", "bob/2_hw2.ipynb": "a file named 2_hw2"}
-    # Both numbers are students': nobody can say whose the file is.
-    members = {f"ada_5_900_{FILE}": "other", f"evil_77_12_901_{FILE}": "evil"}
-    files, _ = unpacked(tmp_path, members, people=[person("bob", canvas="12"), person("ada", canvas="77")])
-    assert files == {f"5/{FILE}": "other"}
+@pytest.mark.parametrize("case", EXPORTS)
+def test_an_export_becomes_a_folder_for_each_student(case, tmp_path):
+    members, people, wanted, left = EXPORTS[case]
+    files, report = unpacked(tmp_path, members, people=people)
+    assert files == wanted and (report.files, len(report.left_out)) == (len(wanted), left), report.left_out
+    assert report.platform == ("moodle" if next(iter(members)).count("_assign") else "canvas")
+    if left:
+        assert "vil" not in str(report) and (tmp_path / "out" / uploads.LEFT_OUT).read_text()
 
 
 @pytest.mark.parametrize("members", [
-    {f"A_1_assignsubmission_file/{FILE}": "", f"b_2_3_{FILE}": ""},
-    {"notes.ipynb": "", f"ada/{FILE}": ""},
+    {f"A_1_assignsubmission_file/{FILE}": "", f"b_2_3_{FILE}": ""}, {"notes.ipynb": "", f"ada/{FILE}": ""},
 ])  # fmt: skip
 def test_an_export_of_two_platforms_or_of_none_is_an_error_that_says_so(tmp_path, members):
     with pytest.raises(ValueError, match="wanted Moodle's or Canvas's; got 2 files.*--from moodle or --from canvas"):
         unpacked(tmp_path, members)
-    files, told = unpacked(tmp_path, members, platform="moodle")
-    assert len(files) + len(told.left_out) == 2
-
-
-def test_what_is_refused_in_a_students_archive_counts_as_well(tmp_path, monkeypatch):
-    """Members that are damaged, each of which has to be unpacked to see it: only so many are."""
-    looked = []
-    whole = intake.contents
-    monkeypatch.setattr(
-        intake, "contents", lambda archive, member, most: looked.append(most) or whole(archive, member, most)
-    )
-    (tmp_path / "ada").mkdir()
-    with zipfile.ZipFile(tmp_path / "ada" / "a.zip", "w") as archive:
-        for number in range(500):
-            archive.writestr(f"{number}.ipynb", "x" * 100)
-        for member in archive.infolist():
-            member.CRC ^= 1
-    with intake.opened(tmp_path / "ada") as (found, _):
-        assert found == []
-    assert len(looked) == 2 * intake.NOTEBOOKS
+    files, report = unpacked(tmp_path, members, platform="moodle")
+    assert len(files) + len(report.left_out) == 2
+    with pytest.raises(ValueError, match="wanted a folder that is new or empty"):
+        uploads.unpack(tmp_path / "export.zip", tmp_path, platform="moodle")
+    (tmp_path / "no.zip").write_text("no archive")
+    with pytest.raises(ValueError, match="no zip archive"):
+        uploads.unpack(tmp_path / "no.zip", tmp_path / "new")
 
 
 def test_nothing_leaves_the_folder_and_links_bombs_and_doubles_are_left_out(tmp_path, monkeypatch):
@@ -152,84 +126,57 @@ def test_nothing_leaves_the_folder_and_links_bombs_and_doubles_are_left_out(tmp_
         archive.writestr(good, "good")
         archive.writestr(link, "/etc/passwd")
         for name in ("../../evil.ipynb", "/tmp/evil.ipynb", "Eve_2_assignsubmission_file/../../evil_1.ipynb",
-                     "Eve_2_assignsubmission_file\\..\\..\\evil_2.ipynb", "C:/evil.ipynb"):  # fmt: skip
+                     "Eve_2_assignsubmission_file\\..\\..\\evil_2.ipynb", "C:/evil.ipynb",
+                     *["Eve_2_assignsubmission_file/twice.ipynb"] * 2):  # fmt: skip
             archive.writestr(name, "evil")
         archive.writestr("Eve_2_assignsubmission_file/bomb.ipynb", bytes(3 << 20))
-        for _ in range(2):
-            archive.writestr("Eve_2_assignsubmission_file/twice.ipynb", "evil")
-    told = uploads.unpack(file, tmp_path / "out")
-    assert told.files == 1 and (tmp_path / "out" / "1" / FILE).read_text() == "good"
-    assert len(told.left_out) == 9
+    report = uploads.unpack(file, tmp_path / "out")
+    assert report.files == 1 and (tmp_path / "out" / "1" / FILE).read_text() == "good" and len(report.left_out) == 9
     left = {str(f.relative_to(tmp_path)) for f in tmp_path.rglob("*") if f.is_file()}
     assert left == {"export.zip", f"out/1/{FILE}", "out/left_out.txt", "out/names.csv"}
     for why in ("leads out", "a link", "larger than 1 MB", "same name"):
-        assert why in "".join(told.left_out), why
+        assert why in "".join(report.left_out), why
 
 
 def test_a_liar_about_a_files_size_and_a_list_without_end_are_refused(tmp_path, monkeypatch):
     """The size in the list of contents says little: what comes out is counted."""
     monkeypatch.setattr(uploads, "MEMBER", 1 << 16)
-    file = export(
-        tmp_path / "export.zip",
-        {f"Ada_1_assignsubmission_file/{FILE}": "x", "Eve_2_assignsubmission_file/b.ipynb": bytes(1 << 20)},
-    )
-    data = bytearray(file.read_bytes())
-    for place in range(len(data) - 4):
-        if data[place : place + 4] == (1 << 20).to_bytes(4, "little"):
-            data[place : place + 4] = (100).to_bytes(4, "little")
-    file.write_bytes(data)
-    told = uploads.unpack(file, tmp_path / "out")
-    assert told.files == 1 and len(told.left_out) == 1 and told.students == 1
-    monkeypatch.setattr(uploads, "DIRECTORY", 100)
-    with pytest.raises(ValueError, match="list of contents is too long"):
-        uploads.unpack(file, tmp_path / "other")
+    members = {f"Ada_1_assignsubmission_file/{FILE}": "x", "Eve_2_assignsubmission_file/b.ipynb": bytes(1 << 20)}
+    file = export(tmp_path / "export.zip", members)
+    sizes = ((number).to_bytes(4, "little") for number in (1 << 20, 100))
+    file.write_bytes(file.read_bytes().replace(*sizes))
+    report = uploads.unpack(file, tmp_path / "out")
+    assert (report.files, len(report.left_out), report.students) == (1, 1, 1)
     # Nor does a record of the 64-bit form within another one, of which the inner says that the list is short.
     record = bytearray(b"PK\6\6" + bytes(52))
     record[40:48] = (1 << 40).to_bytes(8, "little")
     record[8:12] = b"PK\6\6"
-    locator = b"PK\6\7" + bytes(16)
-    (tmp_path / "wide.zip").write_bytes(bytes(60) + bytes(record) + locator + b"PK\5\6" + bytes(18))
-    with pytest.raises(ValueError, match="list of contents is too long"):
-        uploads.unpack(tmp_path / "wide.zip", tmp_path / "other")
-    monkeypatch.undo()
-    monkeypatch.setattr(uploads, "MEMBERS", 1)
-    with pytest.raises(ValueError, match="at most 1 files; got 2"):
-        uploads.unpack(file, tmp_path / "other")
+    wide = tmp_path / "wide.zip"
+    wide.write_bytes(bytes(60) + bytes(record) + b"PK\6\7" + bytes(16) + b"PK\5\6" + bytes(18))
+    for archive, bound, most, why in (
+        (file, "DIRECTORY", 100, "list of contents is too long"), (file, "MEMBERS", 1, "at most 1 files; got 2"),
+        (wide, "DIRECTORY", 16 << 20, "list of contents is too long"),
+    ):  # fmt: skip
+        monkeypatch.setattr(uploads, "DIRECTORY", 16 << 20)
+        monkeypatch.setattr(uploads, bound, most)
+        with pytest.raises(ValueError, match=why):
+            uploads.unpack(archive, tmp_path / "other")
 
 
-def test_the_names_of_an_export_are_kept_for_the_way_back(tmp_path):
+def test_names_for_the_way_back_are_kept_and_times_of_an_export_count_only_when_asked_for(tmp_path):
     members = {"lovelaceada_LATE_13_902_a.pdf": "", f"lovelaceada_LATE_13_903_{FILE}": ""}
-    unpacked(tmp_path, members)
+    assert "times.csv" not in unpacked(tmp_path, members)[0]
     with (tmp_path / "out" / uploads.NAMES).open() as file:
-        first, *_ = csv.DictReader(file)
-    assert first == {"student": "13", "path": f"lovelaceada_LATE_13_903_{FILE}"}
-
-
-def test_hidden_names_are_a_students_too_and_only_what_systems_leave_is_passed_over(tmp_path):
-    files, told = unpacked(tmp_path, {
-        f".Ada_1_assignsubmission_file/{FILE}": "mine", "__MACOSX/._x": "", "A_2_assignsubmission_file/.DS_Store": "",
-        f"A_2_assignsubmission_file/._{FILE}": "", f"A_2_assignsubmission_file/.git/{FILE}": "other",
-    })  # fmt: skip
-    assert files == {f"1/{FILE}": "mine", f"2/.git/{FILE}": "other"} and told.left_out == []
+        assert next(csv.DictReader(file)) == {"student": "13", "path": f"lovelaceada_LATE_13_903_{FILE}"}
+    assert "times.csv" in unpacked(tmp_path, members, trust_times=True)[0]
+    assert roster.read_times([], tmp_path / "out").keys() == {("13", "")}
 
 
 def test_a_time_is_of_whom_the_roster_says(tmp_path):
-    (tmp_path / "times.csv").write_text(
-        f"student;assignment;time\n12;{NAME};2027-02-01T12:00Z\nbob;;2027-02-01T12:00Z\n"
-    )
+    text = f"student;assignment;time\n12;{NAME};2027-02-01T12:00Z\nbob;;2027-02-01T12:00Z\n"
+    (tmp_path / "times.csv").write_text(text)
     found = roster.read_times([person("ada", canvas="12")], tmp_path / "none", tmp_path)
     assert found == dict.fromkeys([("ada", NAME), ("bob", "")], datetime(2027, 2, 1, 12))
-
-
-def test_old_files_are_never_mixed_with_new_ones(tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "old").touch()
-    file = export(tmp_path / "export.zip", {f"Ada_1_assignsubmission_file/{FILE}": "x"})
-    with pytest.raises(ValueError, match="wanted a folder that is new or empty"):
-        uploads.unpack(file, tmp_path / "out")
-    (tmp_path / "no.zip").write_text("no archive")
-    with pytest.raises(ValueError, match="no zip archive"):
-        uploads.unpack(tmp_path / "no.zip", tmp_path / "new")
 
 
 def test_moodles_worksheet_says_whose_the_numbers_are(tmp_path):
@@ -249,65 +196,24 @@ def test_moodles_worksheet_says_whose_the_numbers_are(tmp_path):
     assert files == {f"14/{FILE}": "14", f"ada/{FILE}": "12", f"bob/{FILE}": "13"}
 
 
-def test_times_of_an_export_count_only_when_asked_for(tmp_path):
-    members = {f"Ada_1_assignsubmission_file/{FILE}": "x"}
-    assert "times.csv" not in unpacked(tmp_path, members)[0]
-    files, _ = unpacked(tmp_path, members, trust_times=True)
-    assert "times.csv" in files and roster.read_times([], tmp_path / "out").keys() == {("1", "")}
-
-
 def test_students_whom_the_roster_does_not_know_are_counted_and_the_way_out_is_named(tmp_path):
     people = [person("ada", name="Ada L", moodle="12", canvas="77"), person("bob", name="Bob B")]
     members = {f"n{k}_{k}_assignsubmission_file/{FILE}": str(k) for k in (12, 13, 14)}
-    told = str(unpacked(tmp_path, members, people=people)[1])
-    assert "2 of 3 are not in roster.csv" in told and "WORKSHEET=worksheet.csv" in told
     sheet = tmp_path / "worksheet.csv"
     sheet.write_text("Identifier,Full name\nParticipant 13,Bob B\n")
-    told = str(unpacked(tmp_path, members, people=people, worksheet=sheet)[1])
-    assert "1 of 3 is not in roster.csv" in told and "WORKSHEET=" not in told
-    told = str(unpacked(tmp_path, {f"ada_77_1_{FILE}": "", f"eve_78_2_{FILE}": ""}, people=people)[1])
-    assert "1 of 2 is not in roster.csv" in told and "column canvas" in told and "WORKSHEET" not in told
-    assert "roster.csv" not in str(unpacked(tmp_path, members)[1]), "without a roster nobody is missing from it"
-    everybody = str(unpacked(tmp_path, {f"ada_77_1_{FILE}": ""}, people=people)[1])
-    assert "roster.csv" not in everybody and everybody.startswith("1 file of 1 student, as canvas")
+    canvas = {f"ada_77_1_{FILE}": "", f"eve_78_2_{FILE}": ""}
+    for files, options, words, other in (
+        (members, {"people": people}, ("2 of 3 are not in roster.csv", "WORKSHEET=worksheet.csv"), "column canvas"),
+        (members, {"people": people, "worksheet": sheet}, ("1 of 3 is not in roster.csv", "in common"), "WORKSHEET="),
+        (canvas, {"people": people}, ("1 of 2 is not in roster.csv", "column canvas"), "WORKSHEET"),
+        (members, {}, ("3 files of 3 students, as moodle",), "roster.csv"),  # nobody is missing from none
+        ({f"ada_77_1_{FILE}": ""}, {"people": people}, ("1 file of 1 student, as canvas",), "roster.csv"),
+    ):  # fmt: skip
+        report = str(unpacked(tmp_path, files, **options)[1])
+        assert all(word in report for word in words) and other not in report, report
 
 
 # Names and rosters
-
-
-def test_the_folder_above_the_one_that_was_meant_is_no_class(term, tmp_path):
-    """Five assignments were marked as five students, and stood in the table for Canvas."""
-    for name in ("hw1", "plain", "Homework 2"):
-        hand_in([solved("ada")], term / "release", tmp_path / "above" / name)
-    with pytest.raises(ValueError, match="in which Homework 2 has an assignment's name; name the folder that holds"):
-        classroom.grade(tmp_path / "above", term, names=[NAME], limits=UNSAFE)
-    shutil.rmtree(tmp_path / "above" / "Homework 2")
-    (tmp_path / "above" / "hw1").rename(tmp_path / "above" / NAME)
-    with pytest.raises(ValueError, match=f"in which {NAME} has an assignment's name"):
-        classroom.grade(tmp_path / "above", term, limits=UNSAFE)
-    shutil.rmtree(tmp_path / "above" / NAME)
-    (term / "roster.csv").write_text("student\nada\nbob\n")
-    with pytest.raises(ValueError, match="none of the folders in .* is of anybody in roster.csv; name the one"):
-        classroom.grade(tmp_path / "above", term, names=[NAME], limits=UNSAFE)
-    assert not (term / "submitted").exists() and not (term / "canvas.csv").exists()
-    # Where one is somebody's, the folder is the right one, and the other is told.
-    (tmp_path / "above" / "plain" / "ada").rename(tmp_path / "above" / "ada")
-    report = classroom.grade(tmp_path / "above", term, names=[NAME], limits=UNSAFE)
-    assert "1 folder is of nobody in roster.csv" in str(report) and rows_of(term).keys() == {"ada", "plain"}
-
-
-@pytest.mark.slow
-def test_who_was_marked_by_mistake_is_taken_out_as_the_page_says(term, tmp_path):
-    """By nbgrader's own command; and the tables go with the last one."""
-    hand_in([solved("ada"), solved("plain")], term / "release", tmp_path / "in")
-    classroom.grade(tmp_path / "in", term, limits=UNSAFE)
-    for name, left in (("plain", {"ada"}), ("ada", set())):
-        command = [sys.executable, "-m", "nbgrader", "db", "student", "remove", name, "--force"]
-        subprocess.run(command, cwd=term, check=True, capture_output=True)
-        reports.write_reports(term)
-        assert (rows_of(term).keys() if left else (term / "canvas.csv").exists()) == (left or False)
-    page = (ROOT / "book" / "instructors.md").read_text()
-    assert "nbgrader db student remove NAME --force" in page
 
 
 def test_every_folder_name_is_kept_under_one_that_nbgrader_can_hold():
@@ -315,29 +221,27 @@ def test_every_folder_name_is_kept_under_one_that_nbgrader_can_hold():
     assert [roster.filed_as(name) for name in same] == same
     assert roster.filed_as(unicodedata.normalize("NFD", "José")) == "José"
     odd = ["O'Brien", "O Brien", "ada+x", "..", "", "-f", "a/b", "x" * 300, "x" * 301, "a\ud800", "[a]*", "a\nb"]
-    kept = [roster.filed_as(name) for name in odd]
-    assert len(set(kept)) == len(odd) and kept[0].startswith("O-Brien-")
-    for name in kept:
+    found = [roster.filed_as(name) for name in odd]
+    assert len(set(found)) == len(odd) and found[0].startswith("O-Brien-")
+    for name in found:
         assert roster.filed_as(name) == name and len(name) <= roster.LONGEST and not set(name) & set("/ '+*[]\n\ud800")
 
 
 def test_a_folder_may_be_named_by_anything_that_the_roster_says_of_a_student(tmp_path):
+    """Of two folders of one student the one with the student's own name counts; without such a one neither does."""
     people = [person("ada", name="Ada Lovelace", login="al1", canvas="12"), person("bob", login="al1x", moodle="13")]
-    for name in ("Ada Lovelace", "13", "stranger"):
+    for name, wanted, left in (
+        ("Ada Lovelace", {"ada": "Ada Lovelace"}, 0), ("13", {"ada": "Ada Lovelace", "bob": "13"}, 0),
+        ("12", {"bob": "13"}, 2), ("ada", {"ada": "ada", "bob": "13"}, 2),
+    ):  # fmt: skip
         (tmp_path / name).mkdir()
-    folders, told = roster.folders_of(tmp_path, people)
-    assert {each.student for each in folders} == {"ada", "bob", "stranger"} and len(told) == 2
-    # Two folders of one student: the one with the student's own name counts; without such a one neither does.
-    (tmp_path / "12").mkdir()
-    assert {f.student for f in roster.folders_of(tmp_path, people)[0]} == {"bob", "stranger"}
-    (tmp_path / "ada").mkdir()
-    folders, told = roster.folders_of(tmp_path, people)
-    assert {f.student: f.path.name for f in folders}["ada"] == "ada" and sum("left out" in line for line in told) == 2
+        folders, lines = roster.folders_of(tmp_path, people)
+        assert {each.student: each.path.name for each in folders} == wanted
+        assert sum("left out" in line for line in lines) == left
 
 
 @pytest.mark.parametrize(("text", "why"), [
-    ("name\nAda\n", "wanted columns student; got no student"),
-    ("student,hw2\nada,2 days\n", "got hw2"),
+    ("name\nAda\n", "wanted columns student; got no student"), ("student,hw2\nada,2 days\n", "got hw2"),
     ("student\nada\nada\n", "1 stand there more than once"),
     ("student\nO'Brien\n", "line 2: student: wanted at most 100 letters, digits and . @ _ -"),
     ("student\nO'Brien\n", "into the column name"),
@@ -347,33 +251,28 @@ def test_a_folder_may_be_named_by_anything_that_the_roster_says_of_a_student(tmp
 ])  # fmt: skip
 def test_a_mistake_in_the_roster_is_told_without_a_name(tmp_path, text, why):
     (tmp_path / "roster.csv").write_text(text)
-    with pytest.raises(ValueError) as told:
+    with pytest.raises(ValueError) as error:
         roster.read_roster(tmp_path)
-    assert why in str(told.value) and "ada" not in str(told.value) and "Brien" not in str(told.value)
+    assert why in str(error.value) and "ada" not in str(error.value) and "Brien" not in str(error.value)
 
 
 def test_more_time_is_a_span_or_a_moment():
-    def span(text):
-        return roster.moment_of(text, "here", spans=True)
-
-    assert span("2 days") == span("+2d") == span("48 h") == timedelta(days=2) and span("90m") == timedelta(hours=1.5)
-    assert span("2027-02-01 12:00 UTC") == span("2027-02-01T13:00+01:00") == datetime(2027, 2, 1, 12)
+    moments = {
+        "2 days": timedelta(2), "+2d": timedelta(2), "48 h": timedelta(2), "90m": timedelta(hours=1.5),
+        "2027-02-01 12:00 UTC": datetime(2027, 2, 1, 12), "2027-02-01T13:00+01:00": datetime(2027, 2, 1, 12),
+    }  # fmt: skip
+    assert {text: roster.moment_of(text, "here", spans=True) for text in moments} == moments
 
 
 # File forms
 
 
-def notebook(tmp_path: Path) -> nbformat.NotebookNode:
-    """A released notebook of two cells, and its answer replaced."""
-    base = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("raise NotImplementedError()")])
-    base.cells[0].metadata["nbgrader"] = {"grade_id": "q2-code", "solution": True}
-    return base
+BASE = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("raise NotImplementedError()")])
+BASE.cells[0].metadata["nbgrader"] = {"grade_id": "q2-code", "solution": True}
 
 
 def answered(text: str) -> str:
-    made = notebook(Path())
-    made.cells[0]["source"] = text
-    return json.dumps(made)
+    return json.dumps(BASE).replace("raise NotImplementedError()", text)
 
 
 def taken(folder: Path, files: dict[str, str | bytes], **options) -> tuple[intake.Intake, str]:
@@ -384,96 +283,94 @@ def taken(folder: Path, files: dict[str, str | bytes], **options) -> tuple[intak
         place = folder / "ada" / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(data if isinstance(data, bytes) else data.encode())
-    found = intake.taken(folder / "ada", NAME, notebook(folder), **options)
+    found = intake.taken(folder / "ada", NAME, BASE, **options)
     return found, found.notebook.cells[0]["source"] if found.found else ""
 
 
-def zipped(folder: Path, members: dict[str, bytes | str]) -> bytes:
-    return export(folder / "made.zip", members).read_bytes()
+def zipped(members: dict[str, bytes | str]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+MINE, OTHER = answered("mine"), answered("other")
+FORMS = {
+    "as it should be": {FILE: MINE},
+    "in its folder": {f"{NAME}/{FILE}": MINE},
+    "beside a handout's": {f"colab/{FILE}": OTHER, FILE: MINE},
+    "a handout that was given back whole": {f"colab/{FILE}": OTHER, f"{NAME}/{FILE}": MINE},
+    "beside what systems leave": {
+        "Homework 2.ipynb": MINE, "._Homework 2.ipynb": OTHER,
+        ".ipynb_checkpoints/Homework 2-checkpoint.ipynb": OTHER, f"__MACOSX/{FILE}": OTHER},
+    "a text by its ending": {f"{FILE}.txt": MINE},
+    "deep folders": {f"a/b/c/d/{FILE}": MINE},
+    "with a mark of its order of bytes": {FILE: "\ufeff" + MINE},
+    "an archive": {"hw2.zip": zipped({f"some/folder/{FILE}": MINE, "__MACOSX/._x.ipynb": "x"})},
+    "an archive of a handout": {"all.ZIP": zipped({FILE: MINE, "hw3_trpo.ipynb": OTHER})},
+    "the newest of Canvas's": {"hw2_gae-1.ipynb": OTHER, "hw2_gae-2.ipynb": MINE},
+    "the tenth is newer than the ninth": {"hw2_gae-9.ipynb": OTHER, "hw2_gae-10.ipynb": MINE},
+    "the newest of a browser's": {FILE: OTHER, "hw2_gae (1).ipynb": MINE},
+    "the copy that Jupyter laid aside": {FILE: MINE, "hw2_gae-Copy1.ipynb": OTHER},
+    "the same twice": {"hw2 mine.ipynb": MINE, "homework_2.ipynb": MINE},
+    "beside another assignment": {FILE: MINE, "hw3_trpo.ipynb": OTHER, "report.pdf": ""},
+}  # fmt: skip
+MANY = [nbformat.v4.new_code_cell("1") for _ in range(301)]
+LARGE = [nbformat.v4.new_code_cell("# " + "x" * 10**6) for _ in range(3)]
+NONE = {  # files of which none is taken, and what the student is told
+    "two": ({"hw2 Ada.ipynb": "1", "hw2 final.ipynb": "2"}, "2 files might be meant.*hw2 Ada.ipynb"),
+    "others": ({"hw21.ipynb": "", "hw3_trpo.ipynb": ""}, f"wanted {FILE}; found: hw21.ipynb, hw3_trpo.ipynb."),
+    "named": ({"report by Ada.pdf": "", "a/notes.txt": ""}, f"wanted {FILE}; found: report by Ada.pdf, a/notes.txt."),
+    "many": ({f"{k}.txt": "" for k in range(9)}, "and 4 more"), "nothing": ({}, intake.NOTHING),
+    "of a system": ({f"__MACOSX/{FILE}": ""}, intake.NOTHING),
+    "no archive": ({"x.zip": b"no archive"}, "found: x.zip"), "cut": ({"x.zip": b"PK\5\6"}, "found: x.zip"),
+    "list": ({"x.zip": b"PK\5\6" + b"\xff" * 18}, "found: x.zip"), "empty": ({"x.zip": b""}, "found: x.zip"),
+    "record": ({"x.zip": zipped({"ä.ipynb": "x"}).replace("ä".encode(), b"\xff\xff")}, "found: x.zip"),
+    "broken": ({FILE: "no notebook"}, "The file could not be read as a notebook"),
+    "own cells": ({FILE: json.dumps(BASE | {"cells": [*BASE.cells, *MANY]})}, "more than 300 cells"),
+    "large": ({FILE: json.dumps(BASE | {"cells": LARGE})}, "larger than 2 MB"),
+}  # fmt: skip
 
 
 def test_every_form_in_which_a_notebook_comes_is_taken(tmp_path):
-    mine, other = answered("mine"), answered("other")
-    forms = {
-        "a text by its ending": {f"{FILE}.txt": mine},
-        "deep folders": {f"a/b/c/d/{FILE}": mine},
-        "an archive": {"hw2.zip": zipped(tmp_path, {f"some/folder/{FILE}": mine, "__MACOSX/._x.ipynb": "x"})},
-        "an archive of a handout": {"all.ZIP": zipped(tmp_path, {FILE: mine, "hw3_trpo.ipynb": other})},
-        "the newest of Canvas's": {"hw2_gae-1.ipynb": other, "hw2_gae-2.ipynb": mine},
-        "the tenth is newer than the ninth": {"hw2_gae-9.ipynb": other, "hw2_gae-10.ipynb": mine},
-        "the newest of a browser's": {FILE: other, "hw2_gae (1).ipynb": mine},
-        "the copy that Jupyter laid aside": {FILE: mine, "hw2_gae-Copy1.ipynb": other},
-        "the same twice": {"hw2 mine.ipynb": mine, "homework_2.ipynb": mine},
-        "beside another assignment": {FILE: mine, "hw3_trpo.ipynb": other, "report.pdf": ""},
-    }
-    got = {form: taken(tmp_path, files)[1] for form, files in forms.items()}
-    assert got == dict.fromkeys(forms, "mine")
+    assert {form: taken(tmp_path, files)[1] for form, files in FORMS.items()} == dict.fromkeys(FORMS, "mine")
+    for form, (files, why) in NONE.items():
+        found, _ = taken(tmp_path, files)
+        nobody = found.kind.replace(FILE, "")
+        assert found.notebook == BASE and found.found == (FILE in files), form
+        assert re.search(why, found.note) and "Ada" not in nobody and "x.zip" not in nobody, (form, found.note)
+        if "x.zip" in files:  # an archive that is none costs only itself
+            assert taken(tmp_path, files | {FILE: MINE})[1] == "mine"
 
 
 def test_a_notebook_of_any_name_is_taken_if_it_is_the_only_one_and_only_one_is_asked_for(tmp_path):
-    files = {"assignment.ipynb": answered("mine"), "notes.txt": "x"}
+    files = {"assignment.ipynb": MINE, "notes.txt": "x"}
     assert taken(tmp_path, files, alone=True)[1] == "mine" and not taken(tmp_path, files)[0].found
-    assert not taken(tmp_path, {"hw3 final.ipynb": answered("mine")}, alone=True)[0].found
+    assert not taken(tmp_path, {"hw3 final.ipynb": MINE}, alone=True)[0].found
     assert not taken(tmp_path, files | {"other.ipynb": answered("x")}, alone=True)[0].found
 
 
-def test_another_name_is_told_once_with_the_one_to_use_next_time(tmp_path):
-    mine, next_time = answered("mine"), f"next time hand in `{FILE}`."
-    forms = {f"{FILE}.txt": mine, f"a/b/{FILE}": mine, "hw2 `my` own.ipynb": mine}
-    for name, text in forms.items():
-        found, _ = taken(tmp_path, {name: text})
+def test_another_name_is_told_with_the_one_to_use_next_time(tmp_path):
+    for name in (f"{FILE}.txt", f"a/b/{FILE}", "hw2 `my` own.ipynb", f"x.zip/{FILE}"):
+        files = {"x.zip": zipped({FILE: MINE})} if name.startswith("x.zip") else {name: MINE}
+        found, _ = taken(tmp_path, files)
         place = name.replace("`", "'")
-        assert found.renamed == f"Your notebook was found as `{place}`; {next_time}" and found.note == ""
-        assert found.kind.endswith("there was no doubt.") and "my" not in found.kind
-    found, _ = taken(tmp_path, {"x.zip": zipped(tmp_path, {FILE: mine})})
-    assert f"found as `x.zip/{FILE}`" in found.renamed
-    for right in (FILE, f"{NAME}/{FILE}"):
-        assert taken(tmp_path, {right: mine})[0].renamed == ""
-
-
-def test_what_was_found_is_named_to_the_student_and_not_in_public(tmp_path):
-    found, _ = taken(tmp_path, {"report by Ada.pdf": "", "a/notes.txt": ""})
-    assert found.note == f"No file for it was found: wanted {FILE}; found: report by Ada.pdf, a/notes.txt."
-    assert "Ada" not in found.kind and not found.found
-    many, _ = taken(tmp_path, {f"{k}.txt": "" for k in range(9)})
-    assert "and 4 more" in many.note
-    two, _ = taken(tmp_path, {"hw2 Ada.ipynb": "1", "hw2 final.ipynb": "2"})
-    assert "2 files might be meant" in two.note and "hw2 Ada.ipynb" in two.note and "Ada" not in two.kind
-    broken, _ = taken(tmp_path, {FILE: "no notebook"})
-    assert "could not be read" in broken.note and broken.kind == "The file could not be read as a notebook."
-    assert taken(tmp_path, {})[0].note == intake.NOTHING
-
-
-def zip_with_a_broken_record() -> bytes:
-    """Its list of contents says that a name is in UTF-8, and it is not."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("ä.ipynb", "x")
-    return file.getvalue().replace("ä".encode(), b"\xff\xff")
-
-
-@pytest.mark.parametrize("files", [
-    {"x.zip": b"no archive"}, {"x.zip": b"PK\5\6"}, {"x.zip": b"PK\5\6" + b"\xff" * 18}, {"x.zip": b""},
-    {"x.zip": zip_with_a_broken_record()},
-], ids=["words", "cut", "list", "empty", "record"])  # fmt: skip
-def test_an_archive_that_is_none_costs_only_itself(tmp_path, files):
-    found, _ = taken(tmp_path, files)
-    assert not found.found and "found: x.zip" in found.note
-    assert taken(tmp_path, files | {FILE: answered("mine")})[1] == "mine"
+        assert found.renamed == f"Your notebook was found as `{place}`; next time hand in `{FILE}`."
+        assert found.note == "" and found.kind.endswith("there was no doubt.") and "my" not in found.kind
+    assert [taken(tmp_path, {right: MINE})[0].renamed for right in (FILE, f"{NAME}/{FILE}")] == ["", ""]
 
 
 def test_a_students_archive_writes_nothing_outside_and_has_bounds(tmp_path, monkeypatch):
     monkeypatch.setattr(intake, "MEMBER", 1 << 20)
     monkeypatch.setattr(intake, "ARCHIVE", 3 << 20)
     bomb = {f"{k}.ipynb": bytes(1 << 20) for k in range(9)}
-    packed = zipped(tmp_path, {f"../../{FILE}": "evil", "x.ipynb": bytes(2 << 20)} | bomb)
-    before = set(tmp_path.rglob("*"))
     (tmp_path / "ada").mkdir()
-    (tmp_path / "ada" / "x.zip").write_bytes(packed)
+    export(tmp_path / "ada" / "x.zip", {f"../../{FILE}": "evil", "x.ipynb": bytes(2 << 20)} | bomb)
     with intake.opened(tmp_path / "ada") as (found, _):
-        assert len(found) == 3 and sum(each.path.stat().st_size for each in found) == 3 << 20
+        assert sum(each.path.stat().st_size for each in found) == 3 << 20
         assert {str(each.place) for each in found} == {"x.zip/0.ipynb", "x.zip/1.ipynb", "x.zip/2.ipynb"}
-    assert set(tmp_path.rglob("*")) - before == {tmp_path / "ada", tmp_path / "ada" / "x.zip"}
+    assert set(tmp_path.rglob("*")) == {tmp_path / "ada", tmp_path / "ada" / "x.zip"}
 
 
 @pytest.mark.parametrize(("bound", "value", "many"), [("ARCHIVES", 1, 2), ("NOTEBOOKS", 2, 2), ("DIRECTORY", 99, 0)])
@@ -486,50 +383,36 @@ def test_a_students_archives_are_opened_up_to_a_number(tmp_path, monkeypatch, bo
         assert len(found) == many
 
 
+def test_what_is_refused_in_a_students_archive_counts_as_well(tmp_path, monkeypatch):
+    """Members that are damaged, each of which has to be unpacked to see it: only so many are."""
+    looked, whole = [], intake.contents
+    monkeypatch.setattr(intake, "contents", lambda *given: looked.append(given) or whole(*given))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for number in range(500):
+            archive.writestr(f"{number}.ipynb", "x" * 100)
+        for member in archive.infolist():
+            member.CRC ^= 1
+    with intake.opened(tmp_path) as (found, _):
+        assert found == [] and len(looked) == 2 * intake.NOTEBOOKS
+
+
 def test_links_and_folders_without_end_are_not_followed(tmp_path):
     secret = tmp_path / "secret"
-    secret.mkdir()
-    (secret / FILE).write_text(answered("secret"))
-    (tmp_path / "ada" / "deep").mkdir(parents=True)
-    (tmp_path / "ada" / "folder").symlink_to(secret)
-    (tmp_path / "ada" / "x.zip").symlink_to(export(tmp_path / "x.zip", {FILE: answered("secret")}))
-    (tmp_path / "ada" / "deep" / "again").symlink_to(tmp_path / "ada")
-    os.mkfifo(tmp_path / "ada" / FILE)
     deep = tmp_path.joinpath("ada", *"abcdefghijkl")
-    deep.mkdir(parents=True)
-    (deep / FILE).write_text(answered("too deep"))
+    for folder in (secret, deep, tmp_path / "ada" / "deep"):
+        folder.mkdir(parents=True)
+    (secret / FILE).write_text(MINE)
+    (deep / FILE).write_text(MINE)
+    for name, target in {
+        "folder": secret, "x.zip": export(tmp_path / "x.zip", {FILE: MINE}), "deep/again": tmp_path / "ada",
+        "hw2_gae-1.ipynb": secret / FILE,
+    }.items():  # fmt: skip
+        (tmp_path / "ada" / name).symlink_to(target)
+    os.mkfifo(tmp_path / "ada" / FILE)
     assert intake.choose(tmp_path / "ada", NAME).note == intake.NOTHING
 
 
-# A class, whose functions are not run: that is tested in test_classroom.py
-
-
-@pytest.fixture(scope="module")
-def released(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("released")
-    handout.release(
-        folder, seed="example", guessable=True, names=[NAME], due={NAME: "2027-02-01T12:00+01:00"}, wheel=False
-    )
-    return folder
-
-
-@pytest.fixture
-def term(released, tmp_path, monkeypatch):
-    """A term of its own, in which every function is right without being run."""
-    shutil.copytree(released, tmp_path / "term")
-
-    def right(assignment, cells, secret, *, limits, by=None):
-        marks = {q.name: marking.Mark(q.name, q.points, q.points, "right") for q in assignment.coded}
-        empty = all("NotImplementedError" in cell["source"] for cell in cells if cell["id"].endswith("-code"))
-        if empty:
-            marks = {
-                q.name: marking.Mark(q.name, 0, q.points, "a case: NotImplementedError: ") for q in assignment.coded
-            }
-        return marks, Said("nobody")
-
-    monkeypatch.setattr(marking, "mark_cells", right)
-    monkeypatch.setattr(marking, "MARKED", {})
-    return tmp_path / "term"
+# A class, whose functions run in this process
 
 
 def rows_of(term: Path) -> dict[str, dict[str, str]]:
@@ -537,179 +420,104 @@ def rows_of(term: Path) -> dict[str, dict[str, str]]:
         return {row["student"]: row for row in csv.DictReader(file)}
 
 
-def test_no_time_in_a_students_folder_beats_lateness(term, tmp_path):
-    """Neither a timestamp.txt at either depth nor a file's own time; the table beside the folders says when."""
-    names = ("forged_outer", "forged_inner", "touched", "untimed", "on_time")
-    hand_in([solved(name) for name in names], term / "release", tmp_path / "in")
-    early = "2027-01-01T00:00:00+00:00"
-    (tmp_path / "in" / "forged_outer" / "timestamp.txt").write_text(early)
-    (tmp_path / "in" / "forged_inner" / NAME).mkdir()
-    (tmp_path / "in" / "forged_inner" / NAME / "timestamp.txt").write_text(early)
-    os.utime(tmp_path / "in" / "touched" / FILE, (0, 0))
-    late = "2027-02-03T10:00:00+00:00"
-    times = "".join(f"{name},{NAME},{late}\n" for name in names[:3]) + f"on_time,,{early}\n"
-    (tmp_path / "in" / "times.csv").write_text("student,assignment,time\n" + times)
-    report = classroom.grade(tmp_path / "in", term, limits=UNSAFE)
-    total = float(sum(POINTS.values()))
-    scores = {name: float(row["score"]) for name, row in rows_of(term).items()}
-    assert scores == dict.fromkeys(names[:3], round(0.8 * total, 2)) | {"untimed": total, "on_time": total}
-    assert "2 × timestamp.txt in a student's folder: not used" in str(report)
-    assert "1 without a time in times.csv: nothing is deducted" in str(report)
-    assert not any(name in str(report) for name in names), "no name in public"
-    # Without the table nothing is deducted, whatever an earlier run knew.
-    (tmp_path / "in" / "times.csv").unlink()
-    classroom.grade(tmp_path / "in", term, limits=UNSAFE)
-    assert {float(row["score"]) for row in rows_of(term).values()} == {total}
+def page_of(term: Path, student: str) -> str:
+    return (term / "feedback" / student / NAME / f"{NAME}.html").read_text()
 
 
-def test_the_roster_gives_more_time_and_lists_who_is_missing(term, tmp_path):
-    hand_in([solved(name) for name in ("days", "moment", "late", "stranger")], term / "release", tmp_path / "in")
-    when = "2027-02-03T10:00:00+00:00"  # two days late
-    people = f"days,2 days\nmoment,{when}\nlate,\nmissing,1 day\n"
-    (term / "roster.csv").write_text(f"student,{NAME}\n" + people)
-    rows = "".join(f"{name},{when}\n" for name in ("days", "moment", "late", "stranger"))
-    other = "another,hw3_trpo,2027-02-03T10:00Z\n"  # of whom nothing is known yet, as hw3 is not marked here
-    (term / "times.csv").write_text("student,assignment,time\n" + rows.replace(",", ",,") + f"dayz,,{when}\n" + other)
-    report = classroom.grade(tmp_path / "in", term, limits=UNSAFE)
-    total = float(sum(POINTS.values()))
-    scores = {name: float(row["score"]) for name, row in rows_of(term).items()}
-    assert scores == {"days": total, "moment": total} | dict.fromkeys(("late", "stranger"), round(0.8 * total, 2))
-    assert "1 folder is of nobody in roster.csv" in str(report) and "1 of roster.csv handed in nothing" in str(report)
-    assert "1 name in times.csv is of nobody here" in str(report) and "dayz" not in str(report)
-    log = (term / "grading.log").read_text()
-    assert "missing handed in nothing" in log and "'stranger' is not in roster.csv" in log
-    assert "'dayz' of times.csv is nobody here" in log and "another" not in log
-    # What was granted can be taken back.
-    (term / "roster.csv").write_text("student\ndays\nmoment\nlate\n")
-    classroom.grade(tmp_path / "in", term, limits=UNSAFE)
-    assert {float(row["score"]) for row in rows_of(term).values()} == {round(0.8 * total, 2)}
-
-
-def test_the_name_under_which_a_file_was_found_stands_once_on_the_page(term, tmp_path):
-    def named(folder, made):
-        (folder / f"{FILE}.txt").write_text(json.dumps(made))
-
-    hand_in([solved("ada", write=named)], term / "release", tmp_path / "in")
-    classroom.grade(tmp_path / "in", term, limits=UNSAFE)
-    page = (term / "feedback" / "ada" / NAME / f"{NAME}.html").read_text()
-    told = f"Your notebook was found as <code>{FILE}.txt</code>; next time hand in <code>{FILE}</code>."
-    assert page.count(told) == 1 and page.index(told) < page.index("<h1") and "no doubt" not in page
-    assert "Added by the student" not in page
-    # Handed in again under its name: the sentence goes.
-    hand_in([solved("ada")], term / "release", tmp_path / "in")
-    classroom.grade(tmp_path / "in", term, limits=UNSAFE)
-    page = (term / "feedback" / "ada" / NAME / f"{NAME}.html").read_text()
-    assert "was found as" not in page and rows_of(term)["ada"]["handed_in"] == ""
-
-
-def test_odd_names_and_broken_files_cost_nobody_else(term, tmp_path, capfd):
-    good = ["ada", "O'Brien", "ada+x", unicodedata.normalize("NFD", "José"), "अदिति", "two words"]
-    students = [solved(name) for name in good]
-    students.append(solved("pdf", write=raw(b"", "report by pdf.pdf")))
-    students.append(solved("nothing", write=lambda folder, made: None))
-    students.append(solved("html", write=raw(b"<html>")))
-    hand_in(students, term / "release", tmp_path / "in")
-    report = classroom.grade(tmp_path / "in", term, limits=UNSAFE)
-    assert report.submissions == 9 and report.full == 6 and report.failed == 0
-    rows = rows_of(term)
-    assert {"ada", "José", "अदिति", "pdf", "nothing", "html"} < rows.keys() and len(rows) == 9
-    assert sum(float(row["automatic"]) == sum(POINTS.values()) for row in rows.values()) == 6
-    said = str(report) + "".join(capfd.readouterr())
-    assert "4 folders have names that are kept otherwise" in said and "Brien" not in said and "report by" not in said
-    assert "O'Brien" in (term / "grading.log").read_text()
-    for name, note in {"pdf": "found: report by pdf.pdf", "nothing": intake.NOTHING, "html": "not be read"}.items():
-        page = (term / "feedback" / name / NAME / f"{NAME}.html").read_text()
-        assert page.count(note) == 3, name
-
-
-def test_an_error_stops_the_class_and_leaves_no_thread_behind(term, tmp_path, monkeypatch):
-    hand_in([solved(f"s{k}") for k in range(4)], term / "release", tmp_path / "in")
-
-    def broken(*args, **kwargs):
-        raise RuntimeError("the process for students' code did not start")
-
-    monkeypatch.setattr(marking, "mark_cells", broken)
-    with pytest.raises(RuntimeError, match="did not start"):
-        classroom.grade(tmp_path / "in", term, limits=UNSAFE, workers=1)
-    assert not (term / "grades.csv").exists()
-
-
-def test_relative_paths_hold_while_nbgrader_changes_the_folder(term, tmp_path, monkeypatch):
-    hand_in([solved(f"s{k}") for k in range(3)], term / "release", tmp_path / "in")
-    monkeypatch.chdir(tmp_path)
-    told = []
-    monkeypatch.setattr(classroom, "PATIENCE", 0.0)
-    report = classroom.grade(Path("in"), Path("term"), limits=UNSAFE, workers=2, tell=told.append)
-    counted = [f"{k} of 3 submissions marked" for k in (1, 2, 3)]
-    assert report.full == 3 and told[:3] == counted
-    monkeypatch.setattr(classroom, "PATIENCE", 100.0)
-    told.clear()
-    again = classroom.grade(Path("in"), Path("term"), limits=UNSAFE, workers=2, tell=told.append)
-    assert told[0] == counted[-1], "the last one is told, whenever it was"
-    assert str(again).startswith("3 submissions marked") and f"run apart by: {isolation.named(offered())}" in str(again)
-    assert str(classroom.Report(1)).startswith("1 submission marked")
-
-
-# What is typed
-
-
-def typed(*words: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "course", *words], cwd=ROOT / "book" / "homework",
-                          capture_output=True, text=True)  # fmt: skip
-    return done.stdout + done.stderr
+def test_the_folder_above_the_one_that_was_meant_is_no_class(term, tmp_path):
+    """Five assignments were marked as five students, and stood in the table for Canvas."""
+    above = tmp_path / "above"
+    for name in ("Homework 2", NAME, None):
+        shutil.rmtree(above, ignore_errors=True)
+        for folder in ("plain", name) if name else ("plain",):
+            hand_in([solved("ada")], term / "release", above / folder)
+        if name is None:
+            (term / "roster.csv").write_text("student\nada\nbob\n")
+        why = f"in which {name} has an assignment's name" if name else "none of the folders in .* is of anybody"
+        with pytest.raises(ValueError, match=why):
+            classroom.grade(above, term, names=[NAME], limits=SHORT)
+    assert not (term / "submitted").exists() and not (term / "canvas.csv").exists()
+    # Where one is somebody's, the folder is the right one, and the other is told.
+    (above / "plain" / "ada").rename(above / "ada")
+    report = classroom.grade(above, term, names=[NAME], limits=SHORT)
+    assert "1 folder is of nobody in roster.csv" in str(report) and rows_of(term).keys() == {"ada", "plain"}
 
 
 @pytest.mark.slow
-def test_mistakes_on_the_command_line_get_true_sentences(tmp_path):
-    class_ = str(tmp_path / "term")
-    (tmp_path / "in" / "ada").mkdir(parents=True)
-    assert "DUE: wanted NAME=TIME" in typed("release", class_, "--due", "hw2_gae")
-    told = typed("grade", str(tmp_path / "in"), class_)
-    assert told.startswith("Students' code is run apart by: ")
-    assert f"CLASS: wanted the folder of a term, which release makes; got {class_}, which does not exist" in told
-    export(tmp_path / "export.zip", {f"b_2_3_{FILE}": "x", f"A_1_assignsubmission_file/{FILE}": "x"})
-    told = typed("unpack", str(tmp_path / "export.zip"), str(tmp_path / "out"))
-    assert "say which: --from moodle or --from canvas" in told
-    told = typed("unpack", str(tmp_path / "export.zip"), str(tmp_path / "out"), "--from", "canvas")
-    assert "1 file of 1 student, as canvas exports them" in told and "1 file was left out" in told
-    drawn = ("release", class_, "--assignments", NAME)
-    typed(*drawn)
-    assert "CLASS=folder, or delete this one if nothing was handed out" in typed(*drawn, "--seed", "12" * 16)
-    assert "REVEAL: wanted one of hw1" in typed("report", class_, "--reveal", "hw2=2027-02-15T08:00+01:00")
-    assert not (tmp_path / "term" / "reveal.csv").exists(), "else every later report ends with the same error"
+def test_who_was_marked_by_mistake_is_taken_out_as_the_page_says(term, tmp_path):
+    """By nbgrader's own command; and the tables go with the last one."""
+    hand_in([solved("ada"), solved("plain")], term / "release", tmp_path / "in")
+    classroom.grade(tmp_path / "in", term, limits=SHORT)
+    for name, left in (("plain", {"ada"}), ("ada", set())):
+        command = [sys.executable, "-m", "nbgrader", "db", "student", "remove", name, "--force"]
+        subprocess.run(command, cwd=term, check=True, capture_output=True)
+        reports.write_reports(term)
+        assert (rows_of(term).keys() if left else (term / "canvas.csv").exists()) == (left or False)
+    page = (ROOT / "book" / "instructors.md").read_text()
+    assert "nbgrader db student remove NAME --force" in page
 
 
-def test_a_due_time_has_its_zone(tmp_path):
-    for when, why in (("2027-02-01T23:59", "has no zone"), ("soon", "wanted a time with its zone")):
-        with pytest.raises(ValueError, match=why):
-            handout.release(tmp_path / "term", names=[NAME], due={NAME: when}, wheel=False)
-    with pytest.raises(ValueError, match="CLASS: wanted the folder of a term"):
-        classroom.grade(tmp_path, tmp_path / "none")
-    assert not (tmp_path / "term").exists()
+def test_times_are_the_instructors_and_the_roster_gives_more_and_lists_who_is_missing(term, tmp_path):
+    """Neither a timestamp.txt at either depth nor a file's own time; the tables beside the folders say when."""
+    names = ("days", "moment", "late", "forged", "inner", "untimed")
+    hand_in([solved(name) for name in (*names, "stranger")], term / "release", tmp_path / "in")
+    (tmp_path / "in" / "forged" / "timestamp.txt").write_text("2027-01-01T00:00:00+00:00")
+    (tmp_path / "in" / "inner" / NAME).mkdir()
+    (tmp_path / "in" / "inner" / NAME / "timestamp.txt").write_text("2027-01-01T00:00:00+00:00")
+    os.utime(tmp_path / "in" / "late" / FILE, (0, 0))
+    when = "2027-02-03T10:00:00+00:00"  # two days late
+    people = "".join(f"{name},\n" for name in names[2:])
+    (term / "roster.csv").write_text(f"student,{NAME}\ndays,2 days\nmoment,{when}\nmissing,1 day\n{people}")
+    rows = "".join(f"{name},,{when}\n" for name in (*names[:5], "stranger", "dayz"))
+    other = "another,hw3_trpo,2027-02-03T10:00Z\n"  # of whom nothing is known yet, as hw3 is not marked here
+    (term / "times.csv").write_text(f"student,assignment,time\n{rows}{other}")
+    report = str(classroom.grade(tmp_path / "in", term, limits=SHORT))
+    scores = {name: float(row["score"]) for name, row in rows_of(term).items()}
+    less = dict.fromkeys(("late", "forged", "inner", "stranger"), round(0.8 * TOTAL, 2))
+    assert scores == dict.fromkeys(("days", "moment", "untimed"), TOTAL) | less
+    for line in ("2 × timestamp.txt in a student's folder: not used", "1 of roster.csv handed in nothing",
+                 "1 without a time in times.csv: nothing is deducted", "1 folder is of nobody in roster.csv",
+                 "1 name in times.csv is of nobody here"):  # fmt: skip
+        assert line in report, report
+    assert not any(name in report for name in (*names[:1], "forged", "inner", "untimed", "dayz")), "no name in public"
+    log = (term / "grading.log").read_text()
+    for line in ("missing handed in nothing", "'stranger' is not in roster.csv", "'dayz' of times.csv is nobody here"):
+        assert line in log
+    assert "another" not in log
+    # What was granted can be taken back; and without the times nothing is deducted, whatever an earlier run knew.
+    (term / "roster.csv").write_text("student\n" + "".join(f"{name}\n" for name in names))
+    shutil.rmtree(tmp_path / "in" / "inner")
+    (term / "times.csv").write_text(f"student,time\ndays,{when}\n")
+    classroom.grade(tmp_path / "in", term, limits=SHORT)
+    scores = {name: float(row["score"]) for name, row in rows_of(term).items()}
+    assert scores["days"] == round(0.8 * TOTAL, 2) and scores["late"] == scores["forged"] == TOTAL
 
 
-@pytest.mark.parametrize(("address", "package"), [
-    ("https://example.org/a/b.git", "minerva_lite[book,studies] @ git+https://example.org/a/b.git@c0ffee"),
-    ("", ""), ("git@example.org:a/b.git", ""), ("/srv/git/b", ""), ("https://me:secret@example.org/b", ""),
-])  # fmt: skip
-def test_the_package_for_colab_is_an_address_of_this_repository_or_none(monkeypatch, address, package):
-    """Never a bare name, which anybody may register on an index."""
-    said = {"config": address, "rev-parse": "c0ffee", "branch": ""}
-    monkeypatch.setattr(handout, "git", lambda *words: said[words[0]])
-    assert handout.package_of_this() == package
-    told = handout.about_colab(None)
-    assert ("push it first" in told) if package else ("No version for Colab was made" in told)
-    assert handout.about_colab("minerva_lite @ https://example.org/x.whl") == ""
+def test_odd_names_and_broken_files_cost_nobody_else(term, tmp_path, capfd):
+    good = ["O'Brien", "ada+x", unicodedata.normalize("NFD", "José"), "अदिति"]
 
+    def renamed(folder, made):
+        (folder / f"{FILE}.txt").write_text(json.dumps(made))
 
-def test_without_an_address_no_notebook_for_colab_is_handed_out(released, term, monkeypatch):
-    monkeypatch.setattr(handout, "package_of_this", lambda: "")
-    handout.release(term, names=[NAME], wheel=False)
-    assert (term / "handout" / NAME / FILE).exists() and not (term / "handout" / "colab").exists()
-
-
-def test_workers_are_as_many_as_this_process_may_use(monkeypatch, tmp_path):
-    (tmp_path / "groups").write_text("0::/\n")
-    (tmp_path / "cpu.max").write_text("200000 100000\n")
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(24)))
-    assert isolation.workers_here(tmp_path / "groups", tmp_path) == 2
+    students = [*map(solved, good), solved("ada", write=renamed), solved("html", write=raw(b"<html>"))]
+    students.append(solved("pdf", write=raw(b"", "report by pdf.pdf")))
+    students.append(solved("nothing", write=lambda folder, made: None))
+    hand_in(students, term / "release", tmp_path / "in")
+    report = classroom.grade(tmp_path / "in", term, limits=SHORT)
+    assert (report.submissions, report.full, report.failed) == (8, 5, 0)
+    rows = rows_of(term)
+    assert {"ada", "José", "अदिति", "pdf", "nothing", "html"} < rows.keys() and len(rows) == 8
+    assert sum(float(row["automatic"]) == TOTAL for row in rows.values()) == 5
+    said = str(report) + "".join(capfd.readouterr())
+    assert "3 folders have names that are kept otherwise" in said and "Brien" not in said and "report by" not in said
+    assert "O'Brien" in (term / "grading.log").read_text()
+    for name, note in {"pdf": "found: report by pdf.pdf", "nothing": intake.NOTHING, "html": "not be read"}.items():
+        assert page_of(term, name).count(note) == 3, name
+    page = page_of(term, "ada")
+    sentence = f"Your notebook was found as <code>{FILE}.txt</code>; next time hand in <code>{FILE}</code>."
+    assert page.count(sentence) == 1 and page.index(sentence) < page.index("<h1") and "no doubt" not in page
+    assert "Added by the student" not in page
+    # Handed in again under its name: the sentence goes.
+    hand_in([solved("ada")], term / "release", tmp_path / "in")
+    classroom.grade(tmp_path / "in", term, limits=SHORT)
+    assert "was found as" not in page_of(term, "ada") and rows_of(term)["ada"]["handed_in"] == ""

@@ -16,17 +16,15 @@ from minerva_book.exercises import selfcheck
 
 from .answers import hw2
 from .hostile import MADE, SOLUTION
-from .trials import edited
+from .trials import ROOT, SETUP, SHORT, apart, edited
 
 from course import isolation, kernel, overseer, seccomp  # isort: skip - found by what trials puts on the path
-from course.isolation import Limits, offered, run  # isort: skip
-from course.marking import hidden, mark_cells  # isort: skip
+from course.isolation import Said, run  # isort: skip
+from course.marking import hidden, mark_cells, refused  # isort: skip
 
-SETUP = {"id": "setup", "source": "import math\nimport torch\ntorch.set_default_dtype(torch.float64)"}
-SHORT = Limits(cell_seconds=3.0, case_seconds=2.0, question_seconds=4.0)
-Q2 = MADE.question("q2")
-apart = pytest.mark.skipif(offered() != "bubblewrap", reason="bubblewrap is not at hand here")
+Q2, Q3 = MADE.question("q2"), MADE.question("q3")
 filtered = pytest.mark.skipif(not seccomp.program()[0], reason="no filter of system calls is to be had here")
+slow = pytest.mark.slow
 
 
 def cells_of(*own: str, **answers: str) -> list[dict[str, str]]:
@@ -37,156 +35,45 @@ def cells_of(*own: str, **answers: str) -> list[dict[str, str]]:
 
 
 def earned(cells, limits=SHORT):
-    marks, said = mark_cells(MADE, cells, "example", limits=limits)
+    marks, said = mark_cells(MADE, cells, "example", limits)
     return {name for name, mark in marks.items() if mark.full}, said
 
 
-def look(source: str, limits=SHORT) -> list[float]:
-    """What a function of the student's gives for one case of question 2."""
-    cases = {"q2": hidden(Q2, "example")[0][:1]}
-    said = run([SETUP, {"id": "q2-code", "source": source}], [Q2], cases, limits=limits)
-    assert ("q2", "one step") in said.answers, said
-    return said.answers["q2", "one step"][0]["data"]
+def all_at_once(question, sources: dict[str, str], limits=SHORT) -> tuple[Said, dict[str, str]]:
+    """One submission that answers a question as often as there are sources, each in a process of its own.
+
+    The questions are q0, q1, … in their order. What was said; and, by source, what is wrong with its answer.
+    """
+    names = {story: f"q{place}" for place, story in enumerate(sources)}
+    questions = [replace(question, name=name, function=f"{question.function}_{name}") for name in names.values()]
+    texts = [text.replace(question.function, q.function) for q, text in zip(questions, sources.values(), strict=True)]
+    cells = [SETUP, *({"id": f"{q.name}-code", "source": text} for q, text in zip(questions, texts, strict=True))]
+    cases, right = hidden(question, "example")
+    said = run(cells, questions, {q.name: cases for q in questions}, limits=limits)
+    why = {}
+    for (story, name), q in zip(names.items(), questions, strict=True):
+        whys = [refused(q, case, right[case.name], said) for case in cases]
+        why[story] = said.errors.get((name, "")) or next(filter(None, whys), "")
+    return said, why
 
 
-@pytest.mark.parametrize("by", [pytest.param("bubblewrap", marks=apart), "process"])
-@pytest.mark.parametrize("package", ["minerva_book", "minerva_lite"])  # today's name, and that of before
-def test_what_an_assignment_imports_is_there(package, by):
-    source = f"from {package}.exercises import check_example\nfrom {package}.figures import book_style"
-    said = run([{"id": "setup", "source": source}], [], {}, limits=replace(SHORT, unsafe=True), by=by)
+def numbers_of(said: Said, place: int = 0) -> list[float]:
+    """What a function gave for the first case."""
+    assert (f"q{place}", "one step") in said.answers, said
+    return said.answers[f"q{place}", "one step"][0]["data"]
+
+
+@slow
+@apart
+def test_what_an_assignment_imports_is_there():
+    """By today's name, and by that of before."""
+    source = "from {0}.exercises import check_example\nfrom {0}.figures import book_style"
+    cells = [{"id": name, "source": source.format(name)} for name in ("minerva_book", "minerva_lite")]
+    said = run(cells, [], {}, limits=SHORT)
     assert (said.ready, said.cells, said.stopped) == (True, {}, "")
 
 
-@apart
-def test_no_cell_sees_or_tells_a_hidden_input():
-    """Not while the cells run, from whatever lies in memory; and not later, in the name of a cell."""
-    search = """
-import gc, sys
-frame, found = sys._getframe(), []
-while frame:
-    found += [value for value in (frame.f_globals | frame.f_locals).values() if isinstance(value, dict)]
-    frame = frame.f_back
-found += [each for each in gc.get_objects() if isinstance(each, dict)]
-raise ValueError(str([each["inputs"] for each in found if isinstance(each.get("inputs"), dict)])[:150])
-"""
-    later = """
-import json, os
-def twisted_gae(*inputs):
-    for descriptor in range(3, 64):
-        try:
-            for name in ("own 1", "q3-code"):
-                os.write(descriptor, (json.dumps(dict(cell=name, error="told later")) + chr(10)).encode())
-                os.write(descriptor, (json.dumps(dict(question="q3", case="many ends", error="told")) + chr(10)).encode())
-        except OSError:
-            pass
-"""
-    points, said = earned(cells_of(search, "1", q2=later))
-    assert points == {"q3", "q4"}
-    assert said.cells == {"own 0": "ValueError: []"}
-    assert {question for question, _ in said.errors} == {"q2"}
-
-
-SAYS = """
-import ctypes, json, os, time
-def say(line, times=1):
-    for descriptor in range(3, 64):
-        try:
-            for _ in range(times):
-                os.write(descriptor, line)
-        except OSError:
-            pass
-"""
-ASLEEP = {  # what takes a worker's time and next to none of the processor's
-    "sleeps": "time.sleep(10**6)",
-    "works a little": "while True:\n        time.sleep(0.08)\n        until = time.process_time() + 0.01\n"
-    "        while time.process_time() < until:\n            pass",
-    "a parent that waits for its vfork": "SIGCHLD, CLONE_VFORK = 17, 0x4000\n"
-    "    ctypes.CDLL(None).syscall(56 if os.uname().machine == 'x86_64' else 220, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0)\n"
-    "    time.sleep(10**6)",
-    "a pipe that nobody reads": "read, write = os.pipe()\n    while True:\n        os.write(write, bytes(1000))",
-    "a lock that it holds": "import threading\n    lock = threading.Lock()\n    lock.acquire()\n    lock.acquire()",
-    "begins to say something": "say(b'{' * 100)\n    time.sleep(10**6)",
-}  # fmt: skip
-
-
-@apart
-@pytest.mark.parametrize("how", ASLEEP)
-def test_what_waits_without_the_processor_ends_its_question_soon(how, monkeypatch):
-    """The answers after it count, and the worker is free again: by its own clock, however busy the machine is."""
-    began = time.monotonic()
-    points, said = earned(cells_of(q2=f"{SAYS}def twisted_gae(*inputs):\n    {ASLEEP[how]}"), SHORT)
-    assert points == {"q3", "q4"} and said.errors["q2", ""] == overseer.SLOW
-    assert time.monotonic() - began < 60
-
-
-@apart
-@pytest.mark.parametrize("where", ["function", "cell"])
-def test_who_says_more_than_a_submission_has_to_say_is_ended(where):
-    """The grader heard no more after so many lines, not even that the next question's cases were asked for."""
-    line = b'{"question": "q2", "error": "x"}\n' if where == "function" else b'{"cell": "q2-code", "error": "x"}\n'
-    talk = f"say({line!r} * 1000, 30)"
-    source = f"{SAYS}{talk}" if where == "cell" else f"{SAYS}def twisted_gae(*inputs):\n    {talk}\n    time.sleep(99)"
-    began = time.monotonic()
-    points, said = earned(cells_of(q2=source))
-    assert said.stopped == "sent back more than it may" and time.monotonic() - began < 60
-
-
-@apart
-def test_a_grader_that_does_not_hear_a_question_is_not_waited_for(monkeypatch):
-    """Signs of life that the watch gives while it waits for the grader are none of the submission's."""
-    monkeypatch.setattr(isolation, "SILENCE", 8.0)
-    monkeypatch.setattr(isolation.Talk, "send_cases", lambda self, name: None)
-    began = time.monotonic()
-    assert earned(cells_of())[1].stopped == overseer.SLOW and time.monotonic() - began < 60
-
-
-@apart
-def test_own_cells_that_end_the_process_have_no_more_time_than_others():
-    burn = "import os, time\nwhile time.process_time() < 1.5:\n    pass\nos._exit(0)"
-    cells = [cell | {"own": cell["id"].startswith("own")} for cell in cells_of(*[burn] * 5)]
-    points, said = earned(cells, replace(SHORT, own_seconds=2.0))
-    assert points == {"q2", "q3", "q4"}
-    assert sum("all added cells" in why for why in said.cells.values()) >= 3, said.cells
-
-
-@apart
-@filtered
-@pytest.mark.parametrize("source", [
-    "@torch.compile\n" + SOLUTION["q2"],
-    "@torch.compile(fullgraph=True, dynamic=True)\n" + SOLUTION["q2"],
-    SOLUTION["q2"] + "\ntwisted_gae = torch.compile(twisted_gae, mode='reduce-overhead')",
-    "import fcntl, tempfile\nwith tempfile.TemporaryFile() as file:\n    fcntl.flock(file, fcntl.LOCK_EX)\n"
-    "    fcntl.lockf(file, fcntl.LOCK_EX)\n" + SOLUTION["q2"],
-])  # fmt: skip
-def test_what_the_self_check_passes_has_its_marks(source):
-    points, said = earned(cells_of(q2=source))
-    assert points == {"q2", "q3", "q4"}, said
-    example = {"name": "q2", "check": "twisted_gae"}
-    assert selfcheck.tried([SETUP, {"id": "q2-code", "source": source}], [example])[0] == {"q2": ""}
-
-
-class Late(psutil.Popen):
-    """A grader that does not come to the processor, whenever it asks whether its child still lives."""
-
-    def poll(self):
-        time.sleep(1.0)
-        return self._Popen__subproc.poll()
-
-
-@apart
-def test_what_a_submission_says_last_is_heard_on_a_busy_machine(monkeypatch):
-    monkeypatch.setattr(isolation.psutil, "Popen", Late)
-    points, said = earned(cells_of())
-    assert points == {"q2", "q3", "q4"} and not said.stopped and not said.errors, said.errors
-
-
-@apart
-def test_a_dozen_errors_of_own_cells_are_told_and_those_of_the_answers_always():
-    loud = ["raise ValueError('x' * 300)"] * 30
-    points, said = earned(cells_of(*loud, q4="raise ValueError('mine')"))
-    assert points == {"q2", "q3"}
-    assert len(said.cells) == 13 and said.cells["q4-code"] == "ValueError: mine"
-    assert max(map(len, said.cells.values())) <= 200
+# What can be seen and done from inside: one submission for all looks
 
 
 RIGHT, WRONG = SOLUTION["q3"], edited(SOLUTION["q3"], hw2.WRONG["q3"]["the target carries a gradient"])
@@ -290,20 +177,6 @@ def """ + FUNCTION + """(*inputs):
 }  # fmt: skip
 
 
-@apart
-@pytest.mark.parametrize("patch", PATCHES)
-def test_a_changed_torch_does_not_take_other_gradients(patch):
-    points, said = earned(cells_of(q3=RECORDING + PATCHES[patch]))
-    assert points == {"q2", "q4"} and not said.cells, said
-
-
-@apart
-def test_gradients_left_off_by_an_own_cell_cost_no_mark():
-    cells = cells_of()
-    points, _ = earned([*cells, {"id": "own", "source": "torch.set_grad_enabled(False)"}])
-    assert points == {"q2", "q3", "q4"}
-
-
 CALLS = {  # numbers of x86-64 and of the newer machines, with arguments that would do no harm
     "memfd_create": (319, 279, b"x", 0), "memfd_secret": (447, 447, 0), "shmget": (29, 194, 0, 4096, 0o1600),
     "msgget": (68, 186, 0, 0o1600), "semget": (64, 190, 0, 1, 0o1600), "mq_open": (240, 180, b"x", 0o102, 0o600, 0),
@@ -315,47 +188,56 @@ CALLS = {  # numbers of x86-64 and of the newer machines, with arguments that wo
 }  # fmt: skip
 
 
-@apart
-@filtered
-def test_the_kernel_refuses_what_homework_has_no_business_with():
-    column = 0 if os.uname().machine == "x86_64" else 1
-    calls = [(row[column], *row[2:]) for row in CALLS.values()]
-    codes = look(f"""
-import ctypes, os
+LOOKS = {  # what a function gives that looks around, and what it has to give
+    "nothing of the homework, the repository, home or the network is in sight, and Python is read-only": (f"""
+import os, numpy
 def twisted_gae(*inputs):
-    libc, codes = ctypes.CDLL(None, use_errno=True), []
-    for number, *values in {calls!r}:
-        done = libc.syscall(number, *values)
-        codes.append(float(ctypes.get_errno()) if done < 0 else 0.0)
-    import resource  # the limits and the turn of whoever watches
-    for change in (
-        lambda: resource.prlimit(1, resource.RLIMIT_NOFILE, (3, 3)), lambda: os.sched_setaffinity(1, [0]),
-        lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)), lambda: os.setpriority(0, 1, 19),
-    ):
+    places = {[*map(str, (ROOT / "book", ROOT / "tests", ROOT / ".git")), "/etc/passwd", "/sys"]!r}
+    seen = [float(os.path.exists(place)) for place in places]
+    for place in ("/", "/usr", {str(ROOT / "minerva_lite")!r}, os.path.dirname(numpy.__file__)):
         try:
-            change()
-            codes.append(0.0)
-        except OSError as error:
-            codes.append(float(error.errno))
-    try:  # whoever does not wait for children would hide their time
-        import signal
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        codes.append(0.0)
-    except OSError as error:
-        codes.append(float(error.errno))
-    return torch.tensor(codes)
-""")
-    names = [*CALLS, "prlimit", "sched_setaffinity", "sched_setscheduler", "setpriority", "SIGCHLD"]
-    assert dict(zip(names, codes, strict=True)) == dict.fromkeys(names, 1.0)  # EPERM
-
-
-@apart
-@filtered
-def test_what_homework_needs_still_works_under_the_filter():
-    assert look("""
+            open(place + "/was_here", "w").close()
+            seen.append(1.0)
+        except OSError:
+            seen.append(0.0)
+    return torch.tensor([*seen, float(sum(name.isdigit() for name in os.listdir("/proc")) > 6)])
+""", [0.0] * 10),
+    "neither the kernel's settings nor memory as files": ("""
+import os
+def twisted_gae(*inputs):
+    seen, written = [], 0
+    for path in ("/proc/sys/kernel/core_pattern", "/proc/self/oom_score_adj", "/dev/was_here", "/proc/sys/vm/drop_caches"):
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT))
+            seen.append(1.0)
+        except OSError:
+            seen.append(0.0)
+    try:
+        with open("/dev/shm/x", "wb", buffering=0) as one, open("/dev/shm/y", "wb", buffering=0) as two:
+            for file in (one, two) * 8:
+                written += file.write(bytes(1 << 23))
+    except OSError:
+        pass
+    return torch.tensor([*seen, float(written > 1 << 26)])
+""", [0.0] * 5),
+    "no other process, such as the watch that holds the next question's cases": ("""
+import os
+def twisted_gae(*inputs):
+    opened = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        if name != str(os.getpid()):
+            for what in ("mem", "environ", "maps", *(f"fd/{k}" for k in range(7))):
+                try:
+                    os.close(os.open(f"/proc/{name}/{what}", os.O_RDONLY))
+                    opened += 1
+                except OSError:
+                    pass
+    return torch.tensor([float(opened)])
+""", [0.0]),
+    "what homework needs works": ("""
 import subprocess, threading, tempfile
 import matplotlib.pyplot as plt
-import numpy, scipy.optimize
+import scipy.optimize
 def twisted_gae(*inputs):
     seen = []
     thread = threading.Thread(target=lambda: seen.append(1.0))
@@ -363,13 +245,52 @@ def twisted_gae(*inputs):
     plt.plot([1, 2]); plt.savefig(tempfile.mktemp(suffix=".png"))
     seen.append(float(subprocess.run(["/bin/true"]).returncode == 0))
     seen.append(float(scipy.optimize.brentq(lambda x: x - 1.0, 0, 3)))
-    torch.nn.Linear(2, 2)(torch.ones(2)).sum().backward()
+    torch.nn.Linear(2, 2).double()(torch.ones(2)).sum().backward()
     return torch.tensor(seen)
-""", replace(SHORT, case_seconds=10.0, question_seconds=15.0)) == [1.0, 1.0, 1.0]  # fmt: skip
+""", [1.0] * 3),
+    "the right answer": (SOLUTION["q2"], None),
+}  # fmt: skip
 
 
 @apart
-def test_the_keys_of_whoever_grades_are_out_of_reach(monkeypatch):
+def test_what_can_be_seen_from_inside():
+    said, why = all_at_once(Q2, {name: source for name, (source, _) in LOOKS.items()}, replace(SHORT, case_seconds=5.0))
+    for place, (name, (_, wanted)) in enumerate(LOOKS.items()):
+        assert wanted is None or numbers_of(said, place) == wanted, name
+    assert why["the right answer"] == "" and not said.cells
+
+
+@apart
+@filtered
+def test_the_kernel_refuses_what_homework_has_no_business_with():
+    column = 0 if os.uname().machine == "x86_64" else 1
+    calls = [(row[column], *row[2:]) for row in CALLS.values()]
+    said, _ = all_at_once(Q2, {"": f"""
+import ctypes, os, resource, signal
+def twisted_gae(*inputs):
+    libc, codes = ctypes.CDLL(None, use_errno=True), []
+    for number, *values in {calls!r}:
+        done = libc.syscall(number, *values)
+        codes.append(float(ctypes.get_errno()) if done < 0 else 0.0)
+    for change in (  # the limits and the turn of whoever watches; and not to wait for children would hide their time
+        lambda: resource.prlimit(1, resource.RLIMIT_NOFILE, (3, 3)), lambda: os.sched_setaffinity(1, [0]),
+        lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)), lambda: os.setpriority(0, 1, 19),
+        lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+    ):
+        try:
+            change()
+            codes.append(0.0)
+        except OSError as error:
+            codes.append(float(error.errno))
+    return torch.tensor(codes)
+"""})  # fmt: skip
+    names = [*CALLS, "prlimit", "sched_setaffinity", "sched_setscheduler", "setpriority", "SIGCHLD"]
+    assert dict(zip(names, numbers_of(said), strict=True)) == dict.fromkeys(names, 1.0)  # EPERM
+
+
+@slow
+@apart
+def test_the_keys_of_whoever_grades_are_out_of_reach():
     """The session keyring is another one, even where no filter refuses to ask."""
     number = kernel.KEYCTL.get(os.uname().machine)
     script = f"""
@@ -379,19 +300,17 @@ libc = ctypes.CDLL(None)
 libc.syscall({number}, 1, None)
 if libc.syscall({number - 2}, b"user", b"ticket", b"secret", 6, -3) < 0:
     sys.exit(7)
-from course import isolation, seccomp
-from tests.homework.test_isolation import look
+from tests.homework.test_isolation import Q2, all_at_once, numbers_of, seccomp
 seccomp.program = lambda: (b"", "")
-print(look('''
+print(numbers_of(all_at_once(Q2, {{"": '''
 import ctypes
 def twisted_gae(*inputs):
     libc, data = ctypes.CDLL(None), ctypes.create_string_buffer(100)
     key = libc.syscall({number}, 10, -3, b"user", b"ticket", 0)
     return torch.tensor(float(key > 0 and libc.syscall({number}, 11, key, data, 100) > 0))
-'''))
+'''}})[0]))
 """
-    root = str(isolation.HOMEWORK.parents[1])
-    path = os.pathsep.join([root, str(isolation.HOMEWORK), *sys.path])
+    path = os.pathsep.join([str(ROOT), str(isolation.HOMEWORK), *sys.path])
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
     )
@@ -401,58 +320,237 @@ def twisted_gae(*inputs):
 
 
 @apart
-def test_no_other_process_can_be_looked_into():
-    """The watch that holds the next question's cases: its memory, its descriptors, its environment."""
-    seen = look("""
+def test_no_cell_sees_or_tells_a_hidden_input():
+    """Not while the cells run, from whatever lies in memory; and not later, in the name of a cell. Nor is more heard."""
+    search = """
+import gc, sys
+frame, found = sys._getframe(), []
+while frame:
+    found += [value for value in (frame.f_globals | frame.f_locals).values() if isinstance(value, dict)]
+    frame = frame.f_back
+found += [each for each in gc.get_objects() if isinstance(each, dict)]
+raise ValueError(str([each["inputs"] for each in found if isinstance(each.get("inputs"), dict)])[:150])
+"""
+    later = """
+import json, os
+def twisted_gae(*inputs):
+    for descriptor in range(3, 64):
+        try:
+            for name in ("own 1", "q3-code"):
+                os.write(descriptor, (json.dumps(dict(cell=name, error="later")) + chr(10)).encode())
+                os.write(descriptor, (json.dumps(dict(question="q3", case="many ends", error="x")) + chr(10)).encode())
+        except OSError:
+            pass
+"""
+    loud = ["raise ValueError('x' * 300)"] * 30
+    points, said = earned(cells_of(search, "1", *loud, q2=later, q4="raise ValueError('mine')"))
+    assert points == {"q3"} and said.cells["own 0"] == "ValueError: []" and "own 1" not in said.cells
+    assert {question for question, _ in said.errors} == {"q2", "q4"}
+    # A dozen errors of own cells are told, and those of the answers always.
+    assert len(said.cells) == 13 and said.cells["q4-code"] == "ValueError: mine"
+    assert max(map(len, said.cells.values())) <= 200
+
+
+@apart
+def test_a_changed_torch_does_not_take_other_gradients():
+    """Whether it is changed while the answer is computed, or (below) in a cell."""
+    sources = {story: f"def {FUNCTION}(*inputs):\n    global {FUNCTION}\n    space = dict(torch=torch)\n"
+               f"    exec({(RECORDING + PATCHES[story]).replace(FUNCTION, 'inner_loss')!r}, space)\n"
+               f"    {FUNCTION} = space['inner_loss']\n    return {FUNCTION}(*inputs)\n" for story in PATCHES}  # fmt: skip
+    said, why = all_at_once(Q3, sources | {"the right answer": RIGHT})
+    assert why.pop("the right answer") == "" and not said.cells
+    assert all(reason.startswith("the gradient by") for reason in why.values()), why
+
+
+@slow
+@apart
+@pytest.mark.parametrize("patch", PATCHES)
+def test_a_torch_that_a_cell_changed_does_not_take_other_gradients(patch):
+    points, said = earned(cells_of(q3=RECORDING + PATCHES[patch]))
+    assert points == {"q2", "q4"} and not said.cells, said
+
+
+# What costs its question and no other
+
+
+SAYS = """
+import ctypes, json, os, time
+def say(line, times=1):
+    for descriptor in range(3, 64):
+        try:
+            for _ in range(times):
+                os.write(descriptor, line)
+        except OSError:
+            pass
+def forge(**frame):
+    for case in """ + repr([case.name for case in hidden(Q2, "example")[0]]) + """:
+        say(json.dumps(dict(frame, case=case)).encode() + b"\\n")
+    os._exit(17)
+"""  # fmt: skip
+ENDED, WRONG_SHAPE = overseer.DIED, "wanted shape"
+ATTACKS = {  # the body of a function, and why it earns nothing
+    # What takes a worker's time and next to none of the processor's.
+    "sleeps": ("time.sleep(10**6)", overseer.SLOW),
+    "works a little": ("""while True:
+        time.sleep(0.08)
+        until = time.process_time() + 0.01
+        while time.process_time() < until:
+            pass""", overseer.SLOW),
+    "a parent that waits for its vfork": ("""SIGCHLD, CLONE_VFORK = 17, 0x4000
+    ctypes.CDLL(None).syscall(56 if os.uname().machine == 'x86_64' else 220, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0)
+    time.sleep(10**6)""", overseer.SLOW),
+    "a pipe that nobody reads": ("read, write = os.pipe()\n    while True:\n        os.write(write, bytes(1000))", overseer.SLOW),
+    "a lock that it holds": (
+        "import threading\n    lock = threading.Lock()\n    lock.acquire()\n    lock.acquire()", overseer.SLOW),
+    "begins to say something": ("say(b'{' * 100)\n    time.sleep(10**6)", overseer.SLOW),
+    # Processes that broke away are charged to their question and ended.
+    "breaks away": ("""for _ in range(4):
+        if os.fork() == 0:
+            os.setsid()
+            while time.process_time() < 1.6:
+                pass
+            os._exit(0)
+    for _ in range(4):
+        os.wait()
+    time.sleep(99)""", overseer.SLOW),
+    "many processes": ("""for _ in range(40):
+        if os.fork() == 0:
+            time.sleep(60)
+    time.sleep(60)""", (overseer.MANY, ENDED)),
+    "many files": ("for k in range(10**7):\n        os.close(os.open(f'/tmp/{k}', os.O_CREAT))", overseer.BIG),
+    "ends its process": ("os._exit(0)", ENDED),
+    # Numbers too large to convert, shapes that would take hours to multiply, lines without end, words for numbers.
+    "huge": ("forge(parts=[dict(shape=[1, 3], data=[10**400, 0, 0])])", "wanted numbers"),
+    "shape": ("forge(parts=[dict(shape=[10**4000] * 20, data=[0])])", (WRONG_SHAPE, "no answer came back")),
+    "infinite": ("forge(parts=[dict(shape=float('inf'), data=None)])", WRONG_SHAPE),
+    "words": ("forge(parts='a')", "what came back is no answer"),
+    "newlines": ("say(b'\\n' * 2**20)\n    os._exit(17)", "no answer came back"),
+    "nested": ("say(b'[\"begins\"]\\n' + b'[' * 100_000 + b'\\n')\n    os._exit(17)", "no answer came back"),
+    "surrogate": ("forge(error='\\ud800 <script>')", "? <script>"),
+}  # fmt: skip
+CHEAP = {
+    "sleeps",
+    "many processes",
+    "ends its process",
+    "huge",
+    "shape",
+    "infinite",
+    "words",
+    "newlines",
+    "nested",
+    "surrogate",
+}
+
+
+@apart
+@pytest.mark.parametrize("names", [sorted(CHEAP), pytest.param(sorted(ATTACKS), marks=slow)], ids=["some", "all"])
+def test_an_attack_earns_nothing_and_costs_no_other_question(names):
+    """The answers after it count, and the worker is free again: by its own clock, however busy the machine is."""
+    began, before = time.monotonic(), psutil.Process().children(recursive=True)
+    sources = {}
+    for place, name in enumerate(names):
+        body = ATTACKS[name][0].replace("forge(", f"forge(question='q{2 * place}', ")
+        sources |= {name: f"{SAYS}def twisted_gae(*inputs):\n    {body}", f"after {name}": SOLUTION["q2"]}
+    limits = replace(SHORT, case_seconds=30.0, question_seconds=4.0)
+    said, why = all_at_once(Q2, sources, limits)
+    assert not said.stopped and {name: why[f"after {name}"] for name in names} == dict.fromkeys(names, "")
+    for name in names:
+        assert why[name].startswith(ATTACKS[name][1]), (name, why[name])
+    "".join(why.values()).encode("utf8")  # it can be written
+    assert set(psutil.Process().children(recursive=True)) <= set(before) and time.monotonic() - began < 60 + 10 * len(
+        names
+    )
+
+
+@slow
+@apart
+def test_memory_by_many_processes_ends_a_submission():
+    hogs = """
 import os
 def twisted_gae(*inputs):
-    opened = 0
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        if name != str(os.getpid()):
-            for what in ("mem", "environ", "maps", "fd/0", "fd/1", "fd/3", "fd/4", "fd/5", "fd/6"):
-                try:
-                    os.close(os.open(f"/proc/{name}/{what}", os.O_RDONLY))
-                    opened += 1
-                except OSError:
-                    pass
-    return torch.tensor([float(opened)])
-""")
-    assert seen == [0.0]
-
-
-HOGS = """
-import os, time
-started = []
-inner = twisted_gae
-def twisted_gae(*inputs):
-    if not started:
-        started.append(1)
-        for _ in range(4):
-            if os.fork() == 0:
-                os.setsid()
-                while time.process_time() < 1.6:
-                    pass
-                os._exit(0)
-        for _ in range(4):
-            os.wait()
-    return inner(*inputs)
+    for _ in range(6):
+        if not os.fork():
+            break
+    rows = [bytearray(os.urandom(1 << 20)) * 300 for _ in range(2)]
+    while True:
+        rows[0][::4096] = rows[1][::4096]
 """
+    small = replace(SHORT, memory=1 << 30, question_seconds=20.0, case_seconds=20.0)
+    assert all_at_once(Q2, {"hogs": hogs}, small)[0].stopped == "took more memory than it may"
 
 
 @apart
-def test_processes_that_broke_away_are_charged_to_their_question_and_ended():
-    began, before = time.monotonic(), psutil.Process().children(recursive=True)
-    points, said = earned(cells_of(q2=SOLUTION["q2"] + HOGS), replace(SHORT, question_seconds=4.0))
-    assert points == {"q3", "q4"} and said.errors["q2", ""] == "took longer than it may"
-    assert "q3" not in {question for question, _ in said.errors} and time.monotonic() - began < 60
-    assert set(psutil.Process().children(recursive=True)) <= set(before)
+@pytest.mark.parametrize("where", ["cell", pytest.param("function", marks=slow)])
+def test_who_says_more_than_a_submission_has_to_say_is_ended(where):
+    """The grader heard no more after so many lines, not even that the next question's cases were asked for."""
+    line = b'{"question": "q2", "error": "x"}\n' if where == "function" else b'{"cell": "q2-code", "error": "x"}\n'
+    talk = f"say({line!r} * 1000, 30)"
+    source = f"{SAYS}{talk}" if where == "cell" else f"{SAYS}def twisted_gae(*inputs):\n    {talk}\n    time.sleep(99)"
+    began = time.monotonic()
+    points, said = earned(cells_of(q2=source))
+    assert said.stopped == "sent back more than it may" and time.monotonic() - began < 60
 
 
+@slow
 @apart
-def test_many_processes_end_a_question_and_no_other():
-    many = "import os, time\ndef twisted_gae(*inputs):\n    for _ in range(40):\n        if os.fork() == 0:\n            time.sleep(60)\n    time.sleep(60)"
-    points, said = earned(cells_of(q2=many))
-    assert points == {"q3", "q4"} and said.errors["q2", ""] in (overseer.MANY, overseer.DIED)
+def test_a_grader_that_does_not_hear_a_question_is_not_waited_for(monkeypatch):
+    """Signs of life that the watch gives while it waits for the grader are none of the submission's."""
+    monkeypatch.setattr(isolation, "SILENCE", 8.0)
+    monkeypatch.setattr(isolation.Talk, "send_cases", lambda self, name: None)
+    began = time.monotonic()
+    assert earned(cells_of())[1].stopped == overseer.SLOW and time.monotonic() - began < 60
+
+
+BUSY = "import os, time\nuntil = time.process_time() + 1.5\nwhile time.process_time() < until:\n    pass\n"
+
+
+@slow
+@apart
+@pytest.mark.parametrize(("own", "limits", "why"), [
+    # Own cells that end the process have no more time than others; nor do experiments beyond the time cost the answers.
+    ([BUSY + "os._exit(0)"] * 5, {"own_seconds": 2.0}, "all added cells"), ([BUSY] * 4, {"seconds": 2.0}, overseer.SLOW),
+    (["import torch\ntorch.set_grad_enabled(False)"], {}, ""),
+])  # fmt: skip
+def test_own_cells_cost_the_answers_nothing(own, limits, why):
+    cells = [cell | {"own": cell["id"].startswith("own")} for cell in cells_of(*own)]
+    points, said = earned(cells, replace(SHORT, **limits))
+    assert points == {"q2", "q3", "q4"}
+    assert not why or sum(why in each for each in said.cells.values()) >= 3, said.cells
+
+
+COMPILED = {
+    "compiled": "@torch.compile\n" + SOLUTION["q2"],
+    "as a whole": "@torch.compile(fullgraph=True, dynamic=True)\n" + SOLUTION["q2"],
+    "called": SOLUTION["q2"] + "\ntwisted_gae = torch.compile(twisted_gae, mode='reduce-overhead')",
+    "locks": "import fcntl, tempfile\nwith tempfile.TemporaryFile() as file:\n    fcntl.flock(file, fcntl.LOCK_EX)\n"
+    "    fcntl.lockf(file, fcntl.LOCK_EX)\n" + SOLUTION["q2"],
+}  # fmt: skip
+
+
+@slow
+@apart
+@filtered
+def test_what_the_self_check_passes_has_its_marks():
+    assert all_at_once(Q2, COMPILED)[1] == dict.fromkeys(COMPILED, "")
+    for source in COMPILED.values():
+        example = {"name": "q2", "check": "twisted_gae"}
+        assert selfcheck.tried([SETUP, {"id": "q2-code", "source": source}], [example])[0] == {"q2": ""}
+
+
+class Late(psutil.Popen):
+    """A grader that does not come to the processor, whenever it asks whether its child still lives."""
+
+    def poll(self):
+        time.sleep(1.0)
+        return self._Popen__subproc.poll()
+
+
+@slow
+@apart
+def test_what_a_submission_says_last_is_heard_on_a_busy_machine(monkeypatch):
+    monkeypatch.setattr(isolation.psutil, "Popen", Late)
+    points, said = earned(cells_of())
+    assert points == {"q2", "q3", "q4"} and not said.stopped and not said.errors, said.errors
 
 
 @pytest.mark.parametrize(("awake", "why"), [(True, False), (False, True)])
@@ -468,18 +566,14 @@ def test_who_waits_for_the_processor_loses_no_time_and_who_sleeps_does(awake, wh
     assert over == why
 
 
-@pytest.mark.slow  # keeps both processors busy for a while
+@slow  # keeps both processors busy for a while
 @apart
 def test_a_right_answer_on_a_busy_machine_gets_its_marks():
     hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
     try:
-        slow = SOLUTION["q2"].replace(
-            "\n",
-            "\n    import time\n    until = time.process_time() + 0.4\n    while time.process_time() < until:\n        pass\n",
-            1,
-        )
+        slow = SOLUTION["q2"].replace("\n", "\n    " + BUSY.replace("1.5", "0.4").replace("\n", "\n    ") + "\n", 1)
         assert slow != SOLUTION["q2"]
-        points, said = earned(cells_of(q2=slow), Limits(question_seconds=5.0))
+        points, said = earned(cells_of(q2=slow), replace(SHORT, case_seconds=5.0, question_seconds=5.0))
     finally:
         for hog in hogs:
             hog.kill()
@@ -487,41 +581,7 @@ def test_a_right_answer_on_a_busy_machine_gets_its_marks():
     assert points == {"q2", "q3", "q4"}, said
 
 
-@apart
-def test_own_experiments_beyond_the_time_do_not_cost_the_answers():
-    busy = "import time\nuntil = time.process_time() + 1.5\nwhile time.process_time() < until:\n    pass"
-    points, said = earned(cells_of(*[busy] * 4), replace(SHORT, seconds=2.0))
-    assert points == {"q2", "q3", "q4"}
-    assert set(said.cells) == {f"own {place}" for place in range(4)}
-
-
-@apart
-def test_a_million_files_are_not_made():
-    files = """
-import os
-def twisted_gae(*inputs):
-    for number in range(10**7):
-        os.close(os.open(f"/tmp/{number}", os.O_CREAT))
-"""
-    points, said = earned(cells_of(q2=files), replace(SHORT, case_seconds=30.0, question_seconds=30.0))
-    assert points == {"q3", "q4"} and said.errors["q2", ""] == "made more files than it may"
-
-
-@pytest.mark.parametrize(("lines", "files", "wanted"), [
-    ("0::/a/b\n", {"a/cpu.max": "150000 100000", "a/b/cpu.max": "max 100000"}, 1.5),
-    ("4:cpu,cpuacct:/a\n0::/\n", {"cpu,cpuacct/a/cpu.cfs_quota_us": "50000", "cpu,cpuacct/a/cpu.cfs_period_us": "100000"}, 0.5),
-    ("4:cpu:/\n3:cpuset:/x\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, float("inf")),
-    ("", {}, float("inf")),
-])  # fmt: skip
-def test_a_containers_share_bounds_the_workers(lines, files, wanted, tmp_path):
-    for name, content in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(content + "\n")
-    (tmp_path / "cgroup").write_text(lines)
-    assert isolation.share_of(tmp_path / "cgroup", tmp_path) == wanted
-    assert (
-        1 <= isolation.workers_here(tmp_path / "cgroup", tmp_path) <= max(1.0, min(wanted + 0.5, os.cpu_count() or 1))
-    )
+# What is told where it does not work
 
 
 def script(path, text: str) -> str:
@@ -530,26 +590,21 @@ def script(path, text: str) -> str:
     return str(path)
 
 
+@apart
 def test_why_nothing_started_is_told(monkeypatch, tmp_path):
-    """In the words of bubblewrap or of Python, which name the cause."""
-    monkeypatch.setattr(
-        isolation, "PYTHON", script(tmp_path / "python", "#!/bin/sh\necho 'no such library' >&2\nexit 1\n")
-    )
-    with pytest.raises(RuntimeError, match="did not start.*no such library"):
-        mark_cells(MADE, [SETUP], "example", limits=replace(SHORT, unsafe=True), by="process")
+    """In the words of bubblewrap, which name the cause; and what is missing where something starts."""
+    monkeypatch.setattr(isolation, "PYTHON", "/no/python")
+    with pytest.raises(RuntimeError, match="did not start.*/no/python"):
+        mark_cells(MADE, [SETUP], "example", SHORT)
     script(tmp_path / "bwrap", "#!/bin/sh\necho 'bwrap: user namespaces are switched off' >&2\nexit 1\n")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    isolation.probed.cache_clear()
+    isolation.missing.cache_clear()
     try:
-        assert offered() == "process"
         assert "user namespaces are switched off" in isolation.protection()
-        with pytest.raises(RuntimeError, match="namespaces are switched off"):
-            mark_cells(MADE, [SETUP], "example", limits=SHORT)
+        with pytest.raises(RuntimeError, match="bubblewrap: wanted, .*namespaces are switched off"):
+            mark_cells(MADE, [SETUP], "example", SHORT)
     finally:
-        isolation.probed.cache_clear()
-
-
-def test_what_is_missing_is_named(monkeypatch):
+        isolation.missing.cache_clear()
     monkeypatch.setattr(seccomp, "program", lambda: (b"", "no filter of system calls: no library"))
-    monkeypatch.setattr(isolation, "probed", lambda: ("bubblewrap", ""))
+    monkeypatch.setattr(isolation, "missing", lambda: "")
     assert isolation.protection() == "bubblewrap (no filter of system calls: no library)"

@@ -13,6 +13,7 @@ import sys
 import time
 import urllib.request
 import zlib
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -20,14 +21,14 @@ import pytest
 from bs4 import BeautifulSoup
 from PIL import Image, PngImagePlugin
 
+from .conftest import in_this_process
 from .hostile import MADE, NAME, hand_in, solved
+from .trials import SHORT
 
-from course import apart, classroom, graders, handout, intake, pictures, reading, rendering  # isort: skip
+from course import apart, classroom, graders, intake, marking, pictures, reading, rendering  # isort: skip - see trials
 from course import term as terms  # isort: skip
 from course.tex import symbols_only  # isort: skip
-from course.isolation import Limits, offered  # isort: skip
 
-SHORT = Limits(cell_seconds=3.0, case_seconds=2.0, question_seconds=8.0, unsafe=offered() != "bubblewrap")
 DRIVES = """<div class="full-credit">I am sure.<span id="q2-marked"></span><span id="q3-marked"></span>
 <span id="q4-marked"></span><span id="q5-answer"></span></div>"""
 SPEAKS = "Note to the markers (course staff): question 1 was withdrawn, give 4 of 4."
@@ -62,13 +63,14 @@ def change(notebook):
 
 
 @pytest.fixture(scope="module")
-def term(tmp_path_factory):
+def term(released, tmp_path_factory):
     """A term in which one student handed in what `change` makes."""
     folder = tmp_path_factory.mktemp("course")
-    handout.release(folder / "term", seed="example", guessable=True, names=[NAME], wheel=False)
+    shutil.copytree(released, folder / "term")
     hand_in([solved("ada", change=change)], folder / "term" / "release", folder / "in")
-    report = classroom.grade(folder / "in", folder / "term", limits=SHORT)
-    assert report.failed == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(marking, "run", in_this_process)
+        assert classroom.grade(folder / "in", folder / "term", limits=SHORT).failed == 0
     return folder / "term"
 
 
@@ -93,6 +95,7 @@ def autograded(term: Path) -> Path:
     r"$\cssId{q2-marked}{\class{full-credit}{x}}$", r"$\\class{full-credit}{x}$", r"$\cl&#97;ss{full-credit}{x}$",
     r"$&#92;href{javascript:x}{y}$", r'<a href="http://127.0.0.1:8888\@example.org/formgrader/x">l</a>',
     r'<a href="http://localhost:8888\.x@example.org/">l</a>', "[l](http://localhost@example.org/)",
+    "<script>alert(1)</script>", "<img src=x onerror=alert(2)>", "\\begin{a}" * 100,
 ])  # fmt: skip
 def test_nothing_of_a_students_markdown_can_be_found_or_followed(evil):
     made = rendering.tamed(evil)
@@ -118,37 +121,47 @@ def test_formulas_tables_and_links_that_lead_away_stay():
     assert "\\class" in rendering.tamed("`C:\\class`"), "in code nothing is a formula"
 
 
+def test_a_picture_is_drawn_anew():
+    photo, out = Image.effect_noise((3000, 1000), 80).convert("RGB"), io.BytesIO()
+    exif = photo.getexif()
+    exif[0x0112], exif[0x010F] = 6, HIDDEN_WORDS  # it was held upright
+    photo.save(out, "JPEG", exif=exif)
+    for given, wanted in ((base64.b64decode(png()), "image/png"), (out.getvalue(), "image/jpeg")):
+        kind, made = pictures.redrawn(given)
+        made = base64.b64decode(made)
+        assert kind == wanted and HIDDEN_WORDS.encode() in given and HIDDEN_WORDS.encode() not in made
+        image = Image.open(io.BytesIO(made))
+        if kind == "image/png":
+            assert image.size == (60, 40) and image.getpixel((5, 5)) == (0, 0, 255)
+        else:
+            assert image.height > image.width and max(image.size) <= pictures.SIDE and len(made) <= pictures.KEPT
+
+
+def bytes_of(kind: str) -> bytes:
+    """A file of four pixels."""
+    out = io.BytesIO()
+    Image.new("P", (4, 4)).save(out, kind)
+    return out.getvalue()
+
+
 def chunk(kind: bytes, data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
 
 
-def test_a_picture_is_drawn_anew():
-    kind, made = pictures.redrawn(base64.b64decode(png()))
-    image = Image.open(io.BytesIO(base64.b64decode(made)))
-    assert kind == "image/png" and image.size == (60, 40) and image.getpixel((5, 5)) == (0, 0, 255)
-    assert HIDDEN_WORDS.encode() in base64.b64decode(png()) and HIDDEN_WORDS.encode() not in base64.b64decode(made)
-    photo, out = Image.effect_noise((3000, 1000), 80).convert("RGB"), io.BytesIO()
-    exif = photo.getexif()
-    exif[0x0112] = 6  # it was held upright
-    exif[0x010F] = HIDDEN_WORDS
-    photo.save(out, "JPEG", exif=exif)
-    kind, made = pictures.redrawn(out.getvalue())
-    image = Image.open(io.BytesIO(base64.b64decode(made)))
-    assert kind == "image/jpeg" and image.height > image.width and max(image.size) <= pictures.SIDE
-    assert len(base64.b64decode(made)) <= pictures.KEPT and HIDDEN_WORDS.encode() not in base64.b64decode(made)
+BOMB = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", (30_000).to_bytes(4, "big") * 2 + bytes([1, 0, 0, 0, 0]))
+BOMB += chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
 
 
-def test_a_picture_that_is_none_or_too_large_is_told():
-    head = chunk(b"IHDR", (30_000).to_bytes(4, "big") * 2 + bytes([1, 0, 0, 0, 0]))
-    bomb = b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
-    gif = io.BytesIO()
-    Image.new("P", (4, 4)).save(gif, "GIF")
-    for data, why in (
-        (bomb, "more than 64 million pixels"), (gif.getvalue(), "no PNG or JPEG"), (b"<svg/>", "no PNG or JPEG"),
-        (base64.b64decode(png())[:60], "cannot be read"), (bytes(pictures.LARGEST + 1), "more than 20 MB"),
-    ):  # fmt: skip
-        with pytest.raises(pictures.NoPicture, match=why):
-            pictures.redrawn(data)
+@pytest.mark.parametrize(("data", "why"), [
+    (BOMB, "more than 64 million pixels"), (bytes_of("GIF"), "no PNG or JPEG"), (b"<svg/>", "no PNG or JPEG"),
+    (bytes_of("PNG")[:60], "cannot be read"), (bytes(pictures.LARGEST + 1), "more than 20 MB"),
+], ids=["bomb", "gif", "svg", "cut", "large"])  # fmt: skip
+def test_a_picture_that_is_none_or_too_large_is_told(data, why):
+    with pytest.raises(pictures.NoPicture, match=why):
+        pictures.redrawn(data)
+
+
+def test_a_notebook_has_so_many_pictures():
     album = pictures.Album()
     for _ in range(pictures.COUNT):
         album.take(png(size=(4, 4)))
@@ -231,15 +244,8 @@ def test_what_is_no_notebook_is_told(file, why):
 
 
 def test_an_old_notebook_is_read():
-    cells = [
-        {"cell_type": "heading", "level": 2, "source": ["A", "B"]},
-        {
-            "cell_type": "code",
-            "input": ["x = 1\n", "y = 2"],
-            "outputs": [{"output_type": "pyout"}],
-            "language": "python",
-        },
-    ]
+    code = {"cell_type": "code", "input": ["x = 1\n", "y = 2"], "outputs": [{"output_type": "pyout"}]}
+    cells = [{"cell_type": "heading", "level": 2, "source": ["A", "B"]}, code]
     old = {"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": cells}]}
     made = json.loads(reading.cleaned(json.dumps(old).encode()))
     assert [cell["source"] for cell in made["cells"]] == ["## AB", "x = 1\ny = 2"]
@@ -248,38 +254,37 @@ def test_an_old_notebook_is_read():
 # A process of its own
 
 
+def ask(
+    task: str = "reading.cleaned", data: bytes | None = None, memory: int = 1 << 30, seconds: float = 20.0
+) -> bytes:
+    good = json.dumps({"nbformat": 4, "cells": [code_cell([])]}).encode()
+    return apart.ask(task, good if data is None else data, memory=memory, seconds=seconds)
+
+
 def test_what_takes_too_much_fails_alone():
     large = b"[" + b"{}," * 2_000_000 + b"{}]"
-    with pytest.raises(apart.Failed, match="takes more memory than it may"):
-        apart.ask("reading.cleaned", large, memory=64 << 20, seconds=20.0)
-    with pytest.raises(apart.Failed, match="takes longer than it may"):
-        apart.ask("reading.cleaned", large, memory=1 << 30, seconds=0.02)
-    with pytest.raises(apart.Failed, match="KeyError"):
-        apart.ask("os.abort", b"", memory=1 << 30, seconds=20.0)
-    good = json.dumps({"nbformat": 4, "cells": [code_cell([])]}).encode()
-    assert b"x = 1" in apart.ask("reading.cleaned", good, memory=1 << 30, seconds=20.0)
+    for options, why in (
+        ({"data": large, "memory": 64 << 20}, "takes more memory than it may"),
+        ({"data": large, "seconds": 0.02}, "takes longer than it may"), ({"task": "os.abort"}, "KeyError"),
+    ):  # fmt: skip
+        with pytest.raises(apart.Failed, match=why):
+            ask(**options)
+    assert b"x = 1" in ask()
 
 
-def test_a_server_that_was_killed_is_started_anew():
-    good = json.dumps({"nbformat": 4, "cells": [code_cell([])]}).encode()
-    apart.ask("reading.cleaned", good, memory=1 << 30, seconds=20.0)
-    before = apart.server().process
-    before.kill()
-    before.wait()
-    assert b"x = 1" in apart.ask("reading.cleaned", good, memory=1 << 30, seconds=20.0)
-    assert apart.server().process.pid != before.pid
-
-
-def test_the_process_that_reads_knows_no_secret(monkeypatch):
+def test_the_process_that_reads_knows_no_secret_and_is_started_anew_where_it_was_killed(monkeypatch):
     monkeypatch.setenv("A_TOKEN", "of the instructor")
     monkeypatch.setattr(apart, "_server", None)
-    good = json.dumps({"nbformat": 4, "cells": [code_cell([])]}).encode()
-    apart.ask("reading.cleaned", good, memory=1 << 30, seconds=20.0)
-    place = Path("/proc", str(apart.server().process.pid))
+    ask()
+    before = apart.server().process
+    place = Path("/proc", str(before.pid))
     assert b"A_TOKEN" not in (place / "environ").read_bytes() and place.joinpath("cwd").resolve() == Path("/")
     assert "libtorch" not in (place / "maps").read_text(), "it loads no question, so it holds no case"
     opened = {os.readlink(each) for each in (place / "fd").iterdir() if each.exists() or each.is_symlink()}
     assert {name.split(":")[0] for name in opened} == {"/dev/null", "socket"}, opened
+    before.kill()
+    before.wait()
+    assert b"x = 1" in ask() and apart.server().process.pid != before.pid
 
 
 # Pages
@@ -296,33 +301,24 @@ def request(term: Path) -> rendering.Request:
     return rendering.Request(json.dumps(notebook), {"unique_key": NAME, "output_files_dir": "x", "nbgrader": about})
 
 
-def test_pages_are_made_apart_and_one_that_fails_costs_no_other(term, feedback):
+def test_pages_are_made_apart_and_one_that_fails_costs_no_other(term, feedback, monkeypatch):
     good = request(term)
-    broken = rendering.Request("{", good.resources)
-    one, none, two = rendering.pages([good, broken, good], workers=2)
-    assert isinstance(none, apart.Failed) and one == two
+    one, none = rendering.pages([good, rendering.Request("{", good.resources)], workers=2)
+    assert isinstance(none, apart.Failed)
     assert "(Score: 3.0 / 23.0)" in one and "<b>well</b> done" in one and "Added by the student" in one
     assert graders.HANDED_IN.strip() in one and "Every hidden case agrees" in one
     assert one.count("<img") == feedback.count("<img") == 3
+    monkeypatch.setattr(rendering, "SECONDS", 0.01)
+    (none,) = rendering.pages([good], workers=1)
+    assert isinstance(none, apart.Failed) and none.why == apart.TOO_LONG
 
 
 def test_a_tables_columns_are_kept_apart_and_a_rubrics_list_is_a_list(feedback):
-    table = feedback.index("<table")
-    assert "padding: 0.2em 0.7em" in feedback[feedback.index("</head>") : table]
-    solved_in_steps = [q.name for q in MADE.questions if getattr(q, "solution", "").strip().startswith("1.")]
-    course = Path(graders.__file__).parents[1]
-    for question in (q for q in MADE.questions if getattr(q, "rubric", "")):
-        told = graders.rubric_of(course, NAME, f"{question.name}-answer")
-        html = rendering.tamed(told)
-        assert "**Solution.**\n\n" in told and (question.name not in solved_in_steps or "<ol>" in html)
-    assert solved_in_steps, "one of them begins with a list"
+    assert "padding: 0.2em 0.7em" in feedback[feedback.index("</head>") : feedback.index("<table")]
+    (first,) = [q.name for q in MADE.questions if getattr(q, "solution", "").strip().startswith("1.")]
+    told = graders.rubric_of(Path(graders.__file__).parents[1], NAME, f"{first}-answer")
+    assert "**Solution.**\n\n" in told and "<ol>" in rendering.tamed(told)
     assert "**Rubric.**\n\n" in terms.rubrics("example", [NAME])
-
-
-def test_a_page_that_takes_too_long_is_no_page(term, monkeypatch):
-    monkeypatch.setattr(rendering, "SECONDS", 0.01)
-    (none,) = rendering.pages([request(term)], workers=1)
-    assert isinstance(none, apart.Failed) and none.why == apart.TOO_LONG
 
 
 # The marker's page
@@ -333,14 +329,12 @@ def formgrader(term):
     """nbgrader's own formgrader in the term's folder: its address and a submission's number."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    options = {
-        "ServerApp.port": port, "ServerApp.root_dir": str(term), "IdentityProvider.token": "marker",
-        "ServerApp.open_browser": False, "ServerApp.allow_root": True,
-        "ServerApp.jpserver_extensions": {"nbgrader.server_extensions.formgrader": True},
-    }  # fmt: skip
+    server = {"port": port, "root_dir": str(term), "open_browser": False, "allow_root": True}
+    server["jpserver_extensions"] = {"nbgrader.server_extensions.formgrader": True}
+    options = {"ServerApp": server, "IdentityProvider": {"token": "marker"}}
     config = term.parent / "jupyter"
     config.mkdir()
-    (config / "jupyter_server_config.json").write_text(json.dumps(nested(options)))
+    (config / "jupyter_server_config.json").write_text(json.dumps(options))
     surroundings = os.environ | {"JUPYTER_CONFIG_DIR": str(config), "JUPYTER_DATA_DIR": str(config)}
     command = [sys.executable, "-m", "jupyter_server"]
     with (term.parent / "formgrader.log").open("w") as log:
@@ -362,14 +356,6 @@ def formgrader(term):
         process.wait(20)
 
 
-def nested(options: dict) -> dict:
-    found: dict = {}
-    for name, value in options.items():
-        group, key = name.split(".")
-        found.setdefault(group, {})[key] = value
-    return found
-
-
 def rubric_words() -> list[str]:
     """A piece of each rubric that Markdown leaves as it is."""
     found = []
@@ -380,12 +366,11 @@ def rubric_words() -> list[str]:
     return found
 
 
-def test_the_marker_sees_rubrics_and_pictures_and_students_do_not_see_rubrics(term, feedback, formgrader):
+def test_the_marker_sees_rubrics_and_pictures_and_students_do_not_see_rubrics(term, feedback):
     words = rubric_words()
-    assert len(words) == 2
-    with urllib.request.urlopen(formgrader) as answer:
-        page = answer.read().decode()
-    assert all(page.count(each) == 1 for each in words)
+    cells = nbformat.read(autograded(term), as_version=4).cells
+    page = marker_page(*cells, rubric=partial(graders.rubric_of, term))
+    assert len(words) == 2 and all(page.count(each) == 1 for each in words)
     assert graders.HANDED_IN.strip() in page and page.count("data:image/png;base64,") == 3
     released = (term / "release" / NAME / f"{NAME}.ipynb").read_text()
     assert not [each for each in words if each in feedback + released + autograded(term).read_text()]
@@ -413,8 +398,8 @@ PAINTS = r"""
 """
 
 
-def marker_page(*cells) -> str:
-    """The formgrader's page of a notebook with these cells, whose rubrics are `RUBRIC`; without its server."""
+def marker_page(*cells, rubric=lambda assignment, cell: RUBRIC) -> str:
+    """The formgrader's page of a notebook with these cells; without its server."""
     from nbconvert.exporters import HTMLExporter
     from nbgrader.server_extensions.formgrader import handlers
     from traitlets.config import Config
@@ -422,9 +407,11 @@ def marker_page(*cells) -> str:
     config = Config()
     config.HTMLExporter.template_name = "formgrade"
     config.HTMLExporter.extra_template_basedirs = [handlers.template_path]
-    config.HTMLExporter.filters = rendering.filters(lambda assignment, cell: RUBRIC)
+    config.HTMLExporter.filters = rendering.filters(rubric)
     asked = {"submission_id": "1", "assignment_id": NAME, "notebook_id": NAME, "base_url": "", "index": 0, "total": 1}
-    return HTMLExporter(config=config).from_notebook_node(nbformat.v4.new_notebook(cells=list(cells)), resources=asked)[0]
+    return HTMLExporter(config=config).from_notebook_node(nbformat.v4.new_notebook(cells=list(cells)), resources=asked)[
+        0
+    ]
 
 
 def answer_cell(source: str):
@@ -451,7 +438,9 @@ def test_no_formula_of_a_student_changes_or_covers_what_the_marker_sees(version)
     base = "https://cdnjs.cloudflare.com/ajax/libs/mathjax/2.7.7/"
     begin = f"document.write('<script src=\"{script.format(base=base)}\"><\\/script>')"
     if version == "3.2":
-        inline = "window.MathJax = {tex: {inlineMath: [['$', '$'], ['\\\\(', '\\\\)']], packages: {'[+]': ['mathtools']}}};"
+        inline = (
+            "window.MathJax = {tex: {inlineMath: [['$', '$'], ['\\\\(', '\\\\)']], packages: {'[+]': ['mathtools']}}};"
+        )
         begin = f"{inline}\n{(home / main).read_text()};MathJax.Hub = {{Config() {{}}, Queue() {{}}}};"
     hostile = "\n\n".join(f"${each.strip()}$" for each in f"{DEFINES}|{PAINTS}".replace("\n", "|").split("|") if each)
     seen, text = {}, "given: $\\gamma$ and $\\frac{1}{2}$"
@@ -478,7 +467,9 @@ def test_no_formula_of_a_student_changes_or_covers_what_the_marker_sees(version)
             page.route("**/*", served)
             page.goto("http://marker/page", wait_until="load")
             page.wait_for_function("window.MathJax && (MathJax.startup || MathJax.isReady)")
-            page.evaluate("MathJax.startup ? MathJax.startup.promise : new Promise(done => MathJax.Hub.Queue(() => done()))")
+            page.evaluate(
+                "MathJax.startup ? MathJax.startup.promise : new Promise(done => MathJax.Hub.Queue(() => done()))"
+            )
             page.add_style_tag(content="[style*=contain] {height: 300px}")  # so that both pages are as long
             for name, place in (("rubric", "div:has(> p > strong:text-is('Rubric'))"), ("question", "p:text('given')")):
                 seen[kind, name] = page.locator(place).last.screenshot(style="#MathJax_Message {display: none}")
@@ -501,11 +492,16 @@ SLOW_TO_SHOW = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", SLOW_TO_SHOW)
-def test_what_is_slow_to_show_stops_neither_the_marker_nor_the_page(what):
+@pytest.mark.parametrize(
+    "what", ["quotes", *(pytest.param(w, marks=pytest.mark.slow) for w in SLOW_TO_SHOW if w != "quotes")]
+)
+def test_what_is_slow_to_show_stops_neither_the_marker_nor_the_page(what, monkeypatch):
     """The formgrader makes its pages in Jupyter's own process; this is what it does there."""
+    monkeypatch.setattr(rendering, "CELLS_SECONDS", 1.0)
     named = {"grade_id": "q2-code", "grade": False, "solution": True, "locked": False}
-    made = nbformat.v4.new_code_cell if what in ("dots", "indents", "names", "quotes") else nbformat.v4.new_markdown_cell
+    made = (
+        nbformat.v4.new_code_cell if what in ("dots", "indents", "names", "quotes") else nbformat.v4.new_markdown_cell
+    )
     cells = [made(SLOW_TO_SHOW[what]) for _ in range(3)]
     cells.append(nbformat.v4.new_code_cell(SLOW_TO_SHOW[what], metadata={"nbgrader": named}))
     apart.server(), apart.ask("rendering.cells", b"[]", memory=1 << 30, seconds=20.0)
@@ -534,6 +530,7 @@ def test_a_students_text_cannot_drive_the_markers_buttons(term, formgrader):
         page.goto(formgrader, wait_until="load")
         page.wait_for_function("formgrader.grades && formgrader.grades.loaded && formgrader.comments.loaded")
         assert page.locator(".full-credit").count() == 5, "a button for each question, and none more"
+        assert all(page.content().count(each) == 1 for each in rubric_words())
         page.get_by_text("I am sure.").click()
         page.locator("input.score#q1-answer").fill("1")
         with page.expect_response(lambda response: "/api/grade/" in response.url):

@@ -11,66 +11,69 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import nbformat
 import pytest
 
-from minerva_book.exercises import self_check
 from minerva_book.exercises.selfcheck import examined
 
-from .trials import ROOT, assignment
+from .conftest import in_this_process
+from .hostile import NAME, Student, hand_in
+from .trials import MARKS, NAMES, ROOT, SHORT, assignment, leaks, telling
 
-from course import NAMES, handout  # isort: skip - found by what trials puts on the path
+from course import classroom, handout  # isort: skip - found by what trials puts on the path
 from course import term as terms  # isort: skip
 from course.isolation import Limits  # isort: skip
-from course.leaks import MARKS, leaks  # isort: skip
-from course.leaks import telling as told_by  # isort: skip
 from course.notebook import notebook  # isort: skip
+from course.variants import base_of, cleared, place_of, variant_of  # isort: skip
 
 SOURCE = ROOT / "book" / "homework" / "source"
-SEED = "a term of its own"
+SEED = "5f0e1d2c3b4a59687786958493a2b1c0"
+PACKAGE = "minerva_lite @ https://example.org/minerva_lite.whl"
+LINES = {  # long lines of solutions and rubrics that students are not given, of all assignments
+    seed: {k: v for name in NAMES for k, v in telling(assignment(name, seed)).items()} for seed in (SEED, "example")
+}  # fmt: skip
+# In the package and in chapters an import or a common loop may stand that a solution has as well, but no solution.
+COMMON = 0.3
+
+
+@pytest.fixture(scope="module", params=[(NAME,), pytest.param(NAMES, marks=pytest.mark.slow)], ids=["one", "all"])
+def names(request) -> tuple[str, ...]:
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def term(tmp_path_factory):
-    """A term with a seed of its own, released; what is handed out."""
+def term(names, tmp_path_factory):
+    """A term with a seed of its own, released; what is handed out. The package alone with all of it."""
     folder = tmp_path_factory.mktemp("term")
-    handout.release(folder, seed=SEED, guessable=True, package="minerva_lite @ https://example.org/minerva_lite.whl")
+    handout.release(folder, seed=SEED, names=names, package=PACKAGE, wheel=len(names) > 1)
     return folder
-
-
-def telling(seed: str) -> dict[str, list[str]]:
-    """Long lines of solutions and rubrics that students are not given, of all the book's, by question."""
-    return {k: v for name in NAMES for k, v in told_by(assignment(name, seed)).items()}
-
-
-# In the package and in chapters an import or a common loop may stand that a solution has as well, but no solution.
-COMMON = 0.3
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_source_is_what_the_questions_make(name):
     """Cells and their metadata; the outputs are the executed ones, which nbval compares."""
+
+    def plain(book) -> list[tuple]:
+        return [(c.cell_type, c.source, c.metadata.get("nbgrader")) for c in book.cells]
+
     stored = nbformat.read(SOURCE / name / f"{name}.ipynb", as_version=4)
     made = notebook(assignment(name), seconds=Limits().case_seconds)
-    assert [(c.cell_type, c.source, c.metadata.get("nbgrader")) for c in stored.cells] == [
-        (c.cell_type, c.source, c.metadata.get("nbgrader")) for c in made.cells
-    ], "run make homework-source"
-    assert all(
-        c.outputs
-        for c in stored.cells
-        if c.cell_type == "code" and c.metadata.nbgrader.grade_id.endswith(("-marked", "-run"))
-    )
+    assert plain(stored) == plain(made), "run make homework-source"
+    for cell in stored.cells:
+        executed = cell.cell_type == "code" and cell.metadata.nbgrader.grade_id.endswith(("-marked", "-run"))
+        assert cell.outputs if executed else True, cell.source
     assert (SOURCE / name / "requirements.txt").read_text() == terms.requirements()
 
 
 def test_the_instructors_tables_are_the_questions(tmp_path):
     terms.tables(tmp_path, "example")
+    page = (ROOT / "book" / "instructors.md").read_text()
     for name in ("assignments.csv", "questions.csv"):
-        assert (ROOT / "book" / "homework" / name).read_text() == (tmp_path / name).read_text(), (
-            "run make homework-source"
-        )
-        assert f":file: homework/{name}" in (ROOT / "book" / "instructors.md").read_text()
+        stored = (ROOT / "book" / "homework" / name).read_text()
+        assert stored == (tmp_path / name).read_text(), "run make homework-source"
+        assert f":file: homework/{name}" in page
 
 
 def weeks(syllabus: str) -> list[list[str]]:
@@ -88,11 +91,11 @@ def graded(rows: list[list[str]], minutes: dict[str, int]) -> tuple[list[float],
         for name, words in re.findall(r"(hw\d)(.*?)(?=hw\d|$)", work):
             every = [question for question in minutes if question.startswith(name)]
             spans = re.findall(r"q(\d)(?: to q(\d))?", words)
-            asked = [f"{name} q{n}" for a, b in spans for n in range(int(a), int(b or a) + 1)]
-            if not asked:  # "hw2", or "hw1 the rest"
+            meant = [f"{name} q{n}" for a, b in spans for n in range(int(a), int(b or a) + 1)]
+            if not meant:  # "hw2", or "hw1 the rest"
                 before = {question for week in named for question in week} if "the rest" in words else set()
-                asked = [question for question in every if question not in before]
-            found += asked
+                meant = [question for question in every if question not in before]
+            found += meant
         named.append(found)
     told = [question for week in named for question in week]
     return [sum(minutes[each] / told.count(each) for each in week) / 60 for week in named], list(dict.fromkeys(told))
@@ -122,151 +125,255 @@ def test_the_syllabus_counts_the_minutes_of_the_questions():
         assert (loads[0], loads[-1]) == (least, most), "of the three quarters that are heaviest, to half hours"
 
 
-def test_every_solution_has_lines_to_look_for():
-    lines = telling(SEED)
-    assert len(lines) == sum(len(assignment(name).questions) for name in NAMES)
-    assert [name for name, solution in lines.items() if not solution] == []
-    # And they are found where they do stand.
-    term_source = json.dumps([notebook(assignment(name, SEED), seconds=5.0) for name in NAMES])
-    assert leaks(term_source, lines, 0.99) == list(lines)
-
-
-def test_nothing_handed_out_holds_a_solution(term):
+def test_nothing_handed_out_holds_a_solution(term, names):
     """Every file of the handout and of nbgrader's release: cells, outputs, metadata, attachments are all its text."""
-    lines = telling(SEED)
+    lines = {question: found for question, found in LINES[SEED].items() if question.split("/")[0] in names}
     files = [f for place in ("handout", "release") for f in (term / place).rglob("*") if f.is_file()]
-    assert len([f for f in files if f.suffix == ".ipynb"]) == 3 * len(NAMES)
+    assert len([f for f in files if f.suffix == ".ipynb"]) == 3 * len(names)
+    assert len(lines) == sum(len(assignment(name).questions) for name in names) and all(lines.values())
     for file in files:
         if file.suffix == ".whl":
             continue
         text = file.read_text()
-        assert leaks(text, lines) == [], file.name
-        assert [mark for mark in MARKS if mark in text] == [], file.name
+        assert leaks(text, lines) == [] and [mark for mark in MARKS if mark in text] == [], file.name
         assert SEED not in text and str(ROOT) not in text, file.name
         if file.suffix == ".ipynb":
             cells = json.loads(text)["cells"]
             assert not any(cell.get("outputs") or cell.get("attachments") for cell in cells)
+    # And they are found where they do stand.
+    sources = "".join(file.read_text() for file in term.glob("source/*/*.ipynb"))
+    assert leaks(sources, lines, 0.99) == list(lines)
+    text = (term / "rubrics.md").read_text()
+    for name in names:
+        for question in assignment(name, SEED).questions:
+            assert f"## {question.name} {question.title} ({question.points} points)" in text
+    assert not list((term / "handout").rglob("rubrics*")) and (term.stat().st_mode & 0o077) == 0
 
 
-def test_the_package_holds_neither_solutions_nor_graders(term):
+def test_what_students_install_is_pinned_and_holds_neither_solutions_nor_graders(term, names):
+    lines = (term / "handout" / "requirements.txt").read_text().split()
+    assert all(re.fullmatch(r"[\w-]+==[\w.]+", line) for line in lines if not line.startswith("./"))
+    pinned = {line.split("==")[0] for line in lines}
+    assert {"torch", "numpy", "matplotlib", "gymnasium", "jupyterlab", "nbclient"} <= pinned
+    if len(names) == 1:
+        return
+    assert lines[-1].startswith("./minerva_lite-") and lines[-1].endswith(".whl")
     (wheel,) = (term / "handout").glob("*.whl")
     with zipfile.ZipFile(wheel) as package:
-        names = package.namelist()
-        text = "\n".join(package.read(name).decode("utf8", "replace") for name in names if not name.endswith("/"))
-    assert {"minerva_book/exercises/homework.py", "minerva_lite/py.typed"} <= set(names)
-    assert not [name for name in names if "homework/" in name or "course" in name or "answers/hw" in name]
-    for seed in (SEED, "example"):
-        assert leaks(text, telling(seed), COMMON) == []
+        inside = package.namelist()
+        text = "\n".join(package.read(name).decode("utf8", "replace") for name in inside if not name.endswith("/"))
+    assert {"minerva_book/exercises/homework.py", "minerva_lite/py.typed"} <= set(inside)
+    assert not [name for name in inside if "homework/" in name or "course" in name or "answers/hw" in name]
+    assert [leaks(text, lines, COMMON) for lines in LINES.values()] == [[], []]
 
 
-def test_the_pages_hold_no_homework():
-    """The rendered book takes in what the table of contents names, and nothing of the homework is there."""
-    contents = (ROOT / "_toc.yml").read_text()
-    assert "homework" not in contents
-    pages = [f for f in ROOT.glob("book/*.*") if f.suffix in (".md", ".ipynb")]
-    pages += [*ROOT.glob("book/annotated/*.md"), *ROOT.glob("book/api/*.md")]
-    lines = telling("example")
-    assert len(pages) > 20
-    for page in pages:
-        assert leaks(page.read_text(), lines, COMMON) == [], page.name
-
-
-def test_a_term_has_its_own_questions(term):
+def test_a_term_has_its_own_questions(term, names):
     """Another seed than the example's: other constants, forms and faults, in what students see."""
-    for name in NAMES[:6]:
+    for name in names[:6]:
         theirs = nbformat.read(term / "handout" / name / f"{name}.ipynb", as_version=4)
         example = nbformat.read(SOURCE / name / f"{name}.ipynb", as_version=4)
         texts = [{c.metadata.nbgrader.grade_id: c.source for c in book.cells} for book in (theirs, example)]
         assert texts[0].keys() == texts[1].keys()
         differing = [key for key in texts[0] if key.endswith(("-text", "-faulty")) and texts[0][key] != texts[1][key]]
         assert len(differing) >= 3, differing
-    assert (term / "seed.txt").read_text().strip() == SEED and (term.stat().st_mode & 0o077) == 0
 
 
-def test_a_drawn_seed_is_secret_and_kept(tmp_path):
-    for _ in range(2):
-        handout.release(tmp_path / "term", names=["hw2_gae"], wheel=False)
-        seeds = (tmp_path / "term" / "seed.txt").read_text()
-    other = terms.new_term(tmp_path / "other", None, ["hw2_gae"]) or (tmp_path / "other" / "seed.txt").read_text()
-    assert len(seeds.strip()) == 32 and other != seeds
-
-
-def test_the_self_check_tells_where_one_stands(term, tmp_path):
-    """As released nothing agrees; with the reference everything does; a renamed or damaged file is told so."""
-    released = term / "handout" / "hw2_gae" / "hw2_gae.ipynb"
-    shutil.copy(released, tmp_path)
-    found = self_check(tmp_path / "hw2_gae.ipynb")
-    assert found == dict.fromkeys(["q1", "q2", "q3", "q4", "q5"], "there is no answer yet")
-    book = nbformat.read(released, as_version=4)
-    for cell in book.cells:
-        if cell.metadata.nbgrader.grade_id.endswith("-code"):
-            cell["source"] = assignment("hw2_gae", SEED).question(cell.metadata.nbgrader.grade_id[:2]).solution
-        if cell.metadata.nbgrader.grade_id == "q1-answer":
-            cell["source"] = "By linearity."
-    nbformat.write(book, tmp_path / "hw2_gae.ipynb")
-    done = subprocess.run(
-        [sys.executable, "-m", "minerva_book.exercises", "hw2_gae.ipynb"], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.stdout.count("nothing speaks against it") == 4 and "q5: there is no answer yet" in done.stdout, (
-        done.stderr
-    )
-    assert done.returncode == 1
-    book.cells = [cell for cell in book.cells if cell.metadata.nbgrader.grade_id != "q3-marked"]
-    nbformat.write(book, tmp_path / "hw2_gae.ipynb")
-    assert examined(tmp_path / "hw2_gae.ipynb").remarks == [
-        "The cell q3-marked was deleted; grading puts the released one back."
-    ]
-    del book.metadata["homework"]["cells"]
-    nbformat.write(book, tmp_path / "hw2_gae.ipynb")
-    with pytest.raises(ValueError, match="check cells of q3; they were deleted"):
-        self_check(tmp_path / "hw2_gae.ipynb")
-    (tmp_path / "hw2_gae.ipynb").rename(tmp_path / "mine.ipynb")
-    with pytest.raises(ValueError, match=r"wanted the name hw2_gae\.ipynb"):
-        self_check(tmp_path / "mine.ipynb")
-    (tmp_path / "none.ipynb").write_text("no")
-    with pytest.raises(ValueError, match="got a file that is none"):
-        self_check(tmp_path / "none.ipynb")
-
-
-def test_the_colab_version_installs_the_terms_package_first(term):
-    for name in NAMES:
+def test_the_colab_version_installs_the_terms_package_first(term, names):
+    for name in names:
         first, *rest = nbformat.read(term / "handout" / "colab" / f"{name}.ipynb", as_version=4).cells
         plain = nbformat.read(term / "handout" / name / f"{name}.ipynb", as_version=4).cells
-        assert '%pip install -q "minerva_lite @ https://example.org/minerva_lite.whl"' in first.source
+        assert f'%pip install -q "{PACKAGE}"' in first.source
         assert [cell.source for cell in rest] == [cell.source for cell in plain]
 
 
-def test_what_students_install_is_pinned_and_complete(term):
-    lines = (term / "handout" / "requirements.txt").read_text().split()
-    assert lines[-1].startswith("./minerva_lite-") and lines[-1].endswith(".whl")
-    assert all(re.fullmatch(r"[\w-]+==[\w.]+", line) for line in lines[:-1])
-    assert {"torch", "numpy", "matplotlib", "gymnasium", "jupyterlab", "nbclient"} <= {
-        line.split("==")[0] for line in lines
-    }
+@pytest.mark.parametrize(("address", "package"), [
+    ("https://example.org/a/b.git", "minerva_lite[book,studies] @ git+https://example.org/a/b.git@c0ffee"),
+    ("", ""), ("git@example.org:a/b.git", ""), ("/srv/git/b", ""), ("https://me:secret@example.org/b", ""),
+])  # fmt: skip
+def test_the_package_for_colab_is_an_address_of_this_repository_or_none(monkeypatch, address, package):
+    """Never a bare name, which anybody may register on an index."""
+    said = {"config": address, "rev-parse": "c0ffee", "branch": ""}
+    monkeypatch.setattr(handout, "git", lambda *words: said[words[0]])
+    assert handout.package_of_this() == package
+    told = handout.about_colab(None)
+    assert ("push it first" in told) if package else ("No version for Colab was made" in told)
+    assert handout.about_colab("minerva_lite @ https://example.org/x.whl") == ""
 
 
-def test_the_rubrics_name_every_question_and_stay_inside(term):
-    text = (term / "rubrics.md").read_text()
-    for name in NAMES:
-        for question in assignment(name, SEED).questions:
-            assert f"## {question.name} {question.title} ({question.points} points)" in text
-    assert not list((term / "handout").rglob("rubrics*"))
+def test_a_term_keeps_its_due_times_seed_and_what_it_released(term, names, monkeypatch):
+    """And without an address no notebook for Colab is handed out."""
+    monkeypatch.setattr(handout, "package_of_this", lambda: "")
+    for when, why in (("2027-02-01T23:59", "has no zone"), ("soon", "wanted a time with its zone")):
+        with pytest.raises(ValueError, match=why):
+            handout.release(term, names=[NAME], due={NAME: when}, wheel=False)
+    handout.release(term, names=[NAME], wheel=False)
+    assert (term / "seed.txt").read_text() == f"{SEED}\n" and not (term / "handout" / "colab").exists()
+    assert {file.stem for file in term.glob("handout/*/*.ipynb")} == {*names}
 
 
-def test_the_command_line_releases_and_says_what_is_wrong(tmp_path, monkeypatch):
-    words = ["release", str(tmp_path / "term"), "--assignments", "hw2_gae", "--due", "hw2_gae=2027-02-01T23:59+01:00"]
+def test_a_seed_that_can_be_guessed_is_refused(tmp_path, monkeypatch, capsys):
+    guessable = ("cs285fall2026", "example", "cs285fall2026cs285fall2026cs285fa", "0" * 32, "deadbeef" * 4, SEED[:31])
+    for seed in guessable:
+        with pytest.raises(ValueError, match=r"wanted 32 hexadecimal digits .*print\(secrets.token_hex\(16\)"):
+            handout.release(tmp_path / "term", seed=seed, names=[NAME], wheel=False)
+        assert not (tmp_path / "term").exists()
+    assert terms.secret(SEED) == SEED
+    seeds = set()
+    for name in ("one", "two"):
+        terms.new_term(tmp_path / name, None, [])
+        seeds.add(terms.secret((tmp_path / name / "seed.txt").read_text().strip()))
+    assert len(seeds) == 2, "drawn unless given"
+
+
+def ended(monkeypatch, *words) -> str | int | None:
+    """With what the command ends; any other exception would be a traceback."""
+    monkeypatch.setattr(sys, "argv", ["course", *map(str, words)])
+    try:
+        runpy.run_module("course", run_name="__main__")
+    except SystemExit as end:
+        return end.code
+    return 0
+
+
+def test_mistakes_on_the_command_line_get_true_sentences(tmp_path, released, monkeypatch, capsys):
+    term = shutil.copytree(released, tmp_path / "term")
+    (tmp_path / "in" / "ada").mkdir(parents=True)
+    with zipfile.ZipFile(tmp_path / "export.zip", "w") as archive:
+        archive.writestr("b_2_3_x.ipynb", "x")
+        archive.writestr("A_1_assignsubmission_file/x.ipynb", "x")
+    for words, why in (
+        (["release", "new", "--due", NAME], "DUE: wanted NAME=TIME"),
+        (["release", "new", "--assignments", "hw9"], "ASSIGNMENTS: wanted one of"),
+        (["release", "new", "--seed", "example"], "nobody can guess"), (["release", "new", "--guessable"], 2),
+        (["release", term, "--seed", "12" * 16], "CLASS=folder, or delete this one if nothing was handed out"),
+        (["release", term, "--assignments", NAME, "--due", f"{NAME}=soon"], "soon"),
+        (["grade", "in", "new"], "CLASS: wanted the folder of a term, .*; got .*new, which does not exist"),
+        (["grade", "in", term, "--workers", "0"], "workers: wanted at least 1"),
+        (["report", term, "--reveal", "hw2"], "REVEAL: wanted one of hw1"),
+        (["unpack", "export.zip", "out"], "say which: --from moodle or --from canvas"),
+        (["unpack", "export.zip", "out", "--from", "canvas"], 0),
+    ):  # fmt: skip
+        monkeypatch.chdir(tmp_path)
+        code = ended(monkeypatch, *words)
+        assert code == why if isinstance(why, int) else re.search(why, str(code)), (words, code)
+    said = capsys.readouterr().out
+    assert "Students' code is run apart by: " in said and "1 file of 1 student, as canvas exports them" in said
+    assert not (tmp_path / "new").exists() and "1 file was left out" in said
+
+
+@pytest.mark.slow
+def test_the_command_releases_with_no_environment_of_its_own(tmp_path):
+    """nbgrader starts programs that lie beside Python, which is then on no path."""
+    words = ["release", str(tmp_path / "term"), "--assignments", NAME, "--due", f"{NAME}=2027-02-01T23:59+01:00"]
     places = os.pathsep.join(str(ROOT / place) for place in ("book/homework", "book"))
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": places, "HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "course", *words]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = subprocess.run([sys.executable, "-m", "course", *words], capture_output=True, text=True, env=environment)
     assert done.returncode == 0 and "Hand out what is in" in done.stdout, done.stderr
-    # The others in this process: to import nbgrader takes five seconds.
-    for words, why in (
-        (["grade", str(tmp_path / "none"), str(tmp_path / "term")], "wanted a folder with a folder for every student"),
-        (["release", str(tmp_path / "x"), "--assignments", "hw9"], "wanted one of"),
-        (["release", str(tmp_path / "term"), "--seed", "other"], "its seed is another one"),
-        (["release", str(tmp_path / "term"), "--assignments", "hw2_gae", "--due", "hw2_gae=soon"], "soon"),
-    ):
-        monkeypatch.setattr(sys, "argv", ["course", *words])
-        with pytest.raises(SystemExit, match=why):  # any other exception would be a traceback
-            runpy.run_module("course", run_name="__main__")
+
+
+@pytest.mark.slow
+def test_the_self_check_tells_where_one_stands(term, tmp_path):
+    """As released nothing agrees; with the reference everything does: by the command of before, which forwards."""
+    released = term / "handout" / NAME / f"{NAME}.ipynb"
+    shutil.copy(released, tmp_path)
+    book = nbformat.read(released, as_version=4)
+    faults = examined(tmp_path / f"{NAME}.ipynb").faults
+    assert faults == dict.fromkeys(["q1", "q2", "q3", "q4", "q5"], "there is no answer yet")
+    for cell in book.cells:
+        name = cell.metadata.nbgrader.grade_id
+        if name.endswith("-code"):
+            cell["source"] = assignment(NAME, SEED).question(name[:2]).solution
+        cell["source"] = "By linearity." if name == "q1-answer" else cell["source"]
+    nbformat.write(book, tmp_path / f"{NAME}.ipynb")
+    command = [sys.executable, "-m", "minerva_lite.exercises", f"{NAME}.ipynb"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.count("nothing speaks against it") == 4 and done.returncode == 1, done.stderr
+    assert "q5: there is no answer yet" in done.stdout
+
+
+def test_what_the_self_check_cannot_read_is_told(term, tmp_path):
+    file, book = tmp_path / f"{NAME}.ipynb", nbformat.read(term / "handout" / NAME / f"{NAME}.ipynb", as_version=4)
+    book.cells = [cell for cell in book.cells if cell.metadata.nbgrader.grade_id != "q3-marked"]
+    del book.metadata["homework"]["cells"]
+    nbformat.write(book, file)
+    (tmp_path / "none.ipynb").write_text("no")
+    for place, why in (
+        (file, "check cells of q3; they were deleted"), (tmp_path / "none.ipynb", "got a file that is none"),
+        (shutil.copy(file, tmp_path / "mine.ipynb"), "wanted the name hw2_gae"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=why):
+            examined(Path(place))
+
+
+# A notebook for each student
+
+
+STUDENTS = ("ada", "bob", "cyd", "dan")
+
+
+@pytest.fixture(scope="module")
+def varied(tmp_path_factory):
+    """A term in which each student has a notebook of their own."""
+    folder = tmp_path_factory.mktemp("varied") / "term"
+    folder.mkdir()
+    (folder / "roster.csv").write_text("student;name\n" + "".join(f"{name};X\n" for name in STUDENTS))
+    handout.release(folder, seed=SEED, names=[NAME], variants=1_000_000, package=PACKAGE, wheel=False)
+    return folder
+
+
+def test_each_student_has_a_variant_and_is_marked_by_it(varied, tmp_path, monkeypatch):
+    """Right work of two neighbors has full marks; handed in by somebody else it fails."""
+    monkeypatch.setattr("course.marking.run", in_this_process)
+    assert len({variant_of(varied, student) for student in STUDENTS}) == 4
+    drawn = {student: assignment(NAME, variant_of(varied, student)) for student in STUDENTS}
+    of = {"ada": "ada", "bob": "bob", "cyd": "ada", "dan": "bob"}
+    for student, author in of.items():
+        answers = {q.name: q.solution for q in drawn[author].coded}
+        (tmp_path / "given" / NAME).mkdir(parents=True, exist_ok=True)
+        shutil.copy(varied / "handout" / NAME / author / f"{NAME}.ipynb", tmp_path / "given" / NAME)
+        hand_in([Student(student, "", answers)], tmp_path / "given", tmp_path / "one")
+        shutil.move(tmp_path / "one" / student, tmp_path / "in" / student)
+    report = classroom.grade(tmp_path / "in", varied, limits=SHORT)
+    assert report.failed == 0 and report.full == 2
+    with (varied / "grades.csv").open() as file:
+        marks = {row["student"]: float(row["automatic"]) for row in csv.DictReader(file)}
+    total = sum(q.points for q in drawn["ada"].coded)
+    assert marks["ada"] == marks["bob"] == total and max(marks["cyd"], marks["dan"]) < total / 2
+    for student in STUDENTS:  # what stands on a page is the student's own question, whatever was handed in
+        marked = nbformat.read(varied / "autograded" / student / NAME / f"{NAME}.ipynb", as_version=4)
+        texts = {c.metadata["nbgrader"]["grade_id"]: c.source for c in marked.cells if "nbgrader" in c.metadata}
+        assert texts["q2-text"].endswith(drawn[student].question("q2").text.strip())
+
+
+def test_variants_are_private_and_stay(varied, tmp_path):
+    with (varied / "variants.csv").open() as file:
+        rows = {row["student"]: row["variant"] for row in csv.DictReader(file)}
+    assert rows == {student: f"{place_of(varied, student):04}" for student in STUDENTS}
+    handed = {f.relative_to(varied / "handout").as_posix(): f.read_text() for f in varied.glob("handout/**/*.ipynb")}
+    assert sorted(handed) == sorted(f"{p}/{s}/{NAME}.ipynb" for s in STUDENTS for p in ("colab", NAME))
+    assert not [text for text in handed.values() if SEED in text or any(place in text for place in rows.values())]
+    for student in STUDENTS:
+        theirs = assignment(NAME, variant_of(varied, student))
+        assert leaks(handed[f"{NAME}/{student}/{NAME}.ipynb"], telling(theirs)) == []
+        rubric = (varied / "variants" / rows[student] / "rubrics.md").read_text()
+        assert theirs.question("q4").fault.name in rubric
+    # Another term's students of the same names have other ones.
+    (tmp_path / "seed.txt").write_text("another")
+    (tmp_path / "variants.txt").write_text("1000000")
+    assert variant_of(tmp_path, "ada") != variant_of(varied, "ada")
+    for folder, count, why in (
+        (varied, 2, "a term keeps them"), (tmp_path / "term", 5, "wanted a table with a column student"),
+        (tmp_path / "term", 1, "wanted at least 2"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=why):
+            handout.release(folder, names=[NAME], variants=count, wheel=False)
+
+
+def test_what_a_variant_is_made_by_is_what_nbgrader_releases(varied):
+    """Cell by cell, records included; so an ordinary student's notebook and a variant are marked alike."""
+    ordinary = nbformat.read(varied / "release" / NAME / f"{NAME}.ipynb", as_version=4)
+    made = cleared(assignment(NAME, SEED))
+    # In the term's folder the hidden check, which is not handed out, reaches the package by another way.
+    assert [dict(cell) for cell in made.cells] == [dict(cell) for cell in ordinary.cells]
+    assert made.metadata == ordinary.metadata
+    assert base_of(varied, NAME, "a latecomer").exists(), "who is not in the roster has a variant, too"

@@ -1,12 +1,16 @@
-"""What the homework's tests share. `python -m tests.homework.trials hw2` prints what an assignment's own tests say."""
+"""What the homework's tests share: answers to try, what they are worth, and lines that tell a solution."""
 
 from __future__ import annotations
 
-import math
+import functools
+import importlib
+import json
 import sys
-from fractions import Fraction
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 
 ROOT = Path(__file__).parents[2]
@@ -14,11 +18,55 @@ sys.path.insert(0, str(ROOT / "book" / "homework"))
 
 from course import NAMES, assignment  # noqa: E402
 from course.captured import plain  # noqa: E402
-from course.check import SEEDS, answers_of, edited, is_right, reported, verdict  # noqa: E402
+from course.here import answered  # noqa: E402
+from course.isolation import Limits, missing  # noqa: E402
 from course.marking import differs, hidden  # noqa: E402
-from course.question import EXAMPLE_SEED, Code  # noqa: E402
+from course.question import EXAMPLE_SEED, Assignment, Code  # noqa: E402
 
-__all__ = ["ROOT", "SEEDS", "answers_of", "assignment", "edited", "is_right", "points_of", "verdict", "worthless"]
+SEEDS = [EXAMPLE_SEED, *(f"term {n}" for n in range(1, 20))]
+TERMS = [*SEEDS, *(f"autumn {n}" for n in range(12))]
+CODED = [(name, question.name) for name in NAMES for question in assignment(name).coded]
+SETUP = {"id": "setup", "source": "import math\nimport torch\ntorch.set_default_dtype(torch.float64)"}
+apart = pytest.mark.skipif(bool(missing()), reason=f"nothing keeps students' code apart here: {missing()}")
+SHORT = Limits(cell_seconds=3.0, case_seconds=2.0, question_seconds=4.0)
+# What stands in a source notebook and in nothing that is handed out.
+MARKS = (
+    "BEGIN SOLUTION", "END SOLUTION", "HIDDEN TESTS", "MARK SCHEME", "full_marks", "Rubric", "course.here", "sys.path",
+)  # fmt: skip
+
+
+def answers_of(name: str) -> Any:
+    """WRONG, RIGHT and PACKAGE of an assignment: by question, stories with edits of the solution or a source."""
+    return importlib.import_module(f"tests.homework.answers.{name.split('_')[0]}")
+
+
+def edited(text: str, edits: str | Sequence[tuple[str, str]]) -> str:
+    """The text with its edits, each of whose old texts has to stand there once; a whole source as it is."""
+    if isinstance(edits, str):
+        return edits
+    for old, new in edits:
+        assert text.count(old) == 1, f"wanted the text once, found {text.count(old)}: {old!r} in\n{text}"
+        text = text.replace(old, new)
+    return text
+
+
+def verdict(question: Code, source: str, seed: str = EXAMPLE_SEED, *, threads: int = 1) -> dict[str, str]:
+    """Case -> what is wrong with the function that `source` defines, "" where nothing is. In this process."""
+    before = torch.get_default_dtype(), torch.get_num_threads()
+    torch.set_default_dtype(torch.float64)  # as the notebook's first cell does
+    torch.set_num_threads(threads)
+    try:
+        namespace: dict[str, Any] = {}
+        exec(f"import math\nimport torch\n{question.setup}", namespace)
+        exec(source, namespace)
+        return answered(question, namespace[question.function], seed)
+    finally:
+        torch.set_default_dtype(before[0])
+        torch.set_num_threads(before[1])
+
+
+def wrong_cases(question: Code, source: str, seed: str = EXAMPLE_SEED, **kwargs: Any) -> dict[str, str]:
+    return {case: why for case, why in verdict(question, source, seed, **kwargs).items() if why}
 
 
 def worthless(question: Code, seed: str) -> list[dict[str, str]]:
@@ -34,17 +82,29 @@ def worthless(question: Code, seed: str) -> list[dict[str, str]]:
     return [always(0.0), always(1.0), *(verdict(question, source, seed) for source in sources)]
 
 
-def points_of(question: Code, got: dict[str, str], seed: str = EXAMPLE_SEED) -> float:
-    """What a verdict is worth: all, or its share of the cases that nothing worthless passes, less what it broke."""
-    wrong = [case for case, why in got.items() if why]
-    if not wrong or question.judge:
-        return 0.0 if wrong else question.points
-    idle = worthless(question, seed)
-    counted = [case for case in got if all(each[case] for each in idle)]
-    right = sum(not got[case] for case in counted) - sum(case not in counted for case in wrong)
-    return max(0.0, math.floor(2 * question.points * Fraction(right, len(counted) or 1)) / 2)
+def telling(made: Assignment) -> dict[str, list[str]]:
+    """Long lines of solutions and rubrics that students are not given, by assignment and question, "hw2_gae/q1"."""
+    found = {}
+    given = "\n".join(q.text + getattr(q, "header", "") + getattr(q, "setup", "") for q in made.questions)
+    given += "\n".join(q.faulty for q in made.coded if q.fault)
+    for question in made.questions:
+        code = isinstance(question, Code)
+        text = question.body if code else f"{question.solution}\n{question.rubric}\n{getattr(question, 'code', '')}"
+        least = 8 if getattr(question, "fault", None) else 30  # of a mended function one line is new
+        lines = {line.strip() for line in text.splitlines() if len(line.strip()) >= least}
+        found[f"{made.name}/{question.name}"] = sorted(
+            line for line in lines if not line.startswith(("from ", "import ")) and line not in given
+        )
+    return found
 
 
-if __name__ == "__main__":
-    asked = [name for name in NAMES if name.split("_")[0] in sys.argv[1:]]
-    print("\n".join(reported(None, asked)))
+def leaks(text: str, lines: dict[str, list[str]], share: float = 0.0) -> list[str]:
+    """Questions of which more than a share of the lines stand in the text, plain or as they stand inside JSON."""
+    seen = {name: sum(any(form in text for form in forms(line)) for line in lines[name]) for name in lines}
+    return [name for name, count in seen.items() if count > share * len(lines[name])]
+
+
+@functools.cache
+def forms(line: str) -> tuple[str, ...]:
+    """A line as it is and as it stands inside JSON; most are the same in both, and to search long texts takes time."""
+    return tuple({line, json.dumps(line)[1:-1]})

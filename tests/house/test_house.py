@@ -3,9 +3,13 @@
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from tests import conftest
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {"book", "minerva_lite", "tests"}
@@ -62,17 +66,25 @@ def test_every_requirement_is_pinned():
     assert [line for line in lines if line and not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
 
 
-@pytest.mark.parametrize(("text", "fault"), [
-    ("https://registry." + "npmjs.org/x", "a registry address"),
-    ("pip install x --extra-" + "index-url y", "an index option"),
-    ('"resolved"' + ': "https://x"', "an address in a lock file"),
-    ("see /" + "home/ann/book", "a path of somebody's machine"),
-])  # fmt: skip
-def test_a_fault_is_found(text, fault):
-    assert faults_in("fine") == [] and fault in faults_in(text)
-
-
-def test_a_stored_error_is_found():
+def test_a_fault_and_a_stored_error_are_found():
+    for text, fault in (
+        ("https://registry." + "npmjs.org/x", "a registry address"),
+        ("pip install x --extra-" + "index-url y", "an index option"),
+        ('"resolved"' + ': "https://x"', "an address in a lock file"),
+        ("see /" + "home/ann/book", "a path of somebody's machine"),
+    ):
+        assert faults_in("fine") == [] and fault in faults_in(text)
     cell = {"outputs": [{"output_type": "error"}], "metadata": {}}
-    meant = {**cell, "metadata": {"tags": ["raises-exception"]}}
+    meant = cell | {"metadata": {"tags": ["raises-exception"]}}
     assert stored_errors({"cells": [meant, cell, {"metadata": {}}]}) == [1]
+
+
+@pytest.mark.parametrize(("limit", "red"), [(1.0, True), (3.0, False), (None, False)])
+def test_a_run_that_takes_longer_than_its_minutes_is_red_and_says_so(limit, red):
+    options, lines = {"--minutes": limit}, []
+    config = SimpleNamespace(getoption=options.get, began=time.perf_counter() - 120.0)
+    session = SimpleNamespace(config=config, exitstatus=pytest.ExitCode.OK)
+    conftest.pytest_sessionfinish(session)
+    assert session.exitstatus == (pytest.ExitCode.TESTS_FAILED if red else pytest.ExitCode.OK)
+    conftest.pytest_terminal_summary(SimpleNamespace(write_line=lambda line, **color: lines.append(line)), config)
+    assert lines == (["2.0 minutes; wanted at most 1"] if red else [])

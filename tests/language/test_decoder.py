@@ -96,16 +96,6 @@ def test_behind_the_end_there_is_nothing():
     assert (answer[~mask] == END).all() and (log_prob[mask] < 0).all()
 
 
-def test_tokens_are_drawn_as_often_as_the_policy_says():
-    decoder = made(end=None)
-    prompt = tokens(4, 1).expand(-1, 20_000)
-    first, _, _ = decoder.sample(prompt, 1, torch.Generator().manual_seed(2))
-    share = torch.bincount(first[0], minlength=6) / 20_000
-    wanted = decoder(prompt[:, :1])[-1, 0].softmax(-1)
-    spread = (wanted * (1 - wanted) / 20_000).sqrt()
-    assert ((share - wanted).abs() < 4 * spread).all()
-
-
 def test_the_likeliest_token_is_taken_each_time_and_nothing_is_drawn():
     decoder, prompt, generator = made(end=None), tokens(4, 20), torch.Generator().manual_seed(2)
     before = generator.get_state()

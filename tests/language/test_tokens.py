@@ -180,18 +180,3 @@ def test_what_is_no_answer_is_named():
     ):
         with pytest.raises(ValueError, match=f"^{message}"):
             env.step(action)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"env_id": "tokens/sorting"}, "env_id: wanted one of tokens/sort, .*tokens/copy; got 'tokens/sorting'"),
-        ({"backend": "gymnasium"}, "backend: wanted auto or torch for tokens/sort; got gymnasium"),
-        ({"stagger": True}, "stagger: wanted False for tokens/sort; got True"),
-        ({"autoreset": "next_step"}, "autoreset: wanted same_step for tokens/sort; got next_step"),
-        ({"num_envs": 0}, "num_envs: wanted a whole number of at least 1; got 0"),
-    ],
-)
-def test_what_a_task_does_not_have_is_refused(options, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        make_env(**{"env_id": "tokens/sort"} | options)

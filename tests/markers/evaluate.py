@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -16,25 +16,18 @@ from .parse import Node, parse
 from .table import Table
 
 UNARY: dict[str, Callable[[Tensor], Tensor]] = {
-    r"\exp": torch.exp, r"\log": torch.log, r"\tanh": torch.tanh, r"\cosh": torch.cosh, r"\sinh": torch.sinh,
-    r"\cos": torch.cos, r"\sin": torch.sin, r"\sqrt": torch.sqrt, "abs": torch.abs, "floor": torch.floor,
-    "ceil": torch.ceil, r"\mathrm{softplus}": lambda x: F.softplus(x, threshold=1e3),
-    r"\mathrm{sigmoid}": torch.sigmoid, r"\mathrm{sg}": torch.detach, r"\mathrm{sign}": torch.sign,
-    r"\mathrm{relu}": torch.relu, r"\mathrm{arctanh}": torch.atanh,
+    r"\exp": torch.exp, r"\log": torch.log, r"\tanh": torch.tanh, r"\mathrm{arctanh}": torch.atanh,
+    r"\sqrt": torch.sqrt, "abs": torch.abs, "floor": torch.floor, r"\mathrm{sigmoid}": torch.sigmoid,
+    r"\mathrm{softplus}": lambda x: F.softplus(x, threshold=1e3), r"\mathrm{sg}": torch.detach,
 }  # fmt: skip
 BINARY = {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow}
+# A mutant turns `=` into `!=` and `<=` into `>=`.
 COMPARE = {"<": torch.lt, ">": torch.gt, "<=": torch.le, ">=": torch.ge, "=": torch.eq, "!=": torch.ne}
-
-
-def _variance(x: Tensor, dim: int) -> Tensor:
-    return (x - x.mean(dim, keepdim=True)).square().mean(dim)
 
 
 REDUCE: dict[str, Callable[[Tensor, int], Tensor]] = {
     r"\sum": torch.sum, r"\prod": torch.prod, r"\mathrm{mean}": torch.mean, r"\max": torch.amax, r"\min": torch.amin,
-    r"\mathrm{Var}": _variance, r"\mathrm{std}": lambda x, d: _variance(x, d).sqrt(),
-    r"\mathrm{logsumexp}": torch.logsumexp,
-    r"\mathrm{logmeanexp}": lambda x, d: torch.logsumexp(x, d) - math.log(x.shape[d]),
+    r"\mathrm{Var}": lambda x, dim: x.var(dim, correction=0), r"\mathrm{logsumexp}": torch.logsumexp,
     r"\mathrm{argmax}": lambda x, d: x.argmax(d).double(), r"\mathrm{argmin}": lambda x, d: x.argmin(d).double(),
 }  # fmt: skip
 
@@ -49,7 +42,6 @@ class Scope:
     sizes: dict[str, int] = field(default_factory=dict)
     fixed: dict[str, int] = field(default_factory=dict)  # axis -> row, inside a loop over it
     bound: dict[str, Named] = field(default_factory=dict)  # index letter of a surrounding sum -> its numbers
-    leaf: tuple[str, Named] | None = None  # symbol that a gradient is taken by, and its stand-in
 
     def __post_init__(self):
         for axis in self.table.passes:
@@ -66,8 +58,6 @@ class Scope:
 
     def array(self, latex: str) -> Named:
         """The whole array behind a symbol: an earlier left side, else an input."""
-        if self.leaf and self.leaf[0] == latex:
-            return self.leaf[1]
         if latex in self.left:
             return self.left[latex]
         symbol = self.table.declared[latex]
@@ -187,9 +177,6 @@ class Scope:
     def _or(self, node: Node) -> Named:
         return combine(torch.maximum, *self._flags(node))
 
-    def _not(self, node: Node) -> Named:
-        return combine(lambda x: 1.0 - x, *self._flags(node))
-
     def _member(self, node: Node) -> Named:
         r"""`t \in top_k(x_t)`: is x_t one of the k largest along t (ties: the lower index first)?"""
         letter, count, body = node.args
@@ -201,17 +188,6 @@ class Scope:
         rank = flat.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
         mask = (rank < self.value(count).data.round()).double().reshape(data.shape)
         return Named(mask, rest + tuple(axes))
-
-    def _cases(self, node: Node) -> Named:
-        result = scalar(math.nan)
-        for case in reversed(node.args):
-            value = self.value(case.args[0])
-            if len(case.args) == 1:
-                result = value
-            else:
-                condition = self.value(case.args[1])
-                result = combine(lambda c, x, y: torch.where(c > 0, x, y), condition, value, result)
-        return result
 
     def _inner(self, node: Node) -> Named:
         product = combine(torch.mul, *map(self.value, node.args))
@@ -239,20 +215,6 @@ class Scope:
         )
         return density.reduce([self.table.inner], torch.sum) if self.table.inner in density.axes else density
 
-    def _grad(self, node: Node) -> Named:
-        """The gradient of a scalar by an input, by autograd through the formula itself."""
-        by = node.args[0].value
-        array = self.array(by)
-        leaf = Named(array.data.detach().clone().requires_grad_(), array.axes)
-        scope = self.inside()
-        scope.leaf = (by, leaf)
-        with torch.enable_grad():
-            body = scope.value(node.args[1])
-            if body.axes:
-                raise FormulaError("the gradient of something that is not a scalar")
-            (gradient,) = torch.autograd.grad(body.data, leaf.data)
-        return Named(gradient, leaf.axes)
-
     def _runs_over(self, subscript: str) -> list[str]:
         """The axes a subscript such as t, ib or t,b stands for."""
         if subscript in self.table.index:
@@ -270,7 +232,9 @@ class Scope:
         body = node.args[0]
         if subscript and subscript not in self.table.index and len(subscript) == 1 and subscript not in self.table.axes:
             # A second letter for an axis: sum_j over x_j beside an x_i.
-            axis = _axis_indexed_by(body, subscript, self.table)
+            axis = next(_axes_indexed_by(body, subscript, self.table), None)
+            if axis is None:
+                raise FormulaError(f"the sum's index {subscript} stands at no symbol")
             numbers = Named(torch.arange(self.size(axis), dtype=torch.float64), (subscript,))
             axes, value = [subscript], self.inside(**{subscript: numbers}).value(body)
             sizes = {**self.sizes, subscript: self.size(axis)}
@@ -301,20 +265,14 @@ class Scope:
         return masked.reduce([letter], REDUCE[name])
 
 
-def _axis_indexed_by(node: Node, letter: str, table: Table) -> str:
-    """The axis in whose slot the letter stands."""
+def _axes_indexed_by(node: Node, letter: str, table: Table) -> Iterator[str]:
+    """The axes in whose slots the letter stands."""
     if node.kind == "symbol":
-        for axis, index in zip(table.declared[node.value].slots, node.args, strict=True):
-            if _mentions(index, letter):
-                return axis
-    for part in node.args:
-        if part.kind in ("number", "index"):
-            continue
-        try:
-            return _axis_indexed_by(part, letter, table)
-        except FormulaError:
-            continue
-    raise FormulaError(f"the sum's index {letter} stands at no symbol")
+        slots = zip(table.declared[node.value].slots, node.args, strict=True)
+        yield from (axis for axis, index in slots if _mentions(index, letter))
+    else:
+        for part in node.args:
+            yield from _axes_indexed_by(part, letter, table)
 
 
 def _mentions(node: Node, letter: str) -> bool:

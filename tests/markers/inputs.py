@@ -1,20 +1,28 @@
 """Random float64 inputs for each function with markers: two or three cases, edges of its regime included.
 
-A case is the keyword arguments of the function, or something to call that runs it. The sizes of the axes differ from
-each other, so that a swapped axis shows; they are 2 or more, so that a mean over one entry hides nothing.
+A case is the arguments of a function by name. What its symbols (symbols.py) say of one, its axes, is enough to
+draw it; OPTIONS adds what they do not say, and a function in CASES makes its cases itself. The sizes of the axes differ
+from each other, so that a swapped axis shows; they are 2 or more, so that a mean over one entry hides nothing.
 """
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from inspect import signature
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
+from .latex import FormulaError
+from .symbols import TABLES
+
 T, B, D, K, S = 5, 3, 2, 4, 6  # steps, environments, action dimensions, discrete actions, observation entries
 N = T * B  # rows of a minibatch
+SIZES = {"t": T, "b": B, "i": 6, "j": K, "a": K, "n": 7, "k": K, "o": S, "s": T, "r": 7, "m": 8}
 CASES: dict[str, Callable[[Generator], Iterator[Any]]] = {}
 
 
@@ -33,264 +41,272 @@ def normal(g: Generator, *shape: int) -> Tensor:
     return torch.randn(shape, generator=g, dtype=torch.float64)
 
 
+def uniform(g: Generator, *shape: int) -> Tensor:
+    return torch.rand(shape, generator=g, dtype=torch.float64)
+
+
 def positive(g: Generator, *shape: int) -> Tensor:
-    return 0.3 + 2.0 * torch.rand(shape, generator=g, dtype=torch.float64)
+    return 0.3 + 2.0 * uniform(g, *shape)
+
+
+def wide(g: Generator, *shape: int) -> Tensor:
+    return 2.0 * normal(g, *shape)
+
+
+def coarse(g: Generator, *shape: int) -> Tensor:
+    """Whole numbers, so that there are ties."""
+    return torch.randint(5, shape, generator=g).double()
+
+
+def tied(g: Generator, *shape: int) -> Tensor:
+    """The first two are equal."""
+    values = uniform(g, *shape)
+    values[1] = values[0]
+    return values
+
+
+def law(g: Generator, *shape: int) -> Tensor:
+    """Probabilities along the last axis."""
+    return normal(g, *shape).softmax(-1)
+
+
+def columns(g: Generator, *shape: int) -> Tensor:
+    """Logarithms of probabilities along the first axis."""
+    return normal(g, *shape).log_softmax(0)
 
 
 def flag(g: Generator, *shape: int) -> Tensor:
-    """Both values occur, the first and the last row included, unless there are fewer than two entries."""
+    """Both values occur, the first and the last row included."""
     mask = torch.rand(shape, generator=g) < 0.4
     mask[0, 0], mask[0, 1] = True, False
     mask[-1, 0], mask[-1, 1] = False, True
     return mask
 
 
-def flags(g: Generator) -> tuple[Tensor, Tensor]:
-    """Terminated and truncated: apart in most places, together in one (termination beats truncation)."""
-    terminated, truncated = flag(g, T, B), flag(g, T, B)
-    truncated[1, 0], terminated[1, 0] = True, False
-    truncated[1, 1], terminated[1, 1] = False, True
-    truncated[2, 2], terminated[2, 2] = True, True
-    truncated[3, 2], terminated[3, 2] = False, False
-    return terminated, truncated
+def ends(together: bool, g: Generator, *shape: int) -> Tensor:
+    """Terminated (False) or truncated (True): apart in two places, together in one, neither in one."""
+    mask = flag(g, *shape)
+    mask[1, 0], mask[1, 1], mask[2, 2], mask[3, 2] = together, not together, True, False
+    return mask
 
 
-def trajectory(g: Generator) -> dict[str, Any]:
-    terminated, truncated = flags(g)
-    return {"reward": normal(g, T, B), "next_value": normal(g, T, B), "terminated": terminated, "truncated": truncated}
-
-
-@cases("formulas.returns.discounted_returns")
-def _(g: Generator) -> Iterator[Any]:
-    for gamma in (0.9, 0.5):
-        yield trajectory(g) | {"gamma": gamma}
-
-
-@cases("formulas.returns.gae")
-def _(g: Generator) -> Iterator[Any]:
-    for gamma, lam in ((0.9, 0.8), (0.7, 0.0), (0.6, 1.0)):
-        yield trajectory(g) | {"value": normal(g, T, B), "gamma": gamma, "lam": lam}
-
-
-@cases("formulas.returns.leave_one_out_baseline")
-def _(g: Generator) -> Iterator[Any]:
-    mask = flag(g, T, B)
-    mask[1], mask[2] = True, False  # all run, none runs
-    mask[3, 0], mask[3, 1:] = True, False  # one is alone
-    for _ in range(2):
-        yield {"returns": normal(g, T, B), "mask": mask}
-
-
-@cases("formulas.distributions.gaussian_log_prob")
-def _(g: Generator) -> Iterator[Any]:
-    for scale in (1.0, 8.0):
-        yield {"action": scale * normal(g, T, B, D), "mean": normal(g, T, B, D), "std": positive(g, T, B, D)}
-
-
-@cases("formulas.distributions.gaussian_entropy")
-def _(g: Generator) -> Iterator[Any]:
-    for scale in (1.0, 0.05):
-        yield {"std": scale * positive(g, T, B, D)}
-
-
-@cases("formulas.distributions.gaussian_kl")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {
-            "mean_old": normal(g, T, B, D),
-            "std_old": positive(g, T, B, D),
-            "mean": normal(g, T, B, D),
-            "std": positive(g, T, B, D),
-        }
-
-
-@cases("formulas.distributions.gaussian_sample")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"mean": normal(g, T, B, D), "std": positive(g, T, B, D), "noise": normal(g, T, B, D)}
-
-
-@cases("formulas.distributions.squashed_log_prob")
-def _(g: Generator) -> Iterator[Any]:
-    for scale in (1.0, 12.0):
-        yield {"pre_squash": scale * normal(g, T, B, D), "mean": normal(g, T, B, D), "std": positive(g, T, B, D)}
-
-
-def logits(g: Generator) -> Tensor:
-    return 2.0 * normal(g, T, B, K)
-
-
-@cases("formulas.distributions.categorical_log_prob")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"action": torch.randint(K, (T, B), generator=g), "logits": logits(g)}
-
-
-@cases("formulas.distributions.categorical_entropy")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"logits": logits(g)}
-
-
-@cases("formulas.distributions.categorical_kl")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"logits_old": logits(g), "logits": logits(g)}
-
-
-@cases("formulas.distributions.categorical_sample")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"logits": logits(g), "noise": torch.rand(T, B, K, generator=g, dtype=torch.float64)}
-
-
-def log_ratio(g: Generator) -> Tensor:
-    """Ratios inside the clip range, and outside on both sides."""
-    ratio = 0.6 * normal(g, T, B)
-    ratio[0] = torch.tensor([0.02, 0.9, -0.9])
-    ratio[1] = torch.tensor([-0.03, 0.8, -0.7])
+def log_ratio(g: Generator, *shape: int) -> Tensor:
+    """Ratios inside the clip range, and outside on both sides, six of them at advantages of either sign."""
+    ratio = 0.6 * normal(g, *shape)
+    ratio.view(-1)[:6] = torch.tensor([0.02, 0.9, -0.9, -0.03, 0.8, -0.7])
     return ratio
 
 
-def advantage(g: Generator) -> Tensor:
-    """Advantages of both signs, at ratios on every side."""
-    advantage = normal(g, T, B)
-    advantage[0], advantage[1] = advantage[0].abs() + 0.1, -advantage[1].abs() - 0.1
+def advantage(g: Generator, *shape: int) -> Tensor:
+    advantage = normal(g, *shape)
+    flat = advantage.view(-1)
+    flat[:3], flat[3:6] = flat[:3].abs() + 0.1, -flat[3:6].abs() - 0.1
     return advantage
 
 
-@cases("formulas.distributions.kl_estimates")
-def _(g: Generator) -> Iterator[Any]:
-    yield {"log_ratio": log_ratio(g)}
-    yield {"log_ratio": 0.01 * normal(g, T, B)}
+def answers(g: Generator, *shape: int) -> Tensor:
+    """Which tokens of six answers of other lengths count."""
+    return torch.arange(shape[0]).unsqueeze(1) < torch.tensor([5, 2, 4, 1, 3, 5])
 
 
-@cases("formulas.objectives.policy_gradient_loss")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"log_prob": normal(g, T, B), "advantage": advantage(g)}
+def running(g: Generator, *shape: int) -> Tensor:
+    """All run, none runs, one is alone."""
+    mask = flag(g, *shape)
+    mask[1], mask[2], mask[3] = True, False, False
+    mask[3, 0] = True
+    return mask
 
 
-@cases("formulas.objectives.importance_surrogate", "formulas.objectives.vine_surrogate")
-def _(g: Generator) -> Iterator[Any]:
-    for scale in (1.0, 3.0):
-        yield {"log_ratio": scale * log_ratio(g), "advantage": advantage(g)}
+def drawn(draw: Callable[..., Tensor], *shape: int, scale: float = 1.0, shift: float = 0.0) -> Callable[..., Tensor]:
+    """This draw stretched and moved; of this shape, if there is one, in place of that of the symbol."""
+    return lambda g, *own: scale * draw(g, *(shape or own)) + shift
 
 
-@cases("formulas.objectives.ppo_clip_objective", "formulas.objectives.ppo_clip_loss")
-def _(g: Generator) -> Iterator[Any]:
-    for clip_eps in (0.2, 0.1):
-        yield {"log_ratio": log_ratio(g), "advantage": advantage(g), "clip_eps": clip_eps}
+def tensor(*numbers: float) -> Callable[..., Tensor]:
+    return lambda g, *_: torch.tensor(numbers if len(numbers) > 1 else numbers[0], dtype=torch.float64)
 
 
-@cases("formulas.objectives.ppo_clip_fraction")
-def _(g: Generator) -> Iterator[Any]:
-    for clip_eps in (0.2, 0.5):
-        yield {"log_ratio": log_ratio(g), "clip_eps": clip_eps}
+# How an argument is drawn, by its name; the others are normal.
+DRAWS = {
+    "std": positive, "std_old": positive, "kl": positive, "alpha": positive, "weights": positive, "logits": wide,
+    "logits_old": wide, "policy": law, "policy_old": law, "log_prior": columns, "log_ratio": log_ratio,
+    "advantage": advantage, "mask": answers, "ended": flag, "terminated": partial(ends, False),
+    "truncated": partial(ends, True), "pre_squash": wide,
+}  # fmt: skip
+TRACE = {"gamma": (0.9, 0.7, 0.6), "lam": (0.8, 0.0, 1.0)}
+GAMMA = {"gamma": (0.9, 0.6)}
+EVERY = {"gamma": (0.9, 0.6, 0.9, 0.6), "size": (0.3, 0.8, 0.3, 0.8), "flag": (False, False, True, True)}
+# Kept ones among which the largest advantage is not the first, and an unkept one far above.
+SELECTED = {
+    "advantage": lambda g, *_: torch.cat([normal(g, 1), torch.tensor([9.0]), normal(g, 4)]),
+    "mask": lambda g, *_: torch.tensor([True, False, True, True, False, False]), "log_importance": drawn(normal, S),
+    "eta": (tensor(0.7), tensor(2.0)),
+}
+ELIGIBLE = torch.tensor([True, False, True, True, False, True, True, True])
+ANSWERED = {"log_ratio": drawn(normal, T, 6, scale=0.3), "mask": lambda g, *_: answers(g, T)}
+# By function: arguments that its symbols do not tell. A tuple has one for each case; what can be called is drawn.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "formulas.returns.discounted_returns": GAMMA,
+    "formulas.returns.gae": TRACE,
+    "formulas.returns.retrace_targets": TRACE,
+    "formulas.returns.leave_one_out_baseline": {"mask": running},
+    "formulas.distributions.categorical_log_prob": {"action": lambda g, *shape: torch.randint(K, shape, generator=g)},
+    "formulas.distributions.categorical_sample": {"noise": uniform},
+    "formulas.distributions.kl_estimates": {"log_ratio": (log_ratio, drawn(normal, scale=0.01))},
+    "formulas.distributions.squashed_log_prob": {"pre_squash": (normal, drawn(normal, scale=12.0))},
+    "formulas.objectives.ppo_clip_objective": {"clip_eps": (0.2, 0.1)},
+    "formulas.objectives.ppo_clip_loss": {"clip_eps": (0.2, 0.1)},
+    "formulas.objectives.ppo_clip_fraction": {"clip_eps": (0.2, 0.5)},
+    "formulas.objectives.kl_penalty_loss": {"kl_penalty": (0.7, 3.0)},
+    "formulas.objectives.adapt_kl_penalty": {  # above, below and inside the band, on both sides of each of its ends
+        "kl": (0.05, 0.001, 0.01, 0.0149, 0.0151, 0.0066, 0.0067),
+        "kl_penalty": (0.3, 1.7, 0.3, 0.3, 0.3, 0.3, 0.3),
+        "kl_target": 0.01,
+    },
+    "formulas.objectives.clipped_value_loss": {"clip_range": (0.2, 1.0)},
+    "formulas.objectives.normalize_advantage": {
+        "advantage": (drawn(normal, shift=3.0), drawn(normal, scale=1e-3)), "eps": (1e-8, 0.1),
+    },
+    "formulas.objectives.rounding_alone": {  # around the spread that rounding can make
+        "spread": (tensor(0.995 * 64.0 * 1e-3 * 1.7), tensor(1.005 * 64.0 * 1e-3 * 1.7)),
+        "size": tensor(1.7),
+        "eps": 1e-3,
+    },
+    "formulas.bounds.penalty_constant": GAMMA | {"max_advantage": (1.7, 0.3)},
+    "formulas.bounds.cpi_bound": {
+        "max_expected_advantage": 1.7,
+        "mixture": EVERY["size"],
+        "gamma": EVERY["gamma"],
+        "sharp": EVERY["flag"],
+    },  # fmt: skip
+    "formulas.bounds.tv_bound": {
+        "max_advantage": 1.7,
+        "max_tv": EVERY["size"],
+        "gamma": EVERY["gamma"],
+        "sharp": EVERY["flag"],
+    },  # fmt: skip
+    "formulas.bounds.max_kl_bound": {
+        "max_advantage": 1.7,
+        "max_kl": EVERY["size"],
+        "gamma": EVERY["gamma"],
+        "pinsker": EVERY["flag"],
+    },  # fmt: skip
+    "formulas.bounds.average_kl_bound": GAMMA | {"max_expected_advantage": 1.7, "average_kl": (0.3, 1.6)},
+    "formulas.bounds.visitation_kl_bound": GAMMA | {"average_kl": (0.3, 1.6)},
+    "formulas.bounds.average_kl_penalty": GAMMA | {"max_advantage": 1.7},
+    "formulas.bounds.walk_kl_bound": GAMMA | {"max_advantage": 1.7, "max_kl": (0.3, 1.6)},
+    "formulas.trust_region.full_step": {"gradient": positive, "direction": positive, "kl_bound": (0.01, 0.7)},
+    "formulas.trust_region.at_rounding_level": {"gain": tensor(0.3), "kl_bound": (0.01, 0.7)},
+    "formulas.statistics.interquartile_mean": {  # a quarter is no whole number; is one; is less than one
+        "scores": (drawn(normal, 11), drawn(normal, 8), drawn(normal, 3)),
+    },
+    "formulas.statistics.performance_profile": {"scores": coarse, "threshold": coarse},
+    "formulas.statistics.probability_of_improvement": {"scores": coarse, "others": coarse},
+    "formulas.statistics.welch_statistic": {
+        "gap": normal, "squared_errors": drawn(positive, 2), "runs": (tensor(5.0, 10.0), tensor(3.0, 2.0)),
+    },
+    # In the first all are cut at 1, but for the largest before the correction.
+    "formulas.statistics.holm": {"p_values": (drawn(tied, scale=-0.3, shift=1.0), drawn(tied, scale=0.1))},
+    "formulas.statistics.stratified_bootstrap": {
+        "statistic": lambda g: torch.mean, "scores": lambda g: [normal(g, T, B)], "level": (0.9, 0.6),
+        "resamples": 2, "generator": lambda g: Generator().manual_seed(0),
+    },
+    "formulas.duals.positive": {"raw": (normal, drawn(normal, shift=-14.0))},  # where the floor counts
+    "formulas.duals.project_raw": {"raw": (drawn(normal, shift=-18.0), normal)},
+    "formulas.duals.raw_of": {"value": (1.7, 0.3, 1e-6)},
+    "formulas.duals.estep_weights": {"eta": (tensor(0.7), tensor(2.0))},
+    "formulas.duals.temperature_loss": {"eta": (tensor(0.7), tensor(2.0)), "eps_eta": 0.3},
+    "formulas.duals.weights_kl": {"weights": lambda g, *shape: columns(g, *shape).exp()},
+    "formulas.duals.exponential_weights": {"eta": (0.7, 2.0), "max_weight": (1.5, 20.0)},  # some are cut off; none is
+    "formulas.duals.multiplier_loss": {"bound": 0.3},
+    "formulas.duals.top_k_mask": {
+        # With ties at the threshold; all; fractions that rounding would make one sample less, within the allowance.
+        "advantage": (
+            tensor(1.0, 5.0, 0.0, 1.0, 1.0, 1.0, -2.0, 1.0),
+            drawn(normal, 8),
+            drawn(normal, 8),
+            drawn(normal, 8),
+            drawn(normal, 100),
+        ),
+        "eligible": (ELIGIBLE, ELIGIBLE, ELIGIBLE, ELIGIBLE, torch.ones(100, dtype=torch.bool)),
+        "top_k_frac": (0.5, 1.0, 0.35, (2.0 - 5e-10) / 6, 0.29),
+    },  # fmt: skip
+    "formulas.duals._kept_logits": SELECTED,
+    "formulas.duals.vmpo_weights": SELECTED,
+    "formulas.duals.vmpo_temperature_loss": SELECTED
+    | {"eta": (tensor(0.7), tensor(0.7), tensor(2.0)), "eps_eta": 0.3, "normalizer": ("weights", "count", "weights")},
+    "formulas.sequences.group_mean": {"value": drawn(normal, 12), "group": (2, 3)},
+    "formulas.sequences.leave_one_out_advantage": {"reward": drawn(normal, 12), "group": (2, 3)},
+    "formulas.sequences.group_advantage": {
+        "reward": drawn(normal, 12),
+        "group": (3, 4, 2),
+        "scale": (True, True, False),
+        "eps": (0.1, 0.7, 0.1),
+    },  # fmt: skip
+    "formulas.sequences.spread_weight": {"probability": uniform, "group": (2, 5)},
+    "formulas.sequences.kl_rewards": {"eta": (0.3, 2.0)},
+    "formulas.sequences.clipped_token_objective": {"low": (0.2, 0.4), "high": (0.35, 0.1)},
+    "formulas.sequences.sequence_log_ratio": {"per_token": (True, False)},
+    "formulas.sequences.clipped_sequence_objective": ANSWERED
+    | {
+        "advantage": tensor(1.0, -2.0, 0.5, -0.3, -1.0, 2.0), "per_token": (False, True, False),
+        "low": (0.2, 0.1, 0.3), "high": (0.3, 0.02, 0.05),
+    },
+    "formulas.sequences.average_tokens": {"average": ("token", "sequence", "constant")},
+    "formulas.sequences.normalize_tokens": {"mask": ANSWERED["mask"], "eps": (0.1, 0.7)},
+    "formulas.preferences.dpo_loss": {"eta": (0.3, 2.0)},
+    "formulas.preferences.dpo_weight": {"eta": (0.3, 2.0)},
+    "formulas.preferences.best_of_n_law": {"probability": law, "reward": coarse, "n": (2, 5)},
+    "formulas.preferences.best_of_n_kl": {"n": (2, 16)},
+    "training.loop._passed": {"before": (0, 7, 10, 19, 3), "after": (7, 10, 19, 41, 9), "every": 10},
+    "experience.normalizer.Normalizer.normalize": {
+        "self": (lambda g: normalizer(g, 9.0, 10.0), lambda g: normalizer(g, 9.0, 0.7)),
+    },
+    # A fresh one per run: absorbing moves it.
+    "experience.normalizer.Normalizer.absorb": {
+        "self": (lambda g: normalizer(g, 0.0, 10.0), lambda g: normalizer(g, 9.0, 10.0)),
+    },
+    "experience.normalizer.RewardScaler.scale": {
+        "self": (lambda g: reward_scaler(g, 10.0), lambda g: reward_scaler(g, 0.7)),
+    },
+    "experience.normalizer.RewardScaler.absorb": {"self": lambda g: reward_scaler(g, 10.0)},
+    "agents.settings.OptimizerSettings.rate_left": {
+        "self": lambda g: agent_of("a2c", anneal_lr=True).config, "progress": (0.2, 0.7),
+    },
+    "agents.one_optimizer.OneOptimizer.set_learning_rate": {
+        "self": lambda g: agent_of("a2c", anneal_lr=True, learning_rate=0.3), "progress": (0.2, 0.7),
+    },
+    "agents.reinforce.REINFORCEAgent.state_weight": {
+        "self": tuple(lambda g, x=gamma: agent_of("reinforce", discount_states=True, gamma=x) for gamma in (0.9, 0.5)),
+    },
+    "agents.networks.SquashedGaussianPolicy.to_env": {"self": lambda g: gaussian_policy(squash=True)},
+}
 
 
-@cases("formulas.objectives.kl_penalty_loss")
-def _(g: Generator) -> Iterator[Any]:
-    for kl_penalty in (0.7, 3.0):
-        yield {
-            "log_ratio": log_ratio(g),
-            "advantage": advantage(g),
-            "kl": positive(g, T, B),
-            "kl_penalty": kl_penalty,
-        }
+def drawn_cases(key: str, g: Generator) -> Iterator[dict[str, Any]]:
+    """The cases of a function that has none of its own."""
+    options, table = OPTIONS.get(key, {}), TABLES[key]
+    axes = {symbol.source: symbol.axes for symbol in table.declared.values() if not symbol.is_size}
+    arguments = signature(pkgutil.resolve_name(f"minerva_lite.{key}")).parameters
+    missing = [n for n, p in arguments.items() if n not in {*options, *axes} and p.default is p.empty]
+    if missing:
+        raise FormulaError(f"{key}: wanted an option in inputs.py that tells {', '.join(missing)}")
+    for number in range(max([2, *(len(value) for value in options.values() if isinstance(value, tuple))])):
+        case = {}
+        for name in arguments:
+            if name not in options and name not in axes:
+                continue  # at its default
+            shape = [SIZES[axis] for axis in axes.get(name, ())]
+            value = options.get(name, DRAWS.get(name, normal))
+            value = value[number % len(value)] if isinstance(value, tuple) else value
+            case[name] = value(g, *shape) if callable(value) else value
+        yield case
 
 
-@cases("formulas.objectives.adapt_kl_penalty")
-def _(g: Generator) -> Iterator[Any]:
-    # Above, below and inside the band, and on both sides of each of its ends.
-    for kl in (0.05, 0.001, 0.01, 0.0149, 0.0151, 0.0066, 0.0067):
-        yield {"kl_penalty": 0.3, "kl": kl, "kl_target": 0.01}
-    yield {"kl_penalty": 1.7, "kl": 0.9, "kl_target": 0.02}
-
-
-@cases("formulas.objectives.value_loss")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"value": normal(g, T, B), "value_target": normal(g, T, B)}
-
-
-@cases("formulas.objectives.clipped_value_loss")
-def _(g: Generator) -> Iterator[Any]:
-    for clip_range in (0.2, 1.0):
-        yield {
-            "value": normal(g, T, B),
-            "value_old": normal(g, T, B),
-            "value_target": normal(g, T, B),
-            "clip_range": clip_range,
-        }
-
-
-@cases("formulas.objectives.normalize_advantage")
-def _(g: Generator) -> Iterator[Any]:
-    yield {"advantage": 3.0 + normal(g, T, B)}
-    yield {"advantage": 1e-3 * normal(g, T, B), "eps": 0.1}
-
-
-@cases("formulas.bounds.total_variation")
-def _(g: Generator) -> Iterator[Any]:
-    for scale in (1.0, 0.1):
-        policy_old = normal(g, T, B, K).softmax(-1)
-        yield {"policy_old": policy_old, "policy": (policy_old.log() + scale * normal(g, T, B, K)).softmax(-1)}
-
-
-@cases("formulas.bounds.penalty_constant")
-def _(g: Generator) -> Iterator[Any]:
-    for max_advantage, gamma in ((1.7, 0.9), (0.3, 0.6)):
-        yield {"max_advantage": max_advantage, "gamma": gamma}
-
-
-@cases("formulas.bounds.cpi_bound")
-def _(g: Generator) -> Iterator[Any]:
-    for mixture, gamma, sharp in ((0.3, 0.9, False), (0.8, 0.6, False), (0.3, 0.9, True), (0.8, 0.6, True)):
-        yield {"max_expected_advantage": 1.7, "mixture": mixture, "gamma": gamma, "sharp": sharp}
-
-
-@cases("formulas.bounds.tv_bound")
-def _(g: Generator) -> Iterator[Any]:
-    for max_tv, gamma, sharp in ((0.3, 0.9, False), (0.8, 0.6, False), (0.3, 0.9, True), (0.8, 0.6, True)):
-        yield {"max_advantage": 1.7, "max_tv": max_tv, "gamma": gamma, "sharp": sharp}
-
-
-@cases("formulas.bounds.max_kl_bound")
-def _(g: Generator) -> Iterator[Any]:
-    for max_kl, gamma, pinsker in ((0.3, 0.9, False), (1.6, 0.6, False), (0.3, 0.9, True), (1.6, 0.6, True)):
-        yield {"max_advantage": 1.7, "max_kl": max_kl, "gamma": gamma, "pinsker": pinsker}
-
-
-@cases("formulas.bounds.average_kl_bound")
-def _(g: Generator) -> Iterator[Any]:
-    for average_kl, gamma in ((0.3, 0.9), (1.6, 0.6)):
-        yield {"max_expected_advantage": 1.7, "average_kl": average_kl, "gamma": gamma}
-
-
-@cases("formulas.bounds.visitation_kl_bound")
-def _(g: Generator) -> Iterator[Any]:
-    for average_kl, gamma in ((0.3, 0.9), (1.6, 0.6)):
-        yield {"average_kl": average_kl, "gamma": gamma}
-
-
-@cases("formulas.bounds.average_kl_penalty")
-def _(g: Generator) -> Iterator[Any]:
-    for gamma in (0.9, 0.6):
-        yield {"max_advantage": 1.7, "gamma": gamma}
-
-
-@cases("formulas.bounds.walk_kl_bound")
-def _(g: Generator) -> Iterator[Any]:
-    for max_kl, gamma in ((0.3, 0.9), (1.6, 0.6)):
-        yield {"max_advantage": 1.7, "max_kl": max_kl, "gamma": gamma}
-
-
-@cases("formulas.diagnostics.explained_variance")
-def _(g: Generator) -> Iterator[Any]:
-    yield {"value": normal(g, T, B), "returns": 2.0 + normal(g, T, B)}
-    returns = normal(g, T, B)
-    yield {"value": returns + 0.1 * normal(g, T, B), "returns": returns}
+def trajectory(g: Generator) -> dict[str, Any]:
+    """Rows of T steps by B environments, and how they ended."""
+    data = {name: normal(g, T, B) for name in ("reward", "next_value")}
+    return data | {name: DRAWS[name](g, T, B) for name in ("terminated", "truncated")}
 
 
 def normalizer(g: Generator, count: float, clip: float) -> Any:
@@ -302,19 +318,6 @@ def normalizer(g: Generator, count: float, clip: float) -> Any:
     return module
 
 
-@cases("experience.normalizer.Normalizer.normalize")
-def _(g: Generator) -> Iterator[Any]:
-    for clip in (10.0, 0.7):
-        yield {"self": normalizer(g, 9.0, clip), "x": normal(g, T, B, S)}
-
-
-@cases("experience.normalizer.Normalizer.absorb")
-def _(g: Generator) -> Iterator[Any]:
-    # A fresh one per run: absorbing moves it.
-    for count in (0.0, 9.0):
-        yield {"self": normalizer(g, count, 10.0), "x": normal(g, T, B, S)}
-
-
 def reward_scaler(g: Generator, clip: float) -> Any:
     """A reward scaler in the middle of B episodes."""
     from minerva_lite.experience.normalizer import RewardScaler
@@ -324,18 +327,6 @@ def reward_scaler(g: Generator, clip: float) -> Any:
     module.stats.var.fill_(1.7)
     module.running = normal(g, B)
     return module
-
-
-@cases("experience.normalizer.RewardScaler.scale")
-def _(g: Generator) -> Iterator[Any]:
-    for clip in (10.0, 0.7):
-        yield {"self": reward_scaler(g, clip), "reward": normal(g, T, B)}
-
-
-@cases("experience.normalizer.RewardScaler.absorb")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"self": reward_scaler(g, 10.0), "reward": normal(g, T, B), "ended": flag(g, T, B)}
 
 
 class Product:
@@ -379,47 +370,25 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"kl_gradient": gradient, "parameters": parameters, "vector": normal(g, len(flat)), "damping": 0.3}
 
 
-@cases("formulas.trust_region.full_step")
-def _(g: Generator) -> Iterator[Any]:
-    for kl_bound in (0.01, 0.7):
-        gradient = normal(g, 6)
-        yield {"gradient": gradient, "direction": gradient + 0.3 * normal(g, 6), "kl_bound": kl_bound}
-
-
 @cases("formulas.trust_region.line_search")
 def _(g: Generator) -> Iterator[Any]:
     # Accepted at the third trial; then never, for want of gain.
     for gain, backtrack, accept_ratio in ((1.0, 0.6, 0.2), (-1.0, 0.5, 0.1)):
         yield {
             "evaluate": lambda f, gain=gain: (torch.tensor(gain * f), torch.tensor(0.05 * f * f)),
-            "expected_gain": 1.3,
-            "kl_bound": 0.01,
-            "backtrack": backtrack,
-            "max_trials": 4,
+            "expected_gain": 1.3, "kl_bound": 0.01, "backtrack": backtrack, "max_trials": 4,
             "accept_ratio": accept_ratio,
         }
 
 
-@cases("formulas.trust_region.predicted_gain")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"gradient": normal(g, 6), "step": normal(g, 6)}
-
-
-@cases("formulas.trust_region.at_rounding_level")
-def _(g: Generator) -> Iterator[Any]:
-    for kl_bound in (0.01, 0.7):
-        yield {"gain": normal(g).abs(), "advantage": normal(g, N), "kl_bound": kl_bound}
-
-
-def agent_of(name: str, **config: Any) -> Any:
+def agent_of(name: str, discrete: bool = False, **config: Any) -> Any:
     """A small agent in float64, whose options are not the values that hide a mistake."""
     from minerva_lite.agents import AGENTS
     from minerva_lite.worlds.envs import EnvSpec
 
     kind, settings = AGENTS[name]
     shared = {"num_envs": B, "rollout_steps": T, "hidden": (4,), "gamma": 0.9}
-    spec = EnvSpec("test", obs_dim=S, action_dim=D)
+    spec = EnvSpec("test", obs_dim=S, num_actions=K) if discrete else EnvSpec("test", obs_dim=S, action_dim=D)
     return kind(settings(**shared | config), spec, seed=0, device="cpu", dtype=torch.float64)
 
 
@@ -455,18 +424,6 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"self": ppo(), "rollout": stepped(ppo(), g)}
 
 
-@cases("agents.settings.OptimizerSettings.rate_left")
-def _(g: Generator) -> Iterator[Any]:
-    for progress in (0.2, 0.7):
-        yield {"self": agent_of("a2c", anneal_lr=True).config, "progress": progress}
-
-
-@cases("agents.one_optimizer.OneOptimizer.set_learning_rate")
-def _(g: Generator) -> Iterator[Any]:
-    for progress in (0.2, 0.7):
-        yield {"self": agent_of("a2c", anneal_lr=True, learning_rate=0.3), "progress": progress}
-
-
 @cases("agents.ppo.PPOAgent.loss")
 def _(g: Generator) -> Iterator[Any]:
     for objective in ("clip", "kl_penalty"):
@@ -500,29 +457,11 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"self": gaussian_policy(squash=True), "params": params, "generator": g}
 
 
-@cases("agents.networks.SquashedGaussianPolicy.to_env")
-def _(g: Generator) -> Iterator[Any]:
-    yield {"self": gaussian_policy(squash=True), "action": normal(g, B, D)}
-
-
 @cases("agents.networks.SquashedGaussianPolicy.from_env")
 def _(g: Generator) -> Iterator[Any]:
     # The ends, where nothing but the clip keeps the number finite, and what lies between them.
     for action in (normal(g, B, D).tanh(), torch.tensor([[-1.0, 1.0], [0.3, -0.9999995], [0.9999995, -0.2]]).double()):
         yield {"self": gaussian_policy(squash=True), "action": action}
-
-
-@cases("formulas.objectives.rounding_alone")
-def _(g: Generator) -> Iterator[Any]:
-    for factor in (0.995, 1.005):  # of the spread that rounding can make
-        size = normal(g, 1).abs().squeeze()
-        yield {"spread": factor * 64.0 * 1e-3 * size, "size": size, "eps": 1e-3}
-
-
-@cases("training.loop._passed")
-def _(g: Generator) -> Iterator[Any]:
-    for before, after in ((0, 7), (7, 10), (10, 19), (19, 41), (3, 9)):
-        yield {"before": before, "after": after, "every": 10}
 
 
 @cases("agents.a2c.A2CAgent.loss")
@@ -538,12 +477,6 @@ def _(g: Generator) -> Iterator[Any]:
         agent = agent_of("reinforce", baseline=baseline)
         rollout = stepped(agent, g)
         yield {"self": agent, "rollout": rollout, "reward": rollout.reward, "obs": rollout.obs}
-
-
-@cases("agents.reinforce.REINFORCEAgent.state_weight")
-def _(g: Generator) -> Iterator[Any]:
-    for gamma in (0.9, 0.5):
-        yield {"self": agent_of("reinforce", discount_states=True, gamma=gamma), "reward": normal(g, T, B)}
 
 
 @cases("agents.reinforce.REINFORCEAgent.loss")
@@ -573,174 +506,9 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"self": agent, "batch": rows(agent, g)}
 
 
-@cases("formulas.returns.retrace_targets")
-def _(g: Generator) -> Iterator[Any]:
-    for gamma, lam in ((0.9, 0.8), (0.7, 0.0), (0.6, 1.0)):
-        yield trajectory(g) | {"q_value": normal(g, T, B), "log_ratio": log_ratio(g), "gamma": gamma, "lam": lam}
-
-
-@cases("formulas.distributions.gaussian_kl_mean_std")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        names = ("mean_old", "std_old", "mean", "std")
-        yield {name: (positive if "std" in name else normal)(g, T, B, D) for name in names}
-
-
-@cases("formulas.objectives.weighted_nll")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"log_prob": normal(g, K, B), "weights": positive(g, K, B)}
-
-
-@cases("formulas.duals.exponential_weights")
-def _(g: Generator) -> Iterator[Any]:
-    for eta, max_weight in ((0.7, 1.5), (2.0, 20.0)):  # some rows are cut off; none is
-        yield {"advantage": normal(g, T, B), "eta": eta, "max_weight": max_weight}
-
-
-@cases("formulas.diagnostics.effective_sample_size")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"weights": positive(g, K, B)}
-
-
-@cases("formulas.statistics.interquartile_mean")
-def _(g: Generator) -> Iterator[Any]:
-    for runs in (11, 8, 3):  # a quarter is no whole number; is one; is less than one
-        yield {"scores": normal(g, runs)}
-
-
-@cases("formulas.statistics.performance_profile")
-def _(g: Generator) -> Iterator[Any]:
-    scores = normal(g, T, B)
-    yield {"scores": scores, "threshold": torch.cat([normal(g, K), scores[:1, 0]])}  # one score is a threshold
-
-
-@cases("formulas.statistics.probability_of_improvement")
-def _(g: Generator) -> Iterator[Any]:
-    scores, others = normal(g, T, B), normal(g, K, B)
-    others[0, 0] = scores[1, 0]  # a tie
-    yield {"scores": scores, "others": others}
-
-
-@cases("formulas.statistics.welch_statistic")
-def _(g: Generator) -> Iterator[Any]:
-    for runs in ([5.0, 10.0], [3.0, 2.0]):
-        yield {"gap": normal(g), "squared_errors": normal(g, 2).exp(), "runs": torch.tensor(runs, dtype=torch.float64)}
-
-
-@cases("formulas.statistics.holm")
-def _(g: Generator) -> Iterator[Any]:
-    p = torch.rand(T, generator=g, dtype=torch.float64)
-    p[1] = p[0]  # a tie
-    yield {"p_values": 1 - 0.3 * p}  # all are cut at 1, but for the largest before the correction
-    yield {"p_values": 0.1 * p}
-
-
-@cases("formulas.statistics.stratified_bootstrap")
-def _(g: Generator) -> Iterator[Any]:
-    for level in (0.9, 0.6):
-        drawn = {"generator": Generator().manual_seed(0), "resamples": 2}
-        yield {"statistic": torch.mean, "scores": [normal(g, T, B)], "level": level} | drawn
-
-
-@cases("formulas.duals.positive")
-def _(g: Generator) -> Iterator[Any]:
-    yield {"raw": normal(g, T)}
-    yield {"raw": normal(g, T) - 14.0}  # where the floor counts
-
-
-@cases("formulas.duals.project_raw")
-def _(g: Generator) -> Iterator[Any]:
-    for shift in (-18.0, 0.0):
-        yield {"raw": normal(g, T) + shift}
-
-
-@cases("formulas.duals.raw_of")
-def _(g: Generator) -> Iterator[Any]:
-    for value in (1.7, 0.3, 1e-6):
-        yield {"value": value}
-
-
-def weighing(g: Generator) -> Iterator[dict[str, Any]]:
-    """K candidate actions of B states: samples of one log-weight, and a finite set of unequal ones."""
-    for log_prior, eta in ((torch.full((K, B), -1.3862943611198906), 0.7), (normal(g, K, B).log_softmax(0), 2.0)):
-        yield {"q_value": normal(g, K, B), "log_prior": log_prior.double(), "eta": torch.tensor(eta).double()}
-
-
-@cases("formulas.duals.estep_weights")
-def _(g: Generator) -> Iterator[Any]:
-    yield from weighing(g)
-
-
-@cases("formulas.duals.temperature_loss")
-def _(g: Generator) -> Iterator[Any]:
-    for case in weighing(g):
-        yield case | {"eps_eta": 0.3}
-
-
-@cases("formulas.duals.weights_kl")
-def _(g: Generator) -> Iterator[Any]:
-    for scale in (1.0, 3.0):
-        yield {"weights": (scale * normal(g, K, B)).softmax(0), "log_prior": normal(g, K, B).log_softmax(0)}
-
-
-@cases("formulas.duals.multiplier_loss", "formulas.duals.kl_price")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"alpha": positive(g, D), "kl": positive(g, D)}
-
-
-CASES["formulas.duals.multiplier_loss"] = lambda g, priced=CASES["formulas.duals.kl_price"]: (
-    c | {"bound": 0.3} for c in priced(g)
-)
-
-
-@cases("formulas.duals.top_k_mask")
-def _(g: Generator) -> Iterator[Any]:
-    # With ties at the threshold; then a fraction that rounding would make one sample less, and one of all.
-    eligible = torch.tensor([True, False, True, True, False, True, True, True])
-    tied = torch.tensor([1.0, 5.0, 0.0, 1.0, 1.0, 1.0, -2.0, 1.0]).double()
-    for advantage, fraction in ((tied, 0.5), (normal(g, 8), 1.0), (normal(g, 8), 0.35)):
-        yield {"advantage": advantage, "eligible": eligible, "top_k_frac": fraction}
-    yield {"advantage": normal(g, 100), "eligible": torch.ones(100, dtype=torch.bool), "top_k_frac": 0.29}
-    yield {"advantage": normal(g, 8), "eligible": eligible, "top_k_frac": (2.0 - 5e-10) / 6}  # within the allowance
-
-
-def kept_samples(g: Generator) -> Iterator[dict[str, Any]]:
-    """Kept ones among which the largest advantage is not the first, and an unkept one far above."""
-    for eta in (0.7, 2.0):
-        advantage, mask = normal(g, S), torch.tensor([True, False, True, True, False, False])
-        advantage[1] = 9.0
-        yield {
-            "advantage": advantage,
-            "mask": mask,
-            "log_importance": normal(g, S),
-            "eta": torch.tensor(eta).double(),
-        }
-
-
-@cases("formulas.duals._kept_logits", "formulas.duals.vmpo_weights")
-def _(g: Generator) -> Iterator[Any]:
-    yield from kept_samples(g)
-
-
-@cases("formulas.duals.vmpo_temperature_loss")
-def _(g: Generator) -> Iterator[Any]:
-    for case in kept_samples(g):
-        for normalizer in ("weights", "count"):
-            yield case | {"eps_eta": 0.3, "normalizer": normalizer}
-
-
 def mpo(discrete: bool = False, **config: Any) -> Any:
-    """A small MPO agent in float64 whose targets are not its networks."""
-    from minerva_lite.agents import MPOAgent, MPOConfig
-    from minerva_lite.worlds.envs import EnvSpec
-
-    shared = {"num_envs": B, "rollout_steps": T, "hidden": (4,), "gamma": 0.9, "action_samples": K, "value_samples": 7}
-    spec = EnvSpec("test", obs_dim=S, num_actions=K) if discrete else EnvSpec("test", obs_dim=S, action_dim=D)
-    made = MPOAgent(MPOConfig(**shared | config), spec, seed=0, device="cpu", dtype=torch.float64)
-    return stirred(made)
+    """MPO whose targets are not its networks."""
+    return stirred(agent_of("mpo", discrete, **{"action_samples": K, "value_samples": 7} | config))
 
 
 def stirred(agent: Any) -> Any:
@@ -754,15 +522,6 @@ def stirred(agent: Any) -> Any:
     return agent
 
 
-def sequences(g: Generator, discrete: bool) -> Any:
-    from minerva_lite.experience.rollout import Rollout
-
-    data = trajectory(g)
-    action = torch.randint(K, (T, B), generator=g) if discrete else normal(g, T, B, D)
-    ends = (data["terminated"], data["truncated"])
-    return Rollout(normal(g, T, B, S), action, normal(g, T, B), (), data["reward"], normal(g, T, B, S), *ends)
-
-
 def candidates(agent: Any, g: Generator) -> tuple[Tensor, tuple, Tensor, Tensor, Tensor]:
     """Six states, the old parameters there, and the actions to be weighed with their prior and Q."""
     states = normal(g, S, S)
@@ -774,8 +533,9 @@ def candidates(agent: Any, g: Generator) -> tuple[Tensor, tuple, Tensor, Tensor,
 @cases("agents.mpo.MPOAgent.critic_targets")
 def _(g: Generator) -> Iterator[Any]:
     for discrete in (False, True):
-        batch = sequences(g, discrete)
-        yield {"self": mpo(discrete), "batch": batch, "obs": batch.obs, "next_obs": batch.next_obs}
+        agent = mpo(discrete)
+        batch = stepped(agent, g, discrete)
+        yield {"self": agent, "batch": batch, "obs": batch.obs, "next_obs": batch.next_obs}
 
 
 @cases("agents.mpo.MPOAgent.expected_value")
@@ -794,8 +554,9 @@ def _(g: Generator) -> Iterator[Any]:
 @cases("agents.mpo.MPOAgent.critic_step")
 def _(g: Generator) -> Iterator[Any]:
     for discrete in (False, True):
-        batch = sequences(g, discrete)
-        yield {"self": mpo(discrete), "obs": batch.obs, "action": batch.action, "target": normal(g, T, B)}
+        agent = mpo(discrete)
+        batch = stepped(agent, g, discrete)
+        yield {"self": agent, "obs": batch.obs, "action": batch.action, "target": normal(g, T, B)}
 
 
 @cases("agents.mpo.MPOAgent.estep")
@@ -817,13 +578,8 @@ def _(g: Generator) -> Iterator[Any]:
 
 
 def vmpo(discrete: bool = False, **config: Any) -> Any:
-    """A small V-MPO agent in float64 whose policy has left its target."""
-    from minerva_lite.agents import VMPOAgent, VMPOConfig
-    from minerva_lite.worlds.envs import EnvSpec
-
-    shared = {"num_envs": B, "rollout_steps": T, "hidden": (4,), "act_by": "online", "vf_coef": 0.4}
-    spec = EnvSpec("test", obs_dim=S, num_actions=K) if discrete else EnvSpec("test", obs_dim=S, action_dim=D)
-    return stirred(VMPOAgent(VMPOConfig(**shared | config), spec, seed=0, device="cpu", dtype=torch.float64))
+    """V-MPO whose policy has left its target."""
+    return stirred(agent_of("vmpo", discrete, **{"act_by": "online", "vf_coef": 0.4} | config))
 
 
 @cases("agents.vmpo.VMPOAgent.estep")
@@ -841,120 +597,6 @@ def _(g: Generator) -> Iterator[Any]:
             batch = agent.prepare(stepped(agent, g, discrete))
             batch.advantage[0] = 9.0  # the first row is kept
             yield {"self": agent, "batch": agent.estep(batch)}
-
-
-def answers(g: Generator) -> dict[str, Any]:
-    """Tokens of six answers of other lengths, numbers behind the ends too."""
-    lengths = torch.tensor([5, 2, 4, 1, 3, 5])
-    return {"log_prob": -positive(g, T, len(lengths)), "mask": torch.arange(T).unsqueeze(1) < lengths}
-
-
-@cases("formulas.sequences.sequence_log_prob")
-def _(g: Generator) -> Iterator[Any]:
-    yield answers(g)
-    yield answers(g)
-
-
-@cases("formulas.sequences.group_mean")
-def _(g: Generator) -> Iterator[Any]:
-    for group in (2, 3):
-        yield {"value": normal(g, 12), "group": group}
-
-
-@cases("formulas.sequences.leave_one_out_advantage")
-def _(g: Generator) -> Iterator[Any]:
-    for group in (2, 3):
-        yield {"reward": normal(g, 12), "group": group}
-
-
-@cases("formulas.sequences.group_advantage")
-def _(g: Generator) -> Iterator[Any]:
-    for group, eps in ((3, 0.1), (4, 0.7)):
-        yield {"reward": normal(g, 12), "group": group, "scale": True, "eps": eps}
-    yield {"reward": normal(g, 12), "group": 2, "scale": False}
-
-
-@cases("formulas.sequences.spread_weight")
-def _(g: Generator) -> Iterator[Any]:
-    for group in (2, 5):
-        yield {"probability": normal(g, T, B).sigmoid(), "group": group}
-
-
-@cases("formulas.sequences.kl_rewards")
-def _(g: Generator) -> Iterator[Any]:
-    for eta in (0.3, 2.0):
-        tokens = answers(g)
-        reference, reward = -positive(g, *tokens["mask"].shape), normal(g, tokens["mask"].shape[1])
-        yield tokens | {"reference_log_prob": reference, "reward": reward, "eta": eta}
-
-
-@cases("formulas.sequences.last_token")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"mask": answers(g)["mask"]}
-
-
-@cases("formulas.sequences.kl_loss_terms")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"log_prob": -positive(g, T, B), "reference_log_prob": -positive(g, T, B)}
-
-
-@cases("formulas.sequences.clipped_token_objective")
-def _(g: Generator) -> Iterator[Any]:
-    for low, high in ((0.2, 0.35), (0.4, 0.1)):
-        yield {"log_ratio": log_ratio(g), "advantage": advantage(g)[0], "low": low, "high": high}
-
-
-def ratios(g: Generator) -> dict[str, Any]:
-    mask = answers(g)["mask"]
-    return {"log_ratio": 0.3 * normal(g, *mask.shape), "mask": mask}
-
-
-@cases("formulas.sequences.sequence_log_ratio")
-def _(g: Generator) -> Iterator[Any]:
-    for per_token in (True, False):
-        yield ratios(g) | {"per_token": per_token}
-
-
-@cases("formulas.sequences.clipped_sequence_objective")
-def _(g: Generator) -> Iterator[Any]:
-    advantage = torch.tensor([1.0, -2.0, 0.5, -0.3, -1.0, 2.0], dtype=torch.float64)
-    for per_token, low, high in ((False, 0.2, 0.3), (True, 0.1, 0.02), (False, 0.3, 0.05)):
-        yield ratios(g) | {"advantage": advantage, "low": low, "high": high, "per_token": per_token}
-
-
-@cases("formulas.sequences.average_tokens")
-def _(g: Generator) -> Iterator[Any]:
-    for average in ("token", "sequence", "constant"):
-        tokens = answers(g)
-        yield {"value": tokens["log_prob"], "mask": tokens["mask"], "average": average}
-
-
-@cases("formulas.preferences.bradley_terry_loss")
-def _(g: Generator) -> Iterator[Any]:
-    for _ in range(2):
-        yield {"score_chosen": normal(g, N), "score_rejected": normal(g, N)}
-
-
-@cases("formulas.preferences.dpo_loss", "formulas.preferences.dpo_weight")
-def _(g: Generator) -> Iterator[Any]:
-    names = ("chosen", "rejected", "reference_chosen", "reference_rejected")
-    for eta in (0.3, 2.0):
-        yield {name: -3.0 * positive(g, N) for name in names} | {"eta": eta}
-
-
-@cases("formulas.preferences.best_of_n_law")
-def _(g: Generator) -> Iterator[Any]:
-    for n in (2, 5):
-        probability = normal(g, K + S).softmax(0)
-        yield {"probability": probability, "reward": torch.randint(5, (K + S,), generator=g).double(), "n": n}
-
-
-@cases("formulas.preferences.best_of_n_kl")
-def _(g: Generator) -> Iterator[Any]:
-    for n in (2, 16):
-        yield {"n": n}
 
 
 def writer(**config: Any) -> Any:
@@ -990,13 +632,6 @@ def _(g: Generator) -> Iterator[Any]:
         yield {"self": agent, "prompt": prompt, "solution": agent.task.solution(prompt)}
 
 
-@cases("formulas.sequences.normalize_tokens")
-def _(g: Generator) -> Iterator[Any]:
-    for eps in (0.1, 0.7):
-        mask = answers(g)["mask"]
-        yield {"advantage": normal(g, *mask.shape), "mask": mask, "eps": eps}
-
-
 @cases("language.sequence.SequenceAgent.token_advantage")
 def _(g: Generator) -> Iterator[Any]:
     for lam in (0.9, 0.3):
@@ -1022,5 +657,9 @@ def _(g: Generator) -> Iterator[Any]:
 def _(g: Generator) -> Iterator[Any]:
     for estimate in ("k1", "k2"):
         agent = writer(objective="sequence", kl="loss", kl_estimate=estimate)
-        tokens = answers(g)
-        yield {"self": agent} | tokens | {"reference_log_prob": -positive(g, *tokens["mask"].shape)}
+        log_prob, reference = -positive(g, T, S), -positive(g, T, S)
+        yield {"self": agent, "log_prob": log_prob, "reference_log_prob": reference, "mask": answers(g, T)}
+
+
+for key in TABLES:
+    CASES.setdefault(key, partial(drawn_cases, key))

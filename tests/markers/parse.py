@@ -12,7 +12,7 @@ from lark.exceptions import LarkError, VisitError
 from lark.lexer import Lexer
 
 from .latex import FormulaError, closing, tokens_of
-from .table import Symbol, Table
+from .table import Table
 
 
 @dataclass(frozen=True)
@@ -41,31 +41,25 @@ class Slash(Node):
     """A quotient written a / b: it must not be followed by one more factor either."""
 
 
-FUNCTIONS = {r"\exp", r"\log", r"\tanh", r"\cosh", r"\sinh", r"\cos", r"\sin"} | {
-    rf"\mathrm{{{name}}}" for name in ("softplus", "sigmoid", "sg", "sign", "relu", "arctanh")
+FUNCTIONS = {r"\exp", r"\log", r"\tanh"} | {
+    rf"\mathrm{{{name}}}" for name in ("softplus", "sigmoid", "sg", "arctanh")
 }
 # name of a reduction -> does it reach to the end of its term (wide) or take one argument (narrow)?
 REDUCTIONS = {
-    r"\sum": "WIDE", r"\prod": "WIDE", r"\mathrm{mean}": "WIDE", r"\mathbb{E}": "WIDE", r"\hat{\mathbb{E}}": "WIDE",
-    r"\mathrm{Var}": "NARROW", r"\mathrm{std}": "NARROW", r"\mathrm{logsumexp}": "NARROW", r"\max": "NARROW",
-    r"\mathrm{logmeanexp}": "NARROW", r"\mathrm{softmax}": "NARROW", r"\mathrm{argmax}": "NARROW",
-    r"\min": "NARROW", r"\mathrm{argmin}": "NARROW",
+    r"\sum": "WIDE", r"\prod": "WIDE", r"\mathrm{mean}": "WIDE", r"\mathrm{Var}": "NARROW", r"\max": "NARROW",
+    r"\mathrm{logsumexp}": "NARROW", r"\mathrm{softmax}": "NARROW", r"\mathrm{argmax}": "NARROW",
 }  # fmt: skip
-CANONICAL_REDUCTION = {r"\mathbb{E}": r"\mathrm{mean}", r"\hat{\mathbb{E}}": r"\mathrm{mean}"}
-NARY = {r"\min": "min", r"\max": "max", r"\mathrm{clip}": "clip", r"\mathrm{clamp}": "clip"}
+NARY = {r"\min": "min", r"\max": "max", r"\mathrm{clip}": "clip"}
 SIMPLE = {
     "+": "PLUS", "-": "MINUS", r"\cdot": "TIMES", "/": "SLASH", "^": "CARET", ",": "COMMA", r"\mid": "MID",
-    "{": "LBRACE", "}": "RBRACE", r"\frac": "FRAC", r"\sqrt": "SQRT", r"\wedge": "AND", r"\vee": "OR", r"\neg": "NOT",
-    r"\in": "IN", r"\\": "ROW", "&": "AMP", r"\mathrm{if}": "IF", r"\mathrm{otherwise}": "OTHERWISE",
+    "{": "LBRACE", "}": "RBRACE", r"\frac": "FRAC", r"\sqrt": "SQRT", r"\vee": "OR", r"\in": "IN",
 }  # fmt: skip
 PAIRS = {
     "(": (")", "LPAR", "RPAR"), "[": ("]", "LPAR", "RPAR"), r"\{": (r"\}", "LPAR", "RPAR"),
     r"\lvert": (r"\rvert", "LABS", "RABS"), r"\lVert": (r"\rVert", "LNORM", "RNORM"),
-    r"\lfloor": (r"\rfloor", "LFLOOR", "RFLOOR"), r"\lceil": (r"\rceil", "LCEIL", "RCEIL"),
-    r"\langle": (r"\rangle", "LANGLE", "RANGLE"),
+    r"\lfloor": (r"\rfloor", "LFLOOR", "RFLOOR"),
 }  # fmt: skip
-COMPARISONS = {"<": "<", ">": ">", "=": "=", r"\le": "<=", r"\ge": ">=", r"\ne": "!="}
-OPERAND_ENDS = {"NUM", "CONST", "SYMBOL", "INDEX", "RPAR", "RBRACE", "RABS", "RNORM", "RFLOOR", "RCEIL", "RANGLE"}
+COMPARISONS = {"<": "<", ">": ">", "=": "=", r"\le": "<="}
 
 
 def split_equation(latex: str) -> list[list[str]]:
@@ -95,11 +89,9 @@ def parse(tokens: list[str], table: Table, bound: frozenset[str] = frozenset()) 
 def _terminals(tokens: list[str], table: Table, bound: frozenset[str]):
     """Cut tokens into terminals: symbols first, then operators whose subscript belongs to them, then the rest."""
     bound = bound | _bound_letters(tokens, table)
-    i, stack, last = 0, [], None
+    i, stack = 0, []
 
     def emit(kind: str, value: Any = None) -> Token:
-        nonlocal last
-        last = kind
         return Token(kind, value if value is not None else kind)
 
     while i < len(tokens):
@@ -112,9 +104,7 @@ def _terminals(tokens: list[str], table: Table, bound: frozenset[str]):
                 continue
             yield emit("SYMBOL", (symbol, tuple(_index(list(expr), table, bound) for expr in index)))
             continue
-        if token == r"\hat" and tokens[i : i + 6] == [r"\hat", "{", r"\mathbb", "{", "E", "}"]:
-            token, i = r"\hat{\mathbb{E}}", i + 7
-        elif token == r"\mathbb" and tokens[i + 1] == "{":
+        if token == r"\mathbb" and tokens[i + 1] == "{":
             token, i = rf"\mathbb{{{tokens[i + 2]}}}", i + 4
         else:
             i += 1
@@ -134,41 +124,22 @@ def _terminals(tokens: list[str], table: Table, bound: frozenset[str]):
                 lower, upper = subscript[at + 1 :], tokens[i + 2 : end]
                 subscript, i = subscript[:at], end + 1
                 bounds = (parse(lower, table, bound), parse(upper, table, bound))
-            if kind == "WIDE" and token not in (r"\sum", r"\prod") and tokens[i : i + 1] in (["["], [r"\{"]):
+            if token == r"\mathrm{mean}" and tokens[i : i + 1] in (["["], [r"\{"]):
                 kind = "NARROW"
-            yield emit(kind, (CANONICAL_REDUCTION.get(token, token), "".join(subscript), bounds))
+            yield emit(kind, (token, "".join(subscript), bounds))
         elif token in NARY:
             yield emit("NARY", NARY[token])
         elif token in FUNCTIONS:
             yield emit("FUNC", token)
-        elif token == "e" and following == "^":
-            end = closing(tokens, i + 1)
-            inside, i = tokens[i + 2 : end], end + 1
-            yield from (emit("FUNC", r"\exp"), emit("LPAR"))
-            for terminal in _terminals(inside, table, bound):
-                yield emit(terminal.type, terminal.value)
-            yield emit("RPAR")
         elif token == r"\mathbb{1}":
             yield emit("INDICATOR")
         elif token == r"\mathrm{top}" and following == "_":
             end = closing(tokens, i + 1)
             yield emit("TOP", parse(tokens[i + 2 : end], table, bound))
             i = end + 1
-        elif token == r"\nabla" and following == "_":
-            end = closing(tokens, i + 1)
-            yield emit("NABLA", parse(tokens[i + 2 : end], table, bound))
-            i = end + 1
         elif token == "^" and tokens[i : i + 3] == ["{", r"\top", "}"]:
             i += 3
             yield emit("TRANSPOSE")
-        elif token in ("|", r"\|"):
-            left, right = ("LABS", "RABS") if token == "|" else ("LNORM", "RNORM")
-            if stack and stack[-1] == token and last in OPERAND_ENDS:
-                stack.pop()
-                yield emit(right)
-            else:
-                stack.append(token)
-                yield emit(left)
         elif token in PAIRS:
             stack.append(PAIRS[token][0])
             yield emit(PAIRS[token][1])
@@ -178,9 +149,6 @@ def _terminals(tokens: list[str], table: Table, bound: frozenset[str]):
             yield emit(kind)
         elif token in COMPARISONS:
             yield emit("COMPARE", COMPARISONS[token])
-        elif token in (r"\begin", r"\end"):
-            i = closing(tokens, i) + 1
-            yield emit("BEGIN" if token == r"\begin" else "END")
         elif token in SIMPLE:
             yield emit(SIMPLE[token])
         elif token == r"\pi":
@@ -246,7 +214,7 @@ class _Build(Transformer):
     def _binary(kind):  # noqa: N805
         return lambda self, parts: Node(kind, (parts[0], parts[-1]))
 
-    add, sub, or_, and_ = map(_binary, ("add", "sub", "or", "and"))
+    add, sub, or_ = map(_binary, ("add", "sub", "or"))
 
     def div(self, parts):
         return Slash("div", (parts[0], parts[-1]))
@@ -269,9 +237,6 @@ class _Build(Transformer):
 
     def neg(self, parts):
         return Node("neg", (parts[-1],))
-
-    def not_(self, parts):
-        return Node("not", (parts[-1],))
 
     def compare(self, parts):
         return Node("compare", tuple(parts[::2]), tuple(p.value for p in parts[1::2]))
@@ -300,9 +265,6 @@ class _Build(Transformer):
     def call(self, parts):
         return Node("call", (parts[1],), parts[0].value)
 
-    def call_pow(self, parts):
-        return Node("pow", (Node("call", (parts[5],), parts[0].value), parts[3]))
-
     def bare_call(self, parts):
         return Bare("call", (parts[1],), parts[0].value)
 
@@ -323,23 +285,20 @@ class _Build(Transformer):
     def lognormal(self, parts):
         return Node("lognormal", tuple(p for p in parts if isinstance(p, Node)))
 
-    def grad(self, parts):
-        return Node("grad", (parts[0].value, parts[1]))
-
     def frac(self, parts):
         return Node("div", tuple(p for p in parts if isinstance(p, Node)))
 
     def _one(name):  # noqa: N805
         return lambda self, parts: Node("call", (next(p for p in parts if isinstance(p, Node)),), name)
 
-    sqrt, abs_, floor, ceil = map(_one, (r"\sqrt", "abs", "floor", "ceil"))
+    sqrt, abs_, floor = map(_one, (r"\sqrt", "abs", "floor"))
 
     def norm(self, parts):
         return Node("norm", (parts[1],))
 
     def indicator(self, parts):
         body = parts[1]
-        if body.kind not in ("compare", "and", "or", "not", "member"):
+        if body.kind not in ("compare", "or", "member"):
             raise FormulaError("an indicator needs a condition")
         return body
 
@@ -353,27 +312,8 @@ class _Build(Transformer):
     def index(self, parts):
         return Node("index", value=parts[0].value)
 
-    def case(self, parts):
-        nodes = [p for p in parts if isinstance(p, Node)]
-        return Node("case", tuple(nodes))
-
-    def otherwise(self, parts):
-        return Node("case", (parts[0],))
-
-    def cases(self, parts):
-        return Node("cases", tuple(p for p in parts if isinstance(p, Node)))
-
 
 @lru_cache(maxsize=1)
 def _lark() -> Lark:
     grammar = (Path(__file__).parent / "grammar.lark").read_text(encoding="utf-8")
     return Lark(grammar, parser="lalr", lexer=_Tokens, transformer=_Build())
-
-
-def is_plain(node: Node, symbol: Symbol) -> bool:
-    """Does the node stand for the whole symbol, with no index moved?"""
-    return (
-        node.kind == "symbol"
-        and node.value == symbol.latex
-        and all(a.kind == "index" and a.value == axis for a, axis in zip(node.args, symbol.slots, strict=True))
-    )

@@ -22,8 +22,6 @@ def render(node: Node) -> str:
             return f"{node.value}{{at {', '.join(moved)}}}" if moved else node.value
         case "neg":
             return f"-{parts[0]}"
-        case "not":
-            return rf"\neg {parts[0]}"
         case "div":
             return rf"\frac{{{parts[0]}}}{{{parts[1]}}}"
         case "pow":

@@ -9,17 +9,10 @@ from .table import Table
 
 # The law of notation for on-policy data, [T, B]; a function's table takes what it has as parameters.
 DATA = {
-    r"r_t": "reward [t b]",
-    r"V(s_t)": "value [t b]",
-    r"V(s_{t+1})": "next_value [t b]",
-    r"d_t": "terminated [t b]",
-    r"z_t": "truncated [t b]",
-    r"A_t": "advantage [t b]",
-    r"\log \rho_t": "log_ratio [t b]",
-    r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t b]",
-    r"\varepsilon_{\mathrm{clip}}": "clip_eps",
-    r"\gamma": "gamma",
-    r"\lambda": "lam",
+    r"r_t": "reward [t b]", r"V(s_t)": "value [t b]", r"V(s_{t+1})": "next_value [t b]", r"d_t": "terminated [t b]",
+    r"z_t": "truncated [t b]", r"A_t": "advantage [t b]", r"\log \rho_t": "log_ratio [t b]",
+    r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t b]", r"\varepsilon_{\mathrm{clip}}": "clip_eps",
+    r"\gamma": "gamma", r"\lambda": "lam",
 }
 SAMPLES = {"t": "t b"}  # mean_t runs over all samples
 
@@ -29,12 +22,18 @@ def data(*names: str, **_: str) -> dict[str, str]:
     return {name: DATA[name] for name in names}
 
 
-GAUSSIAN = {
-    r"a_i": "action [t b i]",
-    r"\mu_i": "mean [t b i]",
-    r"\sigma_i": "std [t b i]",
-}
+GAUSSIAN = {r"a_i": "action [t b i]", r"\mu_i": "mean [t b i]", r"\sigma_i": "std [t b i]"}
 LOG_PROB = {r"\log \pi(a \mid s)": "[t b]"}
+MOVED = {
+    r"\mu^{\mathrm{old}}_i": "mean_old [t b i]", r"\sigma^{\mathrm{old}}_i": "std_old [t b i]",
+    r"\mu_i": "mean [t b i]", r"\sigma_i": "std [t b i]", r"\Delta_i": "[t b i]", r"r_i": "[t b i]",
+}
+# Where normalization is off, A' is A.
+LOSS = {
+    r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]", "A_t'": "advantage [t]", "L^V": "critic_loss",
+    "H_t": "entropy [t]", "c_V": "self.config.vf_coef", "c_H": "self.config.entropy_coef", "L": "[]",
+}
+RATIO = {r"\log \pi_b(a_t \mid s_t)": "batch.behavior_log_prob [t]", r"\log \rho_t": "[t]"}
 
 TABLES: dict[str, Table] = {
     "formulas.returns.discounted_returns": Table(
@@ -46,38 +45,19 @@ TABLES: dict[str, Table] = {
         | {r"\delta_t": "[t b]", "w_t": "[t b]", "A_t": "[t b]"}
     ),
     "formulas.returns.leave_one_out_baseline": Table(
-        {
-            "G_{ti}": "returns [t i]",
-            "m_{ti}": "mask [t i]",
-            "S_{ti}": "[t i]",
-            "n_{ti}": "[t i]",
-            "b_{ti}": "[t i]",
-        }
+        {"G_{ti}": "returns [t i]", "m_{ti}": "mask [t i]", "S_{ti}": "[t i]", "n_{ti}": "[t i]", "b_{ti}": "[t i]"}
     ),
     "formulas.distributions.gaussian_log_prob": Table(GAUSSIAN | LOG_PROB | {"z_i": "[t b i]"}),
     "formulas.distributions.gaussian_entropy": Table({r"\sigma_i": "std [t b i]", "H": "[t b]"}),
-    "formulas.distributions.gaussian_kl": Table(
-        {
-            r"\mu^{\mathrm{old}}_i": "mean_old [t b i]",
-            r"\sigma^{\mathrm{old}}_i": "std_old [t b i]",
-            r"\mu_i": "mean [t b i]",
-            r"\sigma_i": "std [t b i]",
-            r"\Delta_i": "[t b i]",
-            r"r_i": "[t b i]",
-            r"\mathrm{KL}_i": "[t b i]",
-        }
-    ),
+    "formulas.distributions.gaussian_kl": Table(MOVED | {r"\mathrm{KL}_i": "[t b i]"}),
     "formulas.distributions.gaussian_sample": Table(
         {r"\mu_i": "mean [t b i]", r"\sigma_i": "std [t b i]", r"\xi_i": "noise [t b i]", "a_i": "[t b i]"}
     ),
     "formulas.distributions.squashed_log_prob": Table(
         LOG_PROB
         | {
-            r"u_i": "pre_squash [t b i]",
-            r"u": "pre_squash [t b i]",
-            r"\mu": "mean [t b i]",
-            r"\sigma": "std [t b i]",
-            r"\ell_i": "[t b i]",
+            r"u_i": "pre_squash [t b i]", r"u": "pre_squash [t b i]", r"\mu": "mean [t b i]",
+            r"\sigma": "std [t b i]", r"\ell_i": "[t b i]",
         }
     ),
     "formulas.distributions.categorical_log_prob": Table(
@@ -88,11 +68,8 @@ TABLES: dict[str, Table] = {
     ),
     "formulas.distributions.categorical_kl": Table(
         {
-            r"\ell^{\mathrm{old}}_j": "logits_old [t b j]",
-            r"\ell_j": "logits [t b j]",
-            r"\log p^{\mathrm{old}}_j": "[t b j]",
-            r"\log p_j": "[t b j]",
-            r"\mathrm{KL}": "[t b]",
+            r"\ell^{\mathrm{old}}_j": "logits_old [t b j]", r"\ell_j": "logits [t b j]",
+            r"\log p^{\mathrm{old}}_j": "[t b j]", r"\log p_j": "[t b j]", r"\mathrm{KL}": "[t b]",
         }
     ),
     "formulas.distributions.categorical_sample": Table(
@@ -122,32 +99,23 @@ TABLES: dict[str, Table] = {
     "formulas.objectives.kl_penalty_loss": Table(
         data(r"\log \rho_t", "A_t")
         | {
-            r"\mathrm{KL}_t": "kl [t b]",
-            r"\beta_{\mathrm{KL}}": "kl_penalty",
-            r"\rho_t": "[t b]",
+            r"\mathrm{KL}_t": "kl [t b]", r"\beta_{\mathrm{KL}}": "kl_penalty", r"\rho_t": "[t b]",
             r"L^{\mathrm{pen}}": "[]",
         },
         index=SAMPLES,
     ),
     "formulas.objectives.adapt_kl_penalty": Table(
         {
-            r"\mathrm{KL}": "kl",
-            r"\delta_{\mathrm{KL}}": "kl_target",
-            r"\beta_{\mathrm{KL}}": "kl_penalty",
-            "n": "[]",
-            r"\beta'_{\mathrm{KL}}": "[]",
+            r"\mathrm{KL}": "kl", r"\delta_{\mathrm{KL}}": "kl_target", r"\beta_{\mathrm{KL}}": "kl_penalty",
+            "n": "[]", r"\beta'_{\mathrm{KL}}": "[]",
         }
     ),
     "formulas.objectives.value_loss": Table(data("V(s_t)") | {"R_t": "value_target [t b]", "L^V": "[]"}, index=SAMPLES),
     "formulas.objectives.clipped_value_loss": Table(
         data("V(s_t)")
         | {
-            r"V_{\mathrm{old}}(s_t)": "value_old [t b]",
-            "R_t": "value_target [t b]",
-            r"\varepsilon_V": "clip_range",
-            r"\bar{V}_t": "[t b]",
-            "m_t": "[t b]",
-            "L^V": "[]",
+            r"V_{\mathrm{old}}(s_t)": "value_old [t b]", "R_t": "value_target [t b]",
+            r"\varepsilon_V": "clip_range", r"\bar{V}_t": "[t b]", "m_t": "[t b]", "L^V": "[]",
         },
         index=SAMPLES,
     ),
@@ -158,12 +126,7 @@ TABLES: dict[str, Table] = {
         {"p_a": "policy_old [t b a]", "q_a": "policy [t b a]", r"\mathrm{TV}": "[t b]"}
     ),
     "formulas.bounds.cpi_bound": Table(
-        {
-            r"\varepsilon'": "max_expected_advantage",
-            r"\alpha_{\mathrm{mix}}": "mixture",
-            r"\gamma": "gamma",
-            "B": "[]",
-        }
+        {r"\varepsilon'": "max_expected_advantage", r"\alpha_{\mathrm{mix}}": "mixture", r"\gamma": "gamma", "B": "[]"}
     ),
     "formulas.bounds.penalty_constant": Table({r"\varepsilon_A": "max_advantage", r"\gamma": "gamma", "C": "[]"}),
     "formulas.bounds.tv_bound": Table(
@@ -174,9 +137,7 @@ TABLES: dict[str, Table] = {
     ),
     "formulas.bounds.average_kl_bound": Table(
         {
-            r"\varepsilon'": "max_expected_advantage",
-            r"\overline{\mathrm{KL}}": "average_kl",
-            r"\gamma": "gamma",
+            r"\varepsilon'": "max_expected_advantage", r"\overline{\mathrm{KL}}": "average_kl", r"\gamma": "gamma",
             "B": "[]",
         }
     ),
@@ -192,33 +153,20 @@ TABLES: dict[str, Table] = {
     ),
     "experience.normalizer.Normalizer.normalize": Table(
         {
-            r"\hat{x}": "[t b o]",
-            "x": "x [t b o]",
-            r"\mu": "self.mean [o]",
-            r"\nu": "self.var [o]",
-            r"\varepsilon": "self.eps",
-            "c": "self.clip",
+            r"\hat{x}": "[t b o]", "x": "x [t b o]", r"\mu": "self.mean [o]", r"\nu": "self.var [o]",
+            r"\varepsilon": "self.eps", "c": "self.clip",
         }
     ),
     "experience.normalizer.Normalizer.absorb": Table(
         {
-            "x_t": "x [t b o]",
-            "n": "self.count",
-            "m": "#[t b]",
-            r"\mu": "self.mean [o]",
-            r"\nu": "self.var [o]",
-            r"\Delta": "[o]",
-            r"\mu'": "[o]",
-            r"\nu'": "[o]",
+            "x_t": "x [t b o]", "n": "self.count", "m": "#[t b]", r"\mu": "self.mean [o]", r"\nu": "self.var [o]",
+            r"\Delta": "[o]", r"\mu'": "[o]", r"\nu'": "[o]",
         },
         index=SAMPLES,
     ),
     "experience.normalizer.RewardScaler.scale": Table(
         {
-            r"\hat{r}": "[t b]",
-            "r": "reward [t b]",
-            r"\nu": "self.stats.var",
-            r"\varepsilon": "self.stats.eps",
+            r"\hat{r}": "[t b]", "r": "reward [t b]", r"\nu": "self.stats.var", r"\varepsilon": "self.stats.eps",
             "c": "self.stats.clip",
         }
     ),
@@ -228,46 +176,28 @@ TABLES: dict[str, Table] = {
     ),
     "formulas.trust_region.conjugate_gradient": Table(
         {
-            "M": "product.matrix @[i]",
-            "b": "target [i]",
-            r"\tau": "tolerance",
-            "x_k": "[k i]",
-            "r_k": "[k i]",
-            "p_k": "[k i]",
-            "s_k": "[k]",
-            "c_k": "[k]",
-            r"\alpha_k": "[k]",
-            r"s_{\mathrm{stop}}": "[]",
+            "M": "product.matrix @[i]", "b": "target [i]", r"\tau": "tolerance", "x_k": "[k i]", "r_k": "[k i]",
+            "p_k": "[k i]", "s_k": "[k]", "c_k": "[k]", r"\alpha_k": "[k]", r"s_{\mathrm{stop}}": "[]",
         },
         passes={"k": "iterations"},
     ),
+    # F is found by brute force in the cases.
     "formulas.trust_region.fisher_vector_product": Table(
         {
-            "F": "kl_gradient.hessian @[i]",  # found by brute force in the cases
-            r"g_{\mathrm{KL}}": "kl_gradient [i]",
-            "v": "vector [i]",
-            r"\omega": "damping",
-            "h": "[]",
-            r"(F + \omega I) v": "[i]",
+            "F": "kl_gradient.hessian @[i]", r"g_{\mathrm{KL}}": "kl_gradient [i]", "v": "vector [i]",
+            r"\omega": "damping", "h": "[]", r"(F + \omega I) v": "[i]",
         }
     ),
     "formulas.trust_region.full_step": Table(
         {
-            "g": "gradient [i]",
-            "x": "direction [i]",
-            r"\delta_{\mathrm{KL}}": "kl_bound",
-            "q": "[]",
-            r"\lambda_{\mathrm{KL}}": "[]",
-            r"\Delta\theta": "[i]",
+            "g": "gradient [i]", "x": "direction [i]", r"\delta_{\mathrm{KL}}": "kl_bound", "q": "[]",
+            r"\lambda_{\mathrm{KL}}": "[]", r"\Delta\theta": "[i]",
         }
     ),
     "formulas.trust_region.line_search": Table(
         {
-            r"\beta": "backtrack",
-            r"c_{\mathrm{accept}}": "accept_ratio",
-            r"g^\top s": "expected_gain",
-            "f_j": "[j]",
-            r"g_{\mathrm{min}}": "[]",
+            r"\beta": "backtrack", r"c_{\mathrm{accept}}": "accept_ratio", r"g^\top s": "expected_gain",
+            "f_j": "[j]", r"g_{\mathrm{min}}": "[]",
         },
         passes={"j": "max_trials"},
     ),
@@ -275,21 +205,14 @@ TABLES: dict[str, Table] = {
     "formulas.trust_region.at_rounding_level": Table(
         {r"\delta_{\mathrm{KL}}": "kl_bound", "A_t": "advantage [t]", r"g_{\mathrm{max}}": "[]"}
     ),
+    # With a torso that gives x: the other gives none.
     "agents.networks.GaussianPolicy.forward": Table(
-        {
-            r"\ell^\sigma_i": "self.log_std [i]",
-            r"x^\sigma_i": "output[:,2:] [b i]",  # with a torso that gives it: the other gives none
-            r"\sigma_i": "[b i]",
-        }
+        {r"\ell^\sigma_i": "self.log_std [i]", r"x^\sigma_i": "output[:,2:] [b i]", r"\sigma_i": "[b i]"}
     ),
     "agents.networks.SquashedGaussianPolicy.entropy": Table(
         {
-            r"\mu_i": "params[0] [b i]",
-            r"\sigma_i": "params[1] [b i]",
-            r"\xi_i": "noise [b i]",
-            "u_i": "[b i]",
-            r"\log \pi(a \mid s)": "log_prob [b]",
-            r"\hat{H}": "[b]",
+            r"\mu_i": "params[0] [b i]", r"\sigma_i": "params[1] [b i]", r"\xi_i": "noise [b i]", "u_i": "[b i]",
+            r"\log \pi(a \mid s)": "log_prob [b]", r"\hat{H}": "[b]",
         }
     ),
     "agents.networks.SquashedGaussianPolicy.to_env": Table({"u_i": "action [b i]", "a_i": "[b i]"}),
@@ -298,45 +221,19 @@ TABLES: dict[str, Table] = {
         {"s": "spread", "m": "size", r"\epsilon": "eps", r"\mathrm{alone}": "[]"}
     ),
     "training.loop._passed": Table({"n": "before", "n'": "after", r"\Delta n": "every", r"\mathrm{due}": "[]"}),
-    "agents.a2c.A2CAgent.loss": Table(
-        {
-            r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
-            "A_t'": "advantage [t]",  # where normalization is off, A' is A
-            r"L^\pi": "[]",
-            "L^V": "critic_loss",
-            "H_t": "entropy [t]",
-            "c_V": "self.config.vf_coef",
-            "c_H": "self.config.entropy_coef",
-            "L": "[]",
-            "L'": "[]",
-        }
-    ),
+    "agents.a2c.A2CAgent.loss": Table(LOSS | {r"L^\pi": "[]", "L'": "[]"}),
     "agents.reinforce.REINFORCEAgent.estimate": Table(
         {"G_t": "returns [t b]", "b_t": "baseline [t b]", "A_t": "[t b]"}
     ),
     "agents.reinforce.REINFORCEAgent.state_weight": Table(
         {r"\gamma": "self.config.gamma", "r_t": "reward [t b]", "w_t": "[t b]"}
     ),
-    "agents.reinforce.REINFORCEAgent.loss": Table(
-        {
-            r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
-            "A_t'": "advantage [t]",  # where normalization is off, A' is A
-            "w_t": "batch.weight [t]",
-            "L^V": "critic_loss",
-            "H_t": "entropy [t]",
-            "c_V": "self.config.vf_coef",
-            "c_H": "self.config.entropy_coef",
-            "L": "[]",
-        }
-    ),
+    "agents.reinforce.REINFORCEAgent.loss": Table(LOSS | {"w_t": "batch.weight [t]"}),
     "agents.trpo.TRPOAgent.surrogate": Table(
         {
-            r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
-            r"\log \pi_b(a_t \mid s_t)": "batch.behavior_log_prob [t]",
-            r"\log \rho_t": "[t]",
+            r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]", **RATIO,
             r"\log \pi_\theta(a_{nk} \mid s_n)": "branch_log_prob [n k]",
-            r"\log q(a_{nk} \mid s_n)": "batch.proposal_log_prob [n k]",
-            r"\log w_{nk}": "[n k]",
+            r"\log q(a_{nk} \mid s_n)": "batch.proposal_log_prob [n k]", r"\log w_{nk}": "[n k]",
         }
     ),
     "agents.trpo.TRPOAgent.mean_kl": Table({r"\mathrm{KL}_t": "kl [t]", r"\overline{\mathrm{KL}}": "[]"}),
@@ -348,55 +245,27 @@ TABLES: dict[str, Table] = {
         {r"\alpha_u": "[]", "f_u": "left", r"\alpha_0": "self.config.learning_rate"}
     ),
     "agents.ppo.PPOAgent.loss": Table(
-        {
-            r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
-            r"\log \pi_b(a_t \mid s_t)": "batch.behavior_log_prob [t]",
-            r"\log \rho_t": "[t]",
-            "A_t'": "advantage [t]",  # where normalization is off, A' is A
-            r"\mathrm{KL}_t": "kl [t]",
-            r"\beta_{\mathrm{KL}}": "self.kl_penalty",
-            r"\varepsilon_{\mathrm{clip}}": "self.config.clip_eps",
-            r"L^\pi": "[]",
-            "L^V": "critic_loss",
-            "H_t": "entropy [t]",
-            "c_V": "self.config.vf_coef",
-            "c_H": "self.config.entropy_coef",
-            "L": "[]",
-            "L'": "[]",
+        LOSS
+        | RATIO
+        | {
+            r"\mathrm{KL}_t": "kl [t]", r"\beta_{\mathrm{KL}}": "self.kl_penalty",
+            r"\varepsilon_{\mathrm{clip}}": "self.config.clip_eps", r"L^\pi": "[]", "L'": "[]",
         }
     ),
-}
+}  # fmt: skip
 
 ESTEP = {r"Q_{ib}": "q_value [i b]", r"\log p_{ib}": "log_prior [i b]", r"\eta": "eta", "c_b": "[b]"}
-KEPT = {
-    "A_t": "advantage [t]",
-    "m_t": "mask [t]",
-    r"\log w_t": "log_importance [t]",
-    r"\eta": "eta",
-}
+KEPT = {"A_t": "advantage [t]", "m_t": "mask [t]", r"\log w_t": "log_importance [t]", r"\eta": "eta"}
 TABLES |= {
     "formulas.returns.retrace_targets": Table(
         data("r_t", "V(s_{t+1})", "d_t", "z_t", r"\log \rho_t", r"\gamma", r"\lambda")
         | {
-            "Q(s_t, a_t)": "q_value [t b]",
-            "c_t": "[t b]",
-            r"\delta_t": "[t b]",
-            "w_t": "[t b]",
-            r"\Delta_t": "[t b]",
-            r"Q^{\mathrm{ret}}_t": "[t b]",
+            "Q(s_t, a_t)": "q_value [t b]", "c_t": "[t b]", r"\delta_t": "[t b]", "w_t": "[t b]",
+            r"\Delta_t": "[t b]", r"Q^{\mathrm{ret}}_t": "[t b]",
         }
     ),
     "formulas.distributions.gaussian_kl_mean_std": Table(
-        {
-            r"\mu^{\mathrm{old}}_i": "mean_old [t b i]",
-            r"\sigma^{\mathrm{old}}_i": "std_old [t b i]",
-            r"\mu_i": "mean [t b i]",
-            r"\sigma_i": "std [t b i]",
-            r"\Delta_i": "[t b i]",
-            r"r_i": "[t b i]",
-            r"\mathrm{KL}^\mu_i": "[t b i]",
-            r"\mathrm{KL}^\sigma_i": "[t b i]",
-        }
+        MOVED | {r"\mathrm{KL}^\mu_i": "[t b i]", r"\mathrm{KL}^\sigma_i": "[t b i]"}
     ),
     "formulas.objectives.weighted_nll": Table(
         {r"\log \pi_{ib}": "log_prob [i b]", "q_{ib}": "weights [i b]", r"L^\pi": "[]"}
@@ -433,124 +302,77 @@ TABLES |= {
     "formulas.duals.kl_price": Table({r"\alpha_i": "alpha [i]", r"\mathrm{KL}_i": "kl [i]", r"L^{\mathrm{KL}}": "[]"}),
     "formulas.duals.top_k_mask": Table(
         {
-            "A_t": "advantage [t]",
-            r"w^{\mathrm{res}}_t": "eligible [t]",
-            r"\kappa": "top_k_frac",
-            "n": "[]",
-            "k": "[]",
-            "m_t": "[t]",
+            "A_t": "advantage [t]", r"w^{\mathrm{res}}_t": "eligible [t]", r"\kappa": "top_k_frac", "n": "[]",
+            "k": "[]", "m_t": "[t]",
         }
     ),
     "formulas.duals._kept_logits": Table(KEPT | {"c": "[]", r"\ell_t": "[t]"}),
     "formulas.duals.vmpo_weights": Table({r"\ell_t": "logits [t]", r"\psi_t": "[t]"}),
     "formulas.duals.vmpo_temperature_loss": Table(
         {
-            "m_t": "mask [t]",
-            r"\log w_t": "log_importance [t]",
-            r"\eta": "eta",
-            r"\varepsilon_\eta": "eps_eta",
-            r"\ell_t": "logits [t]",
-            "c": "best",
-            r"\log W": "[]",
-            "g": "[]",
+            "m_t": "mask [t]", r"\log w_t": "log_importance [t]", r"\eta": "eta", r"\varepsilon_\eta": "eps_eta",
+            r"\ell_t": "logits [t]", "c": "best", r"\log W": "[]", "g": "[]",
         }
     ),
     "agents.mpo.MPOAgent.critic_targets": Table(
         {
-            "r_t": "batch.reward [t b]",
-            "d_t": "batch.terminated [t b]",
-            "V(s_{t+1})": "next_value [t b]",
-            r"\gamma": "self.config.gamma",
-            r"Q^{\mathrm{target}}_t": "[t b]",
+            "r_t": "batch.reward [t b]", "d_t": "batch.terminated [t b]", "V(s_{t+1})": "next_value [t b]",
+            r"\gamma": "self.config.gamma", r"Q^{\mathrm{target}}_t": "[t b]",
         }
     ),
     "agents.mpo.MPOAgent.expected_value": Table(
-        {
-            r"\ell_a": "params[0] [t b a]",
-            "Q'(s, a)": "values [t b a]",
-            "Q'(s, a_i)": "q_value [i t b]",
-            "V(s)": "[t b]",
-        }
+        {r"\ell_a": "params[0] [t b a]", "Q'(s, a)": "values [t b a]", "Q'(s, a_i)": "q_value [i t b]", "V(s)": "[t b]"}
     ),
     "agents.mpo.MPOAgent.candidates": Table(
         {
-            r"\ell_{ba}": "old[0] [b a]",
-            "Q'_{ib}": "q_value [i b]",
-            "N": "#[i]",
-            r"\log p_{ab}": "[a b]",
+            r"\ell_{ba}": "old[0] [b a]", "Q'_{ib}": "q_value [i b]", "N": "#[i]", r"\log p_{ab}": "[a b]",
             r"\log p_{ib}": "[i b]",
         }
     ),
     "agents.mpo.MPOAgent.critic_step": Table(
         {"Q(s_t, a_t)": "q_value [t b]", r"Q^{\mathrm{target}}_t": "target [t b]", "L^Q": "[]"}, index=SAMPLES
     ),
+    # The actions of a finite set have no third axis, and no penalty.
     "agents.mpo.MPOAgent.estep": Table(
         {
-            "a_{ib}": "action[:,:,:] [i b d]",  # the actions of a finite set have no third axis, and no penalty
-            "x_{ib}": "[i b]",
-            "g^Q": "by_value",
-            "g^x": "by_penalty",
-            "q^Q_{ib}": "weights [i b]",
-            "q^x_{ib}": "pull [i b]",
-            "g": "[]",
-            "q_{ib}": "[i b]",
+            "a_{ib}": "action[:,:,:] [i b d]", "x_{ib}": "[i b]", "g^Q": "by_value", "g^x": "by_penalty",
+            "q^Q_{ib}": "weights [i b]", "q^x_{ib}": "pull [i b]", "g": "[]", "q_{ib}": "[i b]",
         },
         inner="d",
     ),
     "agents.mpo.MPOAgent.policy_loss": Table(
         {
-            "q_{ib}": "weights [i b]",
-            r"\log \pi_\theta(a_i \mid s_b)": "log_prob [i b]",
-            "a_{ib}": "action[:,:,:] [i b d]",  # the actions of a finite set have no third axis
-            r"\mu^{\mathrm{old}}_b": "old[0] [b d]",
-            r"\sigma^{\mathrm{old}}_b": "old[1] [b d]",
-            r"\mu_b": "params[0] [b d]",
-            r"\sigma_b": "params[1] [b d]",
-            r"L^\mu": "[]",
-            r"L^\sigma": "[]",
-            r"L^\pi": "[]",
-            r"L^{\mathrm{KL}}": "price",
-            "L": "[]",
+            "q_{ib}": "weights [i b]", r"\log \pi_\theta(a_i \mid s_b)": "log_prob [i b]",
+            "a_{ib}": "action[:,:,:] [i b d]", r"\mu^{\mathrm{old}}_b": "old[0] [b d]",
+            r"\sigma^{\mathrm{old}}_b": "old[1] [b d]", r"\mu_b": "params[0] [b d]", r"\sigma_b": "params[1] [b d]",
+            r"L^\mu": "[]", r"L^\sigma": "[]", r"L^\pi": "[]", r"L^{\mathrm{KL}}": "price", "L": "[]",
         },
         inner="d",
     ),
     "agents.vmpo.VMPOAgent.estep": Table(
         {
-            r"\log \pi_{\mathrm{old}}(a_t \mid s_t)": "log_prob [t]",
-            r"\log \pi_b(a_t \mid s_t)": "batch.behavior_log_prob [t]",
-            r"\log \rho_t": "[t]",
-            r"w_{\max}": "self.config.importance_clip",
-            r"\log w_t": "[t]",
+            r"\log \pi_{\mathrm{old}}(a_t \mid s_t)": "log_prob [t]", **RATIO,
+            r"w_{\max}": "self.config.importance_clip", r"\log w_t": "[t]",
         }
     ),
     "agents.vmpo.VMPOAgent.loss": Table(
         {
-            r"\psi_t": "batch.psi [t]",
-            r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]",
-            "L^V": "critic_loss",
-            "c_V": "self.config.vf_coef",
-            "g": "temperature",
-            r"\mathrm{KL}_{ti}": "part [t i]",
-            "m_t": "batch.kept [t]",
-            r"\mathrm{KL}": "[]",
-            r"L^{\mathrm{KL}}": "price",
-            r"L^\alpha": "slack",
-            r"L^\pi": "[]",
-            "L": "[]",
+            r"\psi_t": "batch.psi [t]", r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t]", "L^V": "critic_loss",
+            "c_V": "self.config.vf_coef", "g": "temperature", r"\mathrm{KL}_{ti}": "part [t i]",
+            "m_t": "batch.kept [t]", r"\mathrm{KL}": "[]", r"L^{\mathrm{KL}}": "price", r"L^\alpha": "slack",
+            r"L^\pi": "[]", "L": "[]",
         }
     ),
-}
+}  # fmt: skip
 
 # Columns are answers: the axis i.
 TOKEN = {r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t i]", "m_t": "mask [t i]"}
 GROUPED = {"r_i": "reward [i]", r"\bar{r}_i": "mean [i]", "G": "group", "A_i": "[i]"}
 CLIP = {r"\varepsilon_-": "low", r"\varepsilon_+": "high"}
 PAIR = {
-    r"\log \pi_\theta(y^+)": "chosen [i]",
-    r"\log \pi_\theta(y^-)": "rejected [i]",
+    r"\log \pi_\theta(y^+)": "chosen [i]", r"\log \pi_\theta(y^-)": "rejected [i]",
     r"\log \pi_{\mathrm{ref}}(y^+)": "reference_chosen [i]",
-    r"\log \pi_{\mathrm{ref}}(y^-)": "reference_rejected [i]",
-    r"\eta": "eta",
+    r"\log \pi_{\mathrm{ref}}(y^-)": "reference_rejected [i]", r"\eta": "eta",
 }
 TABLES |= {
     "formulas.sequences.sequence_log_prob": Table(TOKEN | {r"\log \pi_\theta(y)": "[i]"}),
@@ -558,12 +380,7 @@ TABLES |= {
     "formulas.sequences.leave_one_out_advantage": Table(GROUPED),
     "formulas.sequences.group_advantage": Table(
         GROUPED
-        | {
-            "c_i": "[i]",
-            r"\nu_i": "mean_square [i]",
-            r"\sigma^{\mathrm{grp}}_i": "[i]",
-            r"\varepsilon": "eps",
-        }
+        | {"c_i": "[i]", r"\nu_i": "mean_square [i]", r"\sigma^{\mathrm{grp}}_i": "[i]", r"\varepsilon": "eps"}
     ),
     "formulas.sequences.spread_weight": Table(
         {"p": "probability [t b]", "G": "group", r"\bar{\sigma}^{\mathrm{grp}}": "[t b]", "w": "[t b]"}
@@ -571,19 +388,14 @@ TABLES |= {
     "formulas.sequences.kl_rewards": Table(
         TOKEN
         | {
-            r"\log \pi_{\mathrm{ref}}(a_t \mid s_t)": "reference_log_prob [t i]",
-            "r(y)": "reward [i]",
-            r"\eta": "eta",
-            "e_t": "last [t i]",
-            "k_t": "[t i]",
-            "r_t": "[t i]",
+            r"\log \pi_{\mathrm{ref}}(a_t \mid s_t)": "reference_log_prob [t i]", "r(y)": "reward [i]",
+            r"\eta": "eta", "e_t": "last [t i]", "k_t": "[t i]", "r_t": "[t i]",
         }
     ),
     "formulas.sequences.last_token": Table({"m_t": "mask [t i]", "e_t": "[t i]"}),
     "formulas.sequences.kl_loss_terms": Table(
         {
-            r"\log \pi_\theta": "log_prob [t i]",
-            r"\log \pi_{\mathrm{ref}}": "reference_log_prob [t i]",
+            r"\log \pi_\theta": "log_prob [t i]", r"\log \pi_{\mathrm{ref}}": "reference_log_prob [t i]",
             r"\log \rho^{\mathrm{ref}}": "[t i]",
         }
     ),
@@ -593,12 +405,7 @@ TABLES |= {
         | {"L_t": "[t i]"}
     ),
     "formulas.sequences.sequence_log_ratio": Table(
-        {
-            r"\log \rho_t": "log_ratio [t i]",
-            "m_t": "mask [t i]",
-            r"\log \rho(y)": "[i]",
-            r"\log \tilde{\rho}(y)": "[i]",
-        }
+        {r"\log \rho_t": "log_ratio [t i]", "m_t": "mask [t i]", r"\log \rho(y)": "[i]", r"\log \tilde{\rho}(y)": "[i]"}
     ),
     "formulas.sequences.clipped_sequence_objective": Table(
         {r"\log \rho_i": "whole [i]", "A_i": "advantage [i]", "L_i": "[i]"} | CLIP
@@ -607,12 +414,8 @@ TABLES |= {
     "language.answering.AnsweringAgent.pretrain_loss": Table({r"\bar{\ell}": "likelihood", "L": "[]"}),
     "formulas.sequences.normalize_tokens": Table(
         {
-            "A_t": "advantage [t i]",
-            r"\bar{A}": "mean",
-            "c_t": "[t i]",
-            r"\nu": "mean_square",
-            r"\varepsilon": "eps",
-            r"\hat{A}_t": "[t i]",
+            "A_t": "advantage [t i]", r"\bar{A}": "mean", "c_t": "[t i]", r"\nu": "mean_square",
+            r"\varepsilon": "eps", r"\hat{A}_t": "[t i]",
         }
     ),
     "language.sequence.SequenceAgent.token_advantage": Table(
@@ -621,19 +424,10 @@ TABLES |= {
     "language.sequence.SequenceAgent.loss": Table(
         {
             r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t i]",
-            r"\log \pi_b(a_t \mid s_t)": "batch.behavior_log_prob [t i]",
-            r"\log \rho_t": "[t i]",
-            "J": "objective",
-            "J_i": "answer_gain [i]",
-            r"L^{\mathrm{KL}}": "kl_loss",
-            r"\eta": "self.config.eta",
-            "V(s_t)": "value [t i]",
-            "R_t": "batch.value_target [t i]",
-            "x_t": "[t i]",
-            r"\nu": "mean_square",
-            "L^V": "[]",
-            "c_V": "self.config.vf_coef",
-            "L": "[]",
+            r"\log \pi_b(a_t \mid s_t)": "batch.behavior_log_prob [t i]", r"\log \rho_t": "[t i]", "J": "objective",
+            "J_i": "answer_gain [i]", r"L^{\mathrm{KL}}": "kl_loss", r"\eta": "self.config.eta",
+            "V(s_t)": "value [t i]", "R_t": "batch.value_target [t i]", "x_t": "[t i]", r"\nu": "mean_square",
+            "L^V": "[]", "c_V": "self.config.vf_coef", "L": "[]",
         }
     ),
     "language.sequence.SequenceAgent.kl_loss": Table({"k_i": "whole [i]", r"L^{\mathrm{KL}}": "[]"}),
@@ -646,4 +440,4 @@ TABLES |= {
         {"p_i": "probability [i]", "r_i": "reward [i]", "n": "n", "F_i": "[i]", "f_i": "[i]", "q_i": "[i]"}
     ),
     "formulas.preferences.best_of_n_kl": Table({"n": "n", r"\mathrm{KL}": "[]"}),
-}
+}  # fmt: skip

@@ -16,31 +16,22 @@ from .runner import run_mutants, table
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser("python -m tests.mutants", description=__doc__)
+    parser.add_argument("names", nargs="*", help="only mutants whose story, file or tests hold one of these")
     parser.add_argument("--json", action="store_true", help="tell a program")
     parser.add_argument("--quick", action="store_true", help="in one process, what the record lacks, and a sample")
     parser.add_argument("--write", action="store_true", help="keep the record, as make test-full does")
     options = parser.parse_args(words)
-    chosen = {}
-    for mutant in (*MUTANTS, *mutants()):
-        chosen.setdefault(record.key(mutant), mutant)  # chapters share some lines
-    proofs, why = record.read(record.RECORD)
-    if options.quick:
-        plan = record.plan(chosen, proofs, why, seed=record.tree(), limit=record.LIMIT)
-        if plan.refusal:
-            sys.exit(plan.refusal)
-        chosen = {key: chosen[key] for key in (*plan.stale, *plan.sample)}
-    first, *rows = run_mutants(chosen.values(), processes=1 if options.quick else os.cpu_count() or 1)
-    found = dict(zip(chosen, rows, strict=True))
+    known = {record.key(mutant): mutant for mutant in reversed((*MUTANTS, *mutants()))}  # chapters share some lines
+    proofs = {key: story for key, story in record.read(record.RECORD).items() if key in known}
+    chosen = record.plan(known, proofs, record.tree()) if options.quick else list(known)
+    if options.names:
+        text = {key: " ".join((known[key].story, known[key].file, *known[key].tests)) for key in chosen}
+        chosen = [key for key in chosen if any(name in text[key] for name in options.names)]
+    first, *rows = run_mutants(map(known.get, chosen), processes=1 if options.quick else os.cpu_count() or 1)
     good = first["green"] and all(row["caught"] for row in rows)
     if options.write and good:
-        record.write(found, record.RECORD)
-    if options.json:
-        told = record.contradictions(proofs, found) if options.quick else []
-        print(json.dumps({"unpatched": first, "rows": rows, "contradictions": told}))
-    elif options.write and good:
-        print(f"{len(rows)} mutants are caught by every test named for them: {record.RECORD.name} is written")
-    else:
-        print(table([first, *rows]))
+        record.write(proofs | {key: known[key].story for key in chosen}, record.RECORD)
+    print(json.dumps({"unpatched": first, "rows": rows}) if options.json else table([first, *rows]))
     return 0 if good else 1
 
 

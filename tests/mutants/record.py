@@ -1,8 +1,8 @@
-"""What has been proved: `record.json`, written by `make test-full` alone.
+"""What has been proved: `record.json`, which `make test-full` writes anew.
 
-A mutant that turns its tests red is a fact about sources and tests, so it need not be proved anew until one of them
-changes. A proof's key covers all that the verdict can depend on. The quick checks prove again what the record does not
-hold, up to LIMIT proofs, and one in SAMPLE of what it holds, drawn by the hash of the sources.
+A mutant that turns its tests red is a fact about the file that it changes and the files of those tests. A proof's key
+covers them, and the engine and the libraries; so it need not be proved anew until one of them changes. What another
+file may have done to it shows in the sample of the quick checks, one in SAMPLE, drawn by the hash of all sources.
 """
 
 from __future__ import annotations
@@ -11,20 +11,18 @@ import ast
 import hashlib
 import json
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
 
-from .reach import Sources, normalized
+from .reach import normalized
 from .runner import ROOT, Mutant, located, patched
 
 RECORD = Path(__file__).with_name("record.json")
-LIMIT = 200  # an edit of any one agent or formula makes fewer stale
+ENGINE = Path(__file__).with_name("runner.py")
 SAMPLE = 20
-ENGINE = ("reach.py", "runner.py")
 DISTRIBUTIONS = ("torch", "numpy", "scipy", "gymnasium", "pytest", "hypothesis")
 
 
@@ -33,53 +31,39 @@ def digest(*parts: object) -> str:
 
 
 @cache
-def surroundings() -> dict[str, str]:
-    """What every proof depends on: the engine, Python, the libraries. A build of torch for a GPU is the same torch."""
-    engine = {name: ast.dump(normalized(Path(__file__).with_name(name).read_text("utf8"))) for name in ENGINE}
-    libraries = {name: version(name).split("+")[0] for name in DISTRIBUTIONS}
-    return engine | libraries | {"python": python_version().rpartition(".")[0]}
-
-
-def key(mutant: Mutant) -> str:
-    """Covers the tests and all that they reach in the patched package; ValueError where a test cannot see the fault."""
-    changed = Sources({ROOT / "minerva_lite" / mutant.file: patched(mutant)})
-    digests = {test: changed.digest(test) for test in map(located, mutant.tests)}
-    for test in digests:
-        if digests[test] == unpatched(test):
-            raise ValueError(f"{mutant.story}: the edits change nothing that {test} can reach")
-    return digest(surroundings(), digests)
+def syntax(path: Path) -> str:
+    """What of a file can change a verdict."""
+    return ast.dump(normalized(path.read_text("utf8")))
 
 
 @cache
-def unpatched(test: str) -> str:
-    return Sources().digest(test)
+def surroundings() -> list[str]:
+    """What every proof depends on. A build of torch for a GPU is the same torch."""
+    libraries = [f"{name} {version(name).split('+')[0]}" for name in DISTRIBUTIONS]
+    return [syntax(ENGINE), *libraries, python_version().rpartition(".")[0]]
 
 
-def seal(proofs: list[dict]) -> str:
-    return digest(surroundings(), proofs)
+def key(mutant: Mutant) -> str:
+    """The hash of all that a proof rests on; ValueError where the edits change nothing."""
+    faulty = ast.dump(normalized(patched(mutant)))
+    if faulty == syntax(ROOT / "minerva_lite" / mutant.file):
+        raise ValueError(f"{mutant.story}: the edits change nothing")
+    tests = sorted(map(located, mutant.tests))
+    files = [syntax(ROOT / file) for file in sorted({test.partition("::")[0] for test in tests})]
+    return digest(surroundings(), mutant.file, faulty, tests, files)
 
 
-def read(path: Path) -> tuple[dict[str, dict], str]:
-    """The proofs by their keys, and why there are none where the file cannot be trusted."""
-    if not path.exists():
-        return {}, f"there is no {path.name}"
+def read(path: Path) -> dict[str, str]:
+    """The proofs: key -> what was told. None where there is no file, or a damaged one."""
     try:
-        told = json.loads(path.read_text("utf8"))
-        proofs = told["proofs"]
-        if told["seal"] != seal(proofs):
-            return {}, f"{path.name} was written by another engine, Python or library, or changed by hand"
-        return {proof["key"]: proof for proof in proofs}, ""
-    except (ValueError, KeyError, TypeError):
-        return {}, f"{path.name} is damaged"
+        return dict(json.loads(path.read_text("utf8")))
+    except (OSError, ValueError, TypeError):
+        return {}
 
 
-def write(rows: dict[str, dict], path: Path) -> None:
-    """Keep the rows of proofs, by their keys; all of them must hold."""
-    if not all(row["caught"] for row in rows.values()):
-        raise ValueError("wanted mutants that are caught; got one that survived")
-    proofs = [{"story": row["story"], "tests": row["tests"], "key": key} for key, row in rows.items()]
-    proofs.sort(key=lambda proof: (proof["story"], proof["key"]))
-    path.write_text(json.dumps({"seal": seal(proofs), "proofs": proofs}, indent=1, ensure_ascii=False) + "\n", "utf8")
+def write(proofs: dict[str, str], path: Path) -> None:
+    ordered = dict(sorted(proofs.items(), key=lambda proof: proof[::-1]))
+    path.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", "utf8")
 
 
 def tree() -> str:
@@ -89,27 +73,8 @@ def tree() -> str:
     return digest([[str(f.relative_to(ROOT)), hashlib.sha256(f.read_bytes()).hexdigest()] for f in files])
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What the quick checks prove: the keys."""
-
-    stale: list[str]
-    sample: list[str]
-    refusal: str  # why they prove nothing, "" where they do
-
-
-def plan(keys: Iterable[str], proofs: dict[str, dict], why: str = "", *, seed: str, limit: int) -> Plan:
-    keys = sorted(set(keys))
-    stale, held = [k for k in keys if k not in proofs], [k for k in keys if k in proofs]
-    if len(stale) > limit:
-        refusal = f"{len(stale)} of {len(keys)} mutation proofs are not in the record{why and f' ({why})'}, "
-        refusal += f"and the quick checks prove at most {limit}: run `make test-full`, which writes it anew"
-        return Plan(stale, [], refusal)
-    sample = sorted(held, key=lambda k: digest(seed, k))[: math.ceil(len(held) / SAMPLE)]
-    return Plan(stale, sample, "")
-
-
-def contradictions(proofs: dict[str, dict], rows: dict[str, dict]) -> list[str]:
-    """Where a run gives another verdict than the record."""
-    return [f"{row['story']}: the record says {proofs[k]['tests']}, a run says {row['tests']}"
-            for k, row in rows.items() if k in proofs and proofs[k]["tests"] != row["tests"]]  # fmt: skip
+def plan(keys: Collection[str], proofs: dict[str, str], seed: str) -> list[str]:
+    """What the quick checks prove: all that the record lacks, and a sample of what it holds."""
+    held = [key for key in keys if key in proofs]
+    sample = sorted(held, key=lambda key: digest(seed, key))[: math.ceil(len(held) / SAMPLE)]
+    return [key for key in keys if key not in proofs or key in sample]

@@ -25,8 +25,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from .reach import files_of_tests
-
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 ASSERTIONS = ("AssertionError", "assert ", "Failed: DID NOT RAISE")
@@ -41,6 +39,12 @@ class Mutant:
     file: str
     edits: tuple[tuple[str, str], ...]
     tests: tuple[str, ...]
+
+
+def files_of_tests(root: Path) -> list[Path]:
+    """The tests that can be named for a mutant, and what they share."""
+    tests = root / "tests"
+    return [*tests.glob("*.py"), *tests.glob("*/test_*.py"), *(root / "book/results/studies").glob("*.py")]
 
 
 def preload() -> None:
@@ -131,7 +135,7 @@ class Reports:
             self.broken.append(f"{report.nodeid} ({report.when}): {str(report.longrepr)[-2000:]}")
 
 
-def in_a_fork(package: Path, tests: Path, names: Iterable[str], *plugins: object) -> dict:
+def in_a_fork(package: Path, tests: Path, names: Iterable[str]) -> dict:
     """What pytest says of `names` with `package` first on the path: code, outcomes, reasons, broken, seconds."""
     read, write = os.pipe()
     sys.stdout.flush(), sys.stderr.flush()
@@ -150,31 +154,16 @@ def in_a_fork(package: Path, tests: Path, names: Iterable[str], *plugins: object
             reports, start = Reports(), time.process_time()
             said = io.StringIO()
             with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-                options = [
-                    "-q",
-                    "--tb=short",
-                    "-p",
-                    "no:cacheprovider",
-                    "--rootdir",
-                    str(tests),
-                    "-c",
-                    str(tests / "pytest.ini"),
-                ]
-                exit_code = int(
-                    pytest.main([*options, *(located(name) for name in names)], plugins=[reports, *plugins])
-                )
+                options = ["-q", "--tb=short", "-p", "no:cacheprovider", "--rootdir", str(tests)]
+                options += ["-c", str(tests / "pytest.ini"), *(located(name) for name in names)]
+                exit_code = int(pytest.main(options, plugins=[reports]))
             loaded = sys.modules.get("minerva_lite")
             result = {
-                "code": exit_code,
-                "outcomes": reports.outcomes,
-                "reasons": reports.reasons,
-                "broken": reports.broken,
+                "code": exit_code, "outcomes": reports.outcomes, "reasons": reports.reasons, "broken": reports.broken,
                 "seconds": time.process_time() - start,
                 "package": str(Path(loaded.__file__).parent) if loaded else "",
                 "said": said.getvalue()[-3000:] if exit_code > 1 else "",
-            }
-            for plugin in plugins:
-                result |= plugin.result()
+            }  # fmt: skip
             with os.fdopen(write, "w") as pipe:
                 json.dump(result, pipe)
             code = 0

@@ -10,7 +10,7 @@ import pytest
 
 from minerva_lite import make_env
 from minerva_lite.agents import AGENTS
-from minerva_lite.training.defaults import FAMILIES, announcement, defaults_for, facts, settings_for
+from minerva_lite.training.defaults import FAMILIES, defaults_for, facts, settings_for
 from minerva_lite.training.presets import BODY, HUMANOID, PRESETS
 from tests.living import STEPPERS
 
@@ -119,17 +119,3 @@ def test_an_algorithm_of_ones_own_has_its_own_defaults(monkeypatch):
     assert settings.config == AGENTS["trpo"][1]() and settings.family == "TRPOConfig's own"
     with pytest.raises(ValueError, match="algorithm: wanted one of reinforce, .*; got 'yours'"):
         settings_for("yours", "Acrobot-v1")
-
-
-def test_the_first_line_of_a_training_says_where_a_preset_is_untrained():
-    told = announcement("ppo", "Humanoid-v5", settings_for("ppo", "Humanoid-v5"))
-    assert told.startswith("the preset for ppo on Humanoid-v5 is untrained: ")
-
-
-def test_the_announcement_names_family_and_main_settings():
-    told = announcement("ppo", "Acrobot-v1", settings_for("ppo", "Acrobot-v1"))
-    assert told == (
-        "no preset for ppo on Acrobot-v1: taken are the defaults of the family 'discrete', num_envs 32, rollout_steps "
-        "64, gamma 0.99, learning_rate 0.001, kl_bound 0.01, normalize_obs True, over 512000 steps; --config.… and "
-        "--steps change them"
-    )

@@ -15,8 +15,8 @@ import torch
 
 from minerva_lite import make_env, preset, train
 from minerva_lite.agents import AGENTS
-from minerva_lite.agents.base import MAX_SKIPS, NonFiniteGuard
-from minerva_lite.training import gpu, loop
+from minerva_lite.agents.base import NonFiniteGuard
+from minerva_lite.training import gpu
 from minerva_lite.training.checkpoints import load, save
 from minerva_lite.training.defaults import settings_for
 from minerva_lite.training.gpu import (
@@ -32,6 +32,7 @@ from minerva_lite.training.gpu import (
     learned_state,
 )
 from minerva_lite.training.presets import PRESETS
+from tests.living import ANSWERS
 from tests.tape import Questions, Rated, as_on_a_gpu, tape_instead_of_cuda
 
 SMALL = {
@@ -39,15 +40,9 @@ SMALL = {
     "a2c": {"num_envs": 4, "rollout_steps": 8, "normalize_obs": True, "normalize_reward": True},
     "ppo": {"num_envs": 4, "rollout_steps": 16, "minibatch_size": 32, "epochs": 2, "normalize_obs": True},
     "vmpo": {"num_envs": 4, "rollout_steps": 16, "inner_steps": 3, "normalize_reward": True},
-    "mpo": {
-        "num_envs": 4,
-        "rollout_steps": 8,
-        "learner_steps": 2,
-        "minibatch_size": 16,
-        "warmup_steps": 64,
-        "target_period": 5,
-    },
-}
+    "mpo": {"num_envs": 4, "rollout_steps": 8, "learner_steps": 2, "minibatch_size": 16, "warmup_steps": 64},
+    "sequence": ANSWERS,
+}  # fmt: skip
 CASES = [
     ("ppo", "Pendulum-v1", {}),
     ("ppo", "CartPole-v1", {"entropy_coef": 0.01}),
@@ -61,29 +56,38 @@ CASES = [
     ("reinforce", "CartPole-v1", {}),
 ]
 NUMBERED = [  # these keep numbers of Python's between two updates, and cannot be recorded
-    ("mpo", "Pendulum-v1", {}),
+    ("mpo", "Pendulum-v1", {"target_period": 5}),
     ("mpo", "CartPole-v1", {"target_period": 3}),
     ("mpo", "Pendulum-v1", {"critic_target": "retrace", "sequence_length": 4, "action_penalty": True}),
     ("mpo", "Pendulum-v1", {"replay_steps": 100, "warmup_steps": 0, "normalize_obs": True}),
     ("vmpo", "Pendulum-v1", {"target_period": 3}),
 ]
+ANSWERING = [
+    ("sequence", "tokens/copy", {"advantage": "rloo"}),
+    ("sequence", "tokens/copy", {"advantage": "grpo", "objective": "gspo", "kl": "loss"}),
+    ("sequence", "tokens/copy", {"advantage": "critic", "kl": "reward", "lam": 0.9}),
+]
+SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in ANSWERING]
 IDS = ["-".join([a, e.split("-")[0], *c]) for a, e, c in CASES]
 
 
 def made(algorithm, env_id, changes, **where):
-    known = preset(algorithm, "CartPole-v1" if algorithm in ("reinforce", "a2c") else env_id).config
+    known = settings_for(algorithm, "CartPole-v1" if algorithm in ("reinforce", "a2c") else env_id).config
     config = dataclasses.replace(known, **SMALL[algorithm] | changes)
     env = make_env(env_id, config.num_envs, seed=1, device=where.get("device", "cpu"))
+    if algorithm == "sequence":  # a verifier that pays something for nearly all answers: a small agent is seldom right
+        env.task = copy.copy(env.task)
+        env.task.judge = lambda prompt, answer, mask: ((answer * mask).sum(0) % 7).float() / 7
     return AGENTS[algorithm][0](config, env.spec, seed=2, **{"device": "cpu"} | where), env
 
 
-def lived(agent, env, updates, progress=lambda i: i / 10):
+def lived(agent, env, updates):
     """Figures of every update."""
-    obs, told = env.reset(), []
+    obs, figures = env.reset(), []
     for i in range(updates):
         rollout, obs = agent.collect(env, obs)
-        told.append(floats(agent.update(rollout, progress(i))))
-    return told
+        figures.append(floats(agent.update(rollout, i / 10)))
+    return figures
 
 
 def assert_same(agent, other):
@@ -94,7 +98,6 @@ def assert_same(agent, other):
 
 
 def counts_of(agent):
-    assert KNOWN[type(agent)].counters, "these keep numbers"
     return [attrgetter(name)(agent) for name in KNOWN[type(agent)].counters]
 
 
@@ -105,35 +108,31 @@ def same_figures(ours, theirs):
     )
 
 
-@pytest.mark.parametrize(("algorithm", "env_id", "changes"), CASES, ids=IDS)
+@pytest.mark.parametrize(("algorithm", "env_id", "changes"), [*CASES, *NUMBERED, *SLOW[:2], ANSWERING[2]])
 def test_masked_and_recorded_updates_are_the_plain_ones_to_the_bit(algorithm, env_id, changes, monkeypatch):
     def after(drive):
         agent, env = made(algorithm, env_id, changes)
         runner = drive(agent)
-        return runner, lived(runner, env, WARM_UP + 4)
+        return runner, lived(runner, env, max(9, WARM_UP + 4))
 
     plain, expected = after(Plain)
     masked, figures = after(as_on_a_gpu)
     assert same_figures(figures, expected)
     assert_same(masked.agent, plain.agent)
+    assert counts_of(masked.agent) == counts_of(plain.agent)
+    known, config = KNOWN[type(plain.agent)], plain.agent.config
+    assert known.same(config) != ((algorithm, env_id, changes) in NUMBERED)
+    if not known.same(config):
+        return
     # A learning rate that lives on the device has 24 bits: the recording is compared with one that has them too.
     rated, expected = after(lambda agent: as_on_a_gpu(agent, kind=Rated))
     with tape_instead_of_cuda(monkeypatch):
         runner, figures = after(lambda agent: as_on_a_gpu(agent, record=True))
-    assert runner.recorded_update.graph and runner.recorded_walk.graph, "both were recorded"
+    assert runner.recorded_update.graph and (not known.walks(config) or runner.recorded_walk.graph), "were recorded"
     assert same_figures(figures, expected)
     assert_same(runner.agent, rated.agent)
     for ours, theirs in zip(rated.agent.modules.parameters(), plain.agent.modules.parameters(), strict=True):
         assert torch.allclose(ours, theirs, rtol=0, atol=1e-4)
-
-
-@pytest.mark.parametrize(("algorithm", "env_id", "changes"), NUMBERED)
-def test_masked_updates_that_are_not_recorded_are_the_plain_ones_too(algorithm, env_id, changes):
-    (plain, env), (masked, twin) = made(algorithm, env_id, changes), made(algorithm, env_id, changes)
-    assert not KNOWN[type(plain)].same(plain.config)
-    assert same_figures(lived(as_on_a_gpu(masked), twin, 9), lived(plain, env, 9))
-    assert_same(masked, plain)
-    assert counts_of(masked) == counts_of(plain)
 
 
 @pytest.mark.parametrize("at", [0, 5])
@@ -189,7 +188,7 @@ def test_a_rollout_refused_by_a_full_replay_is_in_no_save(masked):
     assert agent.replay.size == len(columns["reward"]) == 17 and columns["reward"].max() < 1e38
 
 
-@pytest.mark.parametrize(("algorithm", "env_id", "changes"), CASES + NUMBERED)
+@pytest.mark.parametrize(("algorithm", "env_id", "changes"), CASES + NUMBERED + ANSWERING)
 def test_an_iteration_asks_for_no_number(algorithm, env_id, changes, monkeypatch):
     agent, env = made(algorithm, env_id, changes)
     with tape_instead_of_cuda(monkeypatch):
@@ -213,11 +212,24 @@ def test_an_agent_that_waits_is_known_to_wait(changes):
     assert len(questions.asked) > 1
 
 
-def test_the_counter_of_questions_sees_them():
-    x = torch.arange(4.0)
-    with Questions() as questions:
-        bool(x.any()), x[x > 1], x.nonzero(), float(x.sum()), x.tolist(), x.numpy(), x[torch.tensor([0, 1])]
-    assert len(questions.asked) == 6
+def check_refused(runner, update, rollout, due_to, times=1):
+    """Updates are refused and move nothing; the one after them, on a sound rollout, learns."""
+    agent, before = runner.agent, copied(learned_state(runner.agent))
+    for i in range(1, times + 1):
+        assert floats(update())["train/skipped_batches"] == i == agent.guard.in_a_row
+    assert agent.guard.skipped == {due_to: times}
+    after = copied(learned_state(agent))
+    for name, tensor in after.items():
+        old = before.get(name)
+        if old is None or old.shape != tensor.shape:
+            assert not tensor.any(), name
+        else:
+            assert torch.equal(tensor, old), name
+    again = floats(runner.update(rollout, 0.1))
+    assert again["train/skipped_batches"] == times and agent.guard.in_a_row == 0
+    assert all(math.isfinite(x) for x in again.values())
+    moved = [name for name, tensor in learned_state(agent).items() if not torch.equal(tensor, after[name])]
+    assert bool(moved) == any(name.startswith("loss/") for name in again), "MPO may wait for a longer replay"
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c", "vmpo", "reinforce", "mpo"])
@@ -230,18 +242,8 @@ def test_a_masked_step_leaves_everything_as_it_was(algorithm, at, bad):
     rollout, _ = runner.collect(env, env.reset())
     reward = rollout.reward.clone()
     reward[1, 0] = bad
-    before = {name: tensor.clone() for name, tensor in learned_state(agent).items()}
-    figures = floats(runner.update(dataclasses.replace(rollout, reward=reward), 0.1))
-    assert figures["train/skipped_batches"] == 1 and agent.guard.skipped == {"reward": 1} and agent.guard.in_a_row == 1
-    for name, tensor in learned_state(agent).items():
-        wanted = before.get(name)
-        if wanted is None or wanted.shape != tensor.shape:
-            assert not tensor.any(), name
-        else:
-            assert torch.equal(tensor, wanted), name
-    again = floats(runner.update(rollout, 0.1))
-    assert again["train/skipped_batches"] == 1 and agent.guard.in_a_row == 0
-    assert all(math.isfinite(x) for x in again.values())
+    spoiled = dataclasses.replace(rollout, reward=reward)
+    check_refused(runner, lambda: runner.update(spoiled, 0.1), rollout, "reward")
 
 
 STEPS_OF = {"ppo": "gradient_step", "a2c": "gradient_step", "vmpo": "gradient_step", "mpo": "gradient_step"}
@@ -266,19 +268,14 @@ def test_a_step_that_is_not_finite_takes_its_update_back_without_a_question(algo
             loss = loss * math.inf if how == "loss" else loss + (0.0 * next(network.parameters()).sum()).sqrt()
         return step(*words, loss)
 
-    before = {name: tensor.clone() for name, tensor in learned_state(agent).items()}
-    with monkeypatch.context() as patch, tape_instead_of_cuda(monkeypatch), Questions() as questions:
-        patch.setattr(agent, STEPS_OF[algorithm], spoiled)
-        figures = runner.update(rollout, 0.1)
-    assert questions.asked == [] and len(calls) >= at
-    assert floats(figures)["train/skipped_batches"] == 1 and agent.guard.skipped == {"step": 1}
-    assert agent.guard.in_a_row == 1
-    after = learned_state(agent)
-    assert after.keys() == before.keys() and all(torch.equal(after[name], before[name]) for name in after)
-    again = floats(runner.update(rollout, 0.1))
-    assert again["train/skipped_batches"] == 1 and agent.guard.in_a_row == 0
-    assert all(math.isfinite(x) for x in again.values())
-    assert any(not torch.equal(tensor, before[name]) for name, tensor in learned_state(agent).items())
+    def update():
+        with monkeypatch.context() as patch, tape_instead_of_cuda(monkeypatch), Questions() as questions:
+            patch.setattr(agent, STEPS_OF[algorithm], spoiled)
+            figures = runner.update(rollout, 0.1)
+        assert questions.asked == [] and len(calls) >= at
+        return figures
+
+    check_refused(runner, update, rollout, "step")
 
 
 @pytest.mark.parametrize("algorithm", ["a2c", "ppo", "vmpo"])
@@ -289,20 +286,23 @@ def test_a_recorded_update_refuses_its_steps_too(algorithm, monkeypatch):
         lived(runner, env, WARM_UP + 2)
         rollout, _ = runner.collect(env, env.reset())
         huge = dataclasses.replace(rollout, reward=torch.full_like(rollout.reward, 1e26))
-        before = copied(learned_state(agent))
-        for i in (1, 2):
-            assert floats(runner.update(huge, 0.1))["train/skipped_batches"] == i == agent.guard.in_a_row
-        assert runner.recorded_update.graph and agent.guard.skipped == {"step": 2}
-        after = learned_state(agent)
-        assert all(torch.equal(after[name], before[name]) for name in before)
-        again = floats(runner.update(rollout, 0.1))
-        assert again["train/skipped_batches"] == 2 and agent.guard.in_a_row == 0
-        assert any(not torch.equal(tensor, before[name]) for name, tensor in learned_state(agent).items())
+        check_refused(runner, lambda: runner.update(huge, 0.1), rollout, "step", times=2)
+        assert runner.recorded_update.graph
 
 
-def test_the_masked_guard_counts_both_doors_as_the_other_does():
+def test_the_masked_guard_counts_as_the_other_does():
+    """Both doors: what a rollout holds, and what a step goes by."""
     good, bad, one = torch.ones(2), torch.tensor([1.0, math.nan]), torch.ones(())
     guard = MaskedGuard("cpu")
+    assert guard.finite(obs=good, reward=good) and not guard.finite(obs=good, reward=bad)
+    assert not guard.finite(obs=bad, reward=bad)
+    assert guard.skipped == {"reward": 1, "obs": 1} and guard.in_a_row == 2 and guard.total == 2
+    twin, plain = MaskedGuard("cpu"), NonFiniteGuard()
+    for each in (twin, plain):
+        each.load_state_dict(copy.deepcopy(guard.state_dict()))
+        assert each.skipped == guard.skipped and each.in_a_row == 2
+    for each in (guard, twin):
+        assert each.finite(obs=good, reward=good) and each.in_a_row == 0 and each.total == 2
     guard.load_state_dict({"skipped": {"loss/value": 4}, "skipped_in_a_row": 1})
     guard.finite(obs=good), guard.admit("loss", one, one), guard.admit("loss", one, one * math.nan)
     assert not guard.admitted() and guard.in_a_row == 2
@@ -313,44 +313,6 @@ def test_the_masked_guard_counts_both_doors_as_the_other_does():
     assert guard.admitted() and guard.in_a_row == 0
     guard.finite(obs=good)
     assert guard.admitted(), "an update without a step"
-    plain = NonFiniteGuard()
-    plain.load_state_dict(guard.state_dict())
-    assert plain.skipped == guard.skipped
-
-
-def test_the_masked_guard_counts_as_the_other_does():
-    good, bad = torch.ones(2), torch.tensor([1.0, math.nan])
-    guard = MaskedGuard("cpu")
-    assert guard.finite(obs=good, reward=good)
-    assert not guard.finite(obs=good, reward=bad)
-    assert not guard.finite(obs=bad, reward=bad)
-    assert guard.skipped == {"reward": 1, "obs": 1} and guard.in_a_row == 2 and guard.total == 2
-    twin = MaskedGuard("cpu")
-    twin.load_state_dict(copy.deepcopy(guard.state_dict()))
-    assert twin.skipped == {"reward": 1, "obs": 1} and twin.in_a_row == 2
-    for one in (guard, twin):
-        assert one.finite(obs=good, reward=good) and one.in_a_row == 0 and one.total == 2
-
-
-def test_three_refusals_in_a_row_end_a_training_on_a_gpu_too(monkeypatch):
-    agent, env = made("a2c", "CartPole-v1", {})
-    monkeypatch.setattr(
-        loop, "accelerate", lambda agent: Accelerated(agent, KNOWN[type(agent)], masked=True, record=False)
-    )
-    step, calls = env.step, []
-
-    def broken(action):
-        calls.append(1)
-        done = step(action)
-        return done._replace(reward=done.reward / 0.0) if len(calls) > 2 * agent.config.rollout_steps else done
-
-    env.step = broken
-    with pytest.raises(FloatingPointError, match=r"^reward: not finite in 3 batches in a row; .*\{'reward': 3\}"):
-        train(agent, env, 10_000, eval_every=10_000, progress=False)
-    assert len(calls) == (2 + MAX_SKIPS) * agent.config.rollout_steps
-    assert type(agent.guard) is NonFiniteGuard and agent.guard.skipped == {"reward": 3}, (
-        "its own guard, which has learned"
-    )
 
 
 def test_a_checkpoint_of_a_recorded_agent_goes_on_as_a_plain_one(tmp_path, monkeypatch):
@@ -388,53 +350,18 @@ def test_after_its_block_an_agent_is_as_it_was(record, monkeypatch):
     )
 
 
-class Cooling(AGENTS["ppo"][0]):
-    """An agent that nobody told `training.gpu` about; a number of Python's changes its update."""
-
-    def setup(self):
-        super().setup()
-        self.heat = 1.0
-
-    def improve(self, rollout, progress):
-        figures = super().improve(rollout, progress)
-        self.heat *= 0.7
-        with torch.no_grad():
-            self.policy.log_std.add_(0.01 * self.heat)
-        return figures
+class Unknown(AGENTS["ppo"][0]):
+    """An agent that nobody told `training.gpu` about: numbers of Python's may change its update."""
 
 
 def test_an_agent_that_is_not_known_runs_plainly():
-    """By recording, its number would freeze without a word."""
+    """By recording, its numbers would freeze without a word."""
     agent, _ = made("ppo", "Pendulum-v1", {})
-    unknown = Cooling(agent.config, agent.spec, device="cpu", compile=True)
+    unknown = Unknown(agent.config, agent.spec, device="cpu", compile=True)
     unknown.device = torch.device("cuda")  # no tensor is touched: only what would be done is asked
     assert type(accelerate(unknown)) is Plain
     agent.device = torch.device("cuda")
     assert type(accelerate(agent)) is Accelerated and accelerate(agent).masked and not accelerate(agent).record
-
-
-def test_an_agent_that_is_not_known_learns_as_it_does_alone(monkeypatch):
-    """To the bit, also where others are recorded. A recording would keep the first value of its number for good."""
-
-    def after(drive):
-        known, env = made("ppo", "Pendulum-v1", {})
-        agent = Cooling(known.config, known.spec, seed=2, device="cpu")
-        with tape_instead_of_cuda(monkeypatch), drive(agent) as runner:
-            figures = lived(runner, env, WARM_UP + 4)
-        return agent, figures
-
-    def driven(agent):
-        agent.compile, agent.device = True, torch.device("cuda")
-        runner = accelerate(agent)
-        agent.device = torch.device("cpu")
-        return runner
-
-    (alone, expected), (unknown, figures) = after(Plain), after(driven)
-    assert same_figures(figures, expected) and unknown.heat == alone.heat == pytest.approx(0.7 ** (WARM_UP + 4))
-    assert_same(unknown, alone)
-    monkeypatch.setitem(KNOWN, Cooling, KNOWN[AGENTS["ppo"][0]])
-    frozen, _ = after(lambda agent: Accelerated(agent, KNOWN[Cooling], masked=True, record=True))
-    assert frozen.heat > 2 * alone.heat and not torch.equal(frozen.policy.log_std, alone.policy.log_std)
 
 
 def test_another_shape_than_the_recorded_one_is_refused(monkeypatch):
@@ -444,11 +371,6 @@ def test_another_shape_than_the_recorded_one_is_refused(monkeypatch):
             assert torch.equal(doubled({"x": torch.full((3,), float(i))})["y"], torch.full((3,), 2.0 * i))
         with pytest.raises(ValueError, match=r"^inputs: wanted shape \(3,\), what was recorded; got \(4,\)"):
             doubled({"x": torch.ones(4)})
-
-
-def test_figures_keep_their_order_and_their_value():
-    figures = {"b": torch.tensor(2.5), "a": torch.tensor(1), "c": torch.tensor(3.0, dtype=torch.float64)}
-    assert list(floats(figures).items()) == [("b", 2.5), ("a", 1.0), ("c", 3.0)]
 
 
 needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
@@ -472,8 +394,9 @@ def compiled_beside_eager(algorithm, env_id, changes, **where):
 # time; "inductor" is what users get.
 @pytest.mark.parametrize(("algorithm", "env_id", "changes", "backend"), [
     (*CASES[0], "aot_eager"),
+    *(pytest.param(*case, "aot_eager", marks=pytest.mark.slow) for case in ANSWERING),
     *(pytest.param(*case, "inductor", marks=[pytest.mark.slow, needs_compiler]) for case in CASES),
-], ids=[f"{IDS[0]}-traced", *IDS])  # fmt: skip
+], ids=[f"{IDS[0]}-traced", *(case[2]["advantage"] for case in ANSWERING), *IDS])  # fmt: skip
 def test_compiled_and_eager_agree_within_float32(algorithm, env_id, changes, backend, monkeypatch):
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))
     torch._dynamo.reset()
@@ -483,7 +406,7 @@ def test_compiled_and_eager_agree_within_float32(algorithm, env_id, changes, bac
     assert walked < 1e-4 and learned < 1e-4
     breaks = dict(counters["graph_break"])
     assert not breaks or changes.get("squash"), f"compiled whole, but for a squashed entropy's own draw: {breaks}"
-    assert counters["stats"]["unique_graphs"] >= 2, "walk and loss"
+    assert counters["stats"]["unique_graphs"] >= 2 - (algorithm == "sequence"), "walk and loss"
 
 
 @pytest.mark.parametrize(("algorithm", "env_id", "changes"), [CASES[1], CASES[4]], ids=["ppo", "a2c"])

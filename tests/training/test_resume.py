@@ -1,282 +1,414 @@
-"""A training that was killed goes on as if it had not been: parameters equal to the bit."""
+"""A training that was killed goes on as if it had not been, to the bit, and nothing is lost or exchanged in silence."""
 
 # ruff: noqa: E501 - a table keeps one row a line
 
 from __future__ import annotations
 
+import errno
+import itertools
+import json
+import os
 import random
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
+from contextlib import suppress
+from functools import partial
 
+import gymnasium as gym
 import pytest
 import torch
 
+from minerva_lite import History, __main__, load
 from minerva_lite.agents import AGENTS
-from minerva_lite.training.checkpoints import load, read
-from minerva_lite.training.evaluation import evaluate
-from minerva_lite.training.loop import train
-from minerva_lite.worlds.envs import make_env
-from tests.living import ANSWERS
+from minerva_lite.training import checkpoints, loop, studies
+from minerva_lite.training.checkpoints import read, save
+from tests.runs import ROLLOUT, STEPS, at, contents, new, run, stopped, timeless
 
-OTHERS = {"num_envs": 3, "rollout_steps": 16}
-SMALL = {
-    "reinforce": {"num_envs": 3, "rollout_steps": 20, "whole_episodes": False},
-    "a2c": {"num_envs": 3, "rollout_steps": 8},
-    "trpo": OTHERS | {"normalize_obs": True},
-    "ppo": OTHERS | {"minibatch_size": 16, "epochs": 2, "normalize_obs": True, "normalize_reward": True},
-    "mpo": {"num_envs": 3, "rollout_steps": 4, "warmup_steps": 24, "minibatch_size": 8, "learner_steps": 3, "replay_steps": 120, "normalize_obs": True},
-    "vmpo": OTHERS | {"inner_steps": 3, "target_period": 2, "normalize_reward": True},
-    "sequence": ANSWERS | {"group": 10, "advantage": "critic", "kl": "loss"},
-}  # fmt: skip
-STEPS = 600
+KINDS = tuple(f"gymnasium.envs.{kind}" for kind in ("classic_control", "toy_text", "box2d", "mujoco"))
+NOT = {"CarRacing-v3", "Pusher-v4"}  # pixels; a version of MuJoCo that is gone
+VECTORS = [name for name, spec in gym.registry.items() if str(spec.entry_point).startswith(KINDS) and name not in NOT]
+QUICK = {"CartPole-v1", "MountainCar-v0", "Blackjack-v1", "LunarLander-v3", "Hopper-v5"}
+RUNS = [(name, "Pendulum-v1", "auto") for name in AGENTS]
+RUNS += [("a2c", "CartPole-v1", "auto"), ("a2c", "dm_control/cartpole/swingup", "auto")]
+RUNS += [pytest.param("a2c", "dm_control/cheetah/run", "auto", marks=pytest.mark.slow)]
+RUNS += [pytest.param("a2c", name, "gymnasium", marks=[] if name in QUICK else pytest.mark.slow) for name in VECTORS]
 
 
-def new(name: str, env_id: str = "Pendulum-v1", backend: str = "auto"):
-    """An agent and its environments, as a fresh process would make them."""
-    kind, settings = AGENTS[name]
-    small = {"hidden": (8,)} | SMALL.get(name, OTHERS)
-    if kind.name == "sequence":
-        env_id, small = "tokens/copy", SMALL[name]
-    env = make_env(env_id, small["num_envs"], backend=backend, seed=1)
-    return kind(settings(**small), env.spec, seed=2, device="cpu"), env
+@pytest.mark.filterwarnings("ignore:.*fresh episodes")
+@pytest.mark.parametrize(("name", "env_id", "backend"), RUNS)
+def test_a_run_that_died_twice_ends_as_if_it_had_not(name, env_id, backend, tmp_path, same):
+    path, make = tmp_path / "run.pt", partial(new, name, env_id, backend=backend)
+    history = run(*(whole := make()))
+    for steps in (150, 400):
+        stopped(*make(), path, steps)
+    again = run(*(died := make()), path)
+    known = not env_id.startswith(("LunarLander", "Bipedal"))  # a state of Box2D cannot be saved
+    assert (read(path)["training"]["env"] is not None) == known and load(path, device="cpu").spec == whole[0].spec
+    assert same(died[0].state_dict(), whole[0].state_dict()) == known
+    assert (timeless(again) == timeless(history)) == known
+    assert [row["steps"] for row in again.updates] == [*range(ROLLOUT, STEPS + 1, ROLLOUT)]
 
 
-def leaves(thing, path=""):
-    """Every tensor and number of a nested state, by its path."""
-    if isinstance(thing, dict):
-        for key, value in thing.items():
-            yield from leaves(value, f"{path}.{key}")
-    elif isinstance(thing, (list, tuple)):
-        for i, value in enumerate(thing):
-            yield from leaves(value, f"{path}[{i}]")
-    else:
-        yield path, thing
-
-
-def same(one, other) -> list[str]:
-    """Where two states differ."""
-    left, right = dict(leaves(one)), dict(leaves(other))
-    assert left.keys() == right.keys()
-    equal = {k: torch.equal(v, right[k]) if isinstance(v, torch.Tensor) else v == right[k] for k, v in left.items()}
-    return [path for path, alike in equal.items() if not alike]
-
-
-def told(history) -> list[dict]:
-    """What a history says, but for the clock, whose numbers no two runs share."""
-    timed = ("seconds", "train/steps_per_second")
-    return [{k: repr(v) for k, v in row.items() if k not in timed} for row in history.updates + history.evaluations]
-
-
-class Killed(BaseException):
-    """The end of a process, told in one."""
-
-
-def run(name: str, path: Path | None, die_at: int | None = None, **where):
-    agent, env = new(name, **where)
-
-    def callback(row):
-        if die_at is not None and row["steps"] >= die_at:
-            raise Killed
-
-    history = train(
-        agent, env, STEPS, eval_every=250, eval_episodes=1, progress=False, callback=callback,
-        checkpoint=path, checkpoint_every=agent.config.batch_size, resume=True,
-    )  # fmt: skip
-    return agent, history
-
-
-@pytest.mark.parametrize("name", list(AGENTS))
-def test_a_run_that_died_twice_ends_as_if_it_had_not(name, tmp_path):
-    agent, history = run(name, None)
-    for die_at in (150, 400):
-        with pytest.raises(Killed):
-            run(name, tmp_path / "run.pt", die_at)
-    died, again = run(name, tmp_path / "run.pt")
-    assert same(agent.state_dict(), died.state_dict()) == []
-    assert told(history) == told(again)
-    assert len({row["steps"] for row in again.updates}) == len(again.updates) == -(-STEPS // agent.config.batch_size)
-
-
-@pytest.mark.parametrize(
-    ("env_id", "backend"),
-    [("CartPole-v1", "auto"), ("CartPole-v1", "gymnasium"), ("Pendulum-v1", "gymnasium"), ("Acrobot-v1", "auto"),
-     ("Hopper-v5", "auto"), pytest.param("Ant-v5", "auto", marks=pytest.mark.slow),
-     ("dm_control/cartpole/swingup", "auto"), pytest.param("dm_control/cheetah/run", "auto", marks=pytest.mark.slow)],
-)  # fmt: skip
-def test_environments_go_on_where_they_stood(env_id, backend, tmp_path):
-    agent, history = run("a2c", None, env_id=env_id, backend=backend)
-    with pytest.raises(Killed):
-        run("a2c", tmp_path / "run.pt", 300, env_id=env_id, backend=backend)
-    died, again = run("a2c", tmp_path / "run.pt", env_id=env_id, backend=backend)
-    assert same(agent.state_dict(), died.state_dict()) == []
-    assert told(history) == told(again)
+def test_there_are_37_of_them():
+    assert len(VECTORS) == 37 and set(VECTORS) > QUICK
 
 
 @pytest.mark.parametrize("backend", ["parallel", "envpool"])
 def test_a_run_resumed_without_environment_state_starts_fresh_episodes_and_warns(backend, tmp_path):
-    where = {"env_id": "CartPole-v1", "backend": backend}
-    with pytest.raises(Killed):
-        run("a2c", tmp_path / "run.pt", 300, **where)
+    stopped(*new("a2c", "CartPole-v1", backend=backend), tmp_path / "run.pt")
     assert read(tmp_path / "run.pt")["training"]["env"] is None
     with pytest.warns(UserWarning, match="^CartPole-v1 goes on with fresh episodes: its state cannot be saved$"):
-        _, history = run("a2c", tmp_path / "run.pt", **where)
+        history = run(*new("a2c", "CartPole-v1", backend=backend), tmp_path / "run.pt")
     assert history.updates[-1]["steps"] == STEPS
 
 
-def test_a_file_without_the_running_episodes_gives_no_row_that_counts_half_of_one(tmp_path):
-    """Written before they were kept: a row is as in the whole run, or lacks the episodes, and then it goes on."""
-    _, history = run("a2c", None, env_id="CartPole-v1")
-    with pytest.raises(Killed):
-        run("a2c", tmp_path / "run.pt", 300, env_id="CartPole-v1")
-    saved = read(tmp_path / "run.pt")
-    assert saved["training"].pop("episodes")["running"].any()
-    torch.save(saved, tmp_path / "run.pt")
-    _, again = run("a2c", tmp_path / "run.pt", env_id="CartPole-v1")
-    name = "train/episode_return"
-    pairs = [
-        (whole[name], row.get(name))
-        for whole, row in zip(history.updates, again.updates, strict=True)
-        if row["steps"] > saved["training"]["steps"] and name in whole
-    ]
-    assert {row for _, row in pairs} - {whole for whole, _ in pairs} == {None}
-    assert all(row in (whole, None) for whole, row in pairs) and any(row is not None for _, row in pairs)
+def test_a_file_from_before_settings_seeds_and_running_episodes_were_kept_goes_on(tmp_path, same):
+    """With the defaults and any seed; a row lacks the episodes that it cannot count, and tells no half of one."""
+    before = {"critic_hidden": None, "temperature_learning_rate": None, "value_target": "advantage"}
+    history, path = run(*(whole := new("vmpo", "CartPole-v1"))), tmp_path / "run.pt"
+    stopped(*new("vmpo", "CartPole-v1"), path)
+    assert read(path)["training"]["episodes"]["running"].any()
+    for file in (path, tmp_path / "run.best.pt"):
+        saved = read(file)
+        for name in before:
+            del saved["state"]["config"][name]
+        for name in ("seed", "env_seed", "episodes"):
+            saved["training"].pop(name, None)
+        torch.save(saved, file)
+    assert {name: getattr(load(path, device="cpu").config, name) for name in before} == before
+    again = run(*(resumed := new("vmpo", "CartPole-v1", seed=9, env_seed=9)), path)
+    assert same(resumed[0].state_dict(), whole[0].state_dict())
+    name, rows = "train/episode_return", zip(history.updates, again.updates, strict=True)
+    pairs = [(a[name], b.get(name)) for a, b in rows if b["steps"] > 256 and name in a]
+    assert all(row in (whole, None) for whole, row in pairs)
+    assert {row is None for _, row in pairs} == {True, False}
 
 
-def test_another_back_end_is_refused_by_name(tmp_path):
-    with pytest.raises(Killed):
-        run("a2c", tmp_path / "run.pt", 300, env_id="CartPole-v1")
-    with pytest.raises(
-        ValueError, match=r"^checkpoint: wanted .*backend='EnvPoolEnv.*; run.pt holds one with backend='TorchCartPole'"
+# What belongs to a run
+
+
+@pytest.mark.parametrize("file", ["run.pt", "run.best.pt"])
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ({}, {"seed": 3}, "a training with seed=3; FILE holds one with seed=2: go on with its settings, or under another name"),
+        ({}, {"env_seed": 3}, "a training with env_seed=3; FILE holds one with env_seed=1"),
+        ({}, {"learning_rate": 0.1}, "a training with learning_rate=0.1; FILE holds one with learning_rate=0.0003"),
+        ({}, {"stagger": True}, "a training with stagger=True; FILE holds one with stagger=False"),
+        ({}, {"dtype": torch.float64}, "a training with dtype=torch.float64; FILE holds one with dtype=torch.float32"),
+        ({"device": "cuda"}, {}, "a training with device='cpu'; FILE holds one with device='cuda'"),
+        ({}, {"backend": "envpool"}, "backend='EnvPoolEnv of CartPoleGymnasiumEnvPool'; FILE holds one with backend='TorchCartPole'"),
+        ({"backend": "gymnasium"}, {"backend": "parallel"}, "backend='GymEnv of AsyncVectorEnv'; FILE holds one with backend='GymEnv of SyncVectorEnv'"),
+        ({"backend": "gymnasium"}, {"backend": "gymnasium", "autoreset": "next_step"}, "autoreset='next_step'; FILE holds one with autoreset='same_step'"),
+        ({}, {"steps": 1280}, "a training of ppo over 1280 steps; FILE holds one of ppo over 640 steps: go on with that, or under another name"),
+        ({}, {"name": "a2c"}, "a training of a2c over 640 steps; FILE holds one of ppo over 640 steps"),
+    ],
+)  # fmt: skip
+def test_a_training_is_resumed_with_what_it_began_with(first, second, message, file, tmp_path):
+    path, second = tmp_path / "run.pt", {"name": "ppo", "env_id": "CartPole-v1", "steps": STEPS} | second
+    stopped(*new("ppo", "CartPole-v1", **first), path)
+    if file == "run.best.pt":
+        path.unlink()
+        message = message.replace("a training of", "the best agent of a training of")
+    saved = read(tmp_path / file)
+    saved["training"] |= {name: first[name] for name in first if name == "device"}
+    torch.save(saved, tmp_path / file)
+    before = contents(tmp_path)
+    with pytest.raises(ValueError, match="^checkpoint: wanted ") as error:
+        steps = second.pop("steps")
+        run(*new(**second), path, steps)
+    assert message.replace("FILE", file) in str(error.value) and contents(tmp_path) == before
+
+
+def test_a_file_is_not_written_over_without_resume(tmp_path):
+    path = tmp_path / "run.pt"
+    run(*new("ppo"), path, ROLLOUT)
+    before = contents(tmp_path)
+    for there in (
+        "run.pt exists; wanted resume=True to go on from it, or",
+        "run.best.pt exists, the best agent of another run; wanted",
     ):
-        run("a2c", tmp_path / "run.pt", env_id="CartPole-v1", backend="envpool")
+        with pytest.raises(ValueError, match=f"^checkpoint: {there} another name$"):
+            run(*new("ppo"), path, ROLLOUT, resume=False)
+        assert contents(tmp_path) == before
+        with suppress(FileNotFoundError):
+            path.unlink()
+        before.pop("run.pt", None)
 
 
-def test_the_best_agent_of_another_run_is_not_written_over(tmp_path):
-    run("a2c", tmp_path / "run.pt", env_id="CartPole-v1")
-    (tmp_path / "run.pt").unlink()
-    kept = (tmp_path / "run.best.pt").read_bytes()
-    agent, env = new("a2c", "CartPole-v1")
-    with pytest.raises(ValueError, match=r"^checkpoint: run.best.pt exists, the best agent of another run; wanted"):
-        train(agent, env, STEPS, checkpoint=tmp_path / "run.pt", progress=False)
-    assert (tmp_path / "run.best.pt").read_bytes() == kept and not (tmp_path / "run.pt").exists()
-
-
-def test_the_best_agent_is_kept_beside_the_last(tmp_path):
-    agent, history = run("a2c", tmp_path / "run.pt", env_id="CartPole-v1")
-    best = load(tmp_path / "run.best.pt", device="cpu")
-    assert same(load(tmp_path / "run.pt", device="cpu").state_dict(), agent.state_dict()) == []
-    means = history.column("eval/mean")
-    assert evaluate(best, episodes=1)["eval/mean"] == means.max()
-    assert len(means) == 3 and means.argmax() != 2 and same(best.state_dict(), agent.state_dict()) != []
+def test_the_command_line_resumes_with_the_seed_of_the_file_and_refuses_another(minerva, means, monkeypatch, tmp_path):
+    monkeypatch.setattr(__main__, "evaluate", lambda agent, **how: {})
+    words = "train a2c --env CartPole-v1 --device cpu --steps 320 --num-envs 4 --out run.pt --resume"
+    assert minerva(f"{words} --seed 3 --history h.csv --save-config c.json") is None
+    before = contents(tmp_path)
+    refusal = minerva(f"{words} --seed 1 --history h1.csv --save-config c1.json")
+    assert refusal.startswith("--out: wanted a training with seed=1") and "run.pt holds one with seed=3" in refusal
+    assert contents(tmp_path) == before
+    assert minerva(f"{words} --history h.csv --save-config c.json") is None and contents(tmp_path) == before
+    assert json.loads(before["c.json"])["seed"] == 3 and read(tmp_path / "run.pt")["training"]["seed"] == 3
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("words", "message"),
     [
-        ({"resume": False}, r"^checkpoint: run.pt exists; wanted resume=True to go on from it, or another name$"),
-        (
-            {"total_steps": 1200},
-            r"^checkpoint: wanted .* ppo over 1200 steps; run.pt holds one of ppo over 600 steps: go on with that, or under ",
-        ),
-        (
-            {"name": "a2c"},
-            r"^checkpoint: wanted .* a2c over 600 steps; run.pt holds one of ppo over 600 steps: go on with that, or under ",
-        ),
+        ("train a2c --history old.csv", "--history: old.csv exists, and is not of this run; wanted another name"),
+        ("train a2c --out new.pt --resume --history old.csv", "--history: old.csv exists"),
+        ("train a2c --out old.pt --resume --history old.best.pt", "--history: old.best.pt exists"),
+        ("train a2c --save-config old.json", "--save-config: old.json exists, and is not of this run"),
+        ("train a2c --seed 5 --config old.json --save-config old.json", "--save-config: old.json exists"),
+        ("train a2c --out new.pt --history new.pt", "--out: wanted a file that nothing else writes; new.pt is taken"),
+        ("train a2c --out new.pt --history new.best.pt", "--out: wanted a file that nothing else writes; new.best.pt is taken"),
+        ("train a2c --out new.pt --save-config link.pt", "--out: wanted a file that nothing else writes; new.pt is taken"),
+        ("train a2c --history new --save-config new", "--save-config: wanted a file that nothing else writes; new is taken"),
+        ("train a2c --out pipe --resume", "--out: wanted a file; got pipe"),
+        ("study a2c --out pipe", "--out: wanted a file; got pipe"),
+        ("video old.pt --out old.gif", "--out: old.gif exists, and is not of this run; wanted another name"),
     ],
-)
-def test_another_run_is_refused_and_its_file_left_alone(change, message, tmp_path):
-    run("ppo", tmp_path / "run.pt")
-    before = (tmp_path / "run.pt").read_bytes()
-    agent, env = new(change.pop("name", "ppo"))
-    arguments = {"total_steps": STEPS, "resume": True, "checkpoint": tmp_path / "run.pt", "progress": False} | change
-    with pytest.raises(ValueError, match=message):
-        train(agent, env, arguments.pop("total_steps"), **arguments)
-    assert (tmp_path / "run.pt").read_bytes() == before
+)  # fmt: skip
+def test_a_file_of_another_run_and_one_of_two_names_is_refused(words, message, minerva, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "evaluate", lambda agent, **how: {"eval/mean": 0.0})
+    monkeypatch.setattr(__main__, "evaluate", lambda agent, **how: {})
+    usual = " --env CartPole-v1 --steps 320 --num-envs 4"
+    assert minerva("train a2c --seed 4 --out old.pt --history old.csv --save-config old.json" + usual) is None
+    (tmp_path / "old.gif").write_text("a film")
+    (tmp_path / "link.pt").symlink_to("new.pt")
+    os.mkfifo(tmp_path / "pipe")
+    before = contents(tmp_path)
+    monkeypatch.setattr(loop, "evaluate", lambda *who, **how: pytest.fail("training began"))
+    assert minerva(words + usual * (not words.startswith("video"))).startswith(message)
+    assert contents(tmp_path) == before
 
 
-@pytest.fixture
-def terminal():
-    """Ctrl-C as in a terminal: a shell starts its background jobs, and so perhaps these tests, deaf to it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+# Two processes, one file
+
+
+@pytest.mark.parametrize("locks", [True, False])
+@pytest.mark.parametrize("second", ["run.pt", "run.best.pt", "link.pt"])
+def test_a_second_training_of_a_file_is_refused_while_the_first_goes_on(second, locks, means, tmp_path, monkeypatch):
+    if not locks:
+        monkeypatch.setattr(checkpoints.fcntl, "flock", lambda *which: (_ for _ in ()).throw(OSError(errno.ENOLCK, "")))
+    (tmp_path / "link.pt").symlink_to("run.pt")
+    refusals = []
+
+    def try_it():
+        with pytest.raises(ValueError, match="^checkpoint: wanted a file that nothing else writes; run.*pt is taken"):
+            run(*new("ppo"), tmp_path / second)
+        refusals.append(second)
+
+    run(*new("ppo"), tmp_path / "run.pt", callback=at(128, try_it))
+    assert refusals == [second] and sorted(contents(tmp_path)) == ["link.pt", "run.best.pt", "run.pt"]
+
+
+def study(table, seeds):
+    studies.study("ppo", ["CartPole-v1"], seeds, {"preset": {}}, table, progress=False)
+
+
+def test_a_study_of_a_file_that_another_one_writes_is_refused_before_anything_runs(tmp_path, monkeypatch):
+    path, refusals = tmp_path / "s.csv", []
+
+    def meanwhile(function, tasks, pool):
+        with pytest.raises(ValueError, match=r"^path: wanted a file that nothing else writes; s.csv is taken"):
+            study(path, [7])
+        refusals.append(7)
+        for name in tasks:
+            yield name, None, "Error: none"
+
+    monkeypatch.setattr(studies, "outcomes", meanwhile)
+    with pytest.warns(UserWarning, match="1 of 1 runs failed"):
+        study(path, [0])
+    assert refusals == [7] and list(contents(tmp_path)) == ["s.csv"]
+
+
+def test_what_somebody_else_wrote_meanwhile_stands(means, tmp_path, monkeypatch):
+    """As it may be where a file system has no locks."""
+    other, path, table = b"of another process", tmp_path / "run.pt", tmp_path / "s.csv"
+    with pytest.raises(OSError, match="^checkpoint: wanted run.pt as this run left it; somebody else has written it$"):
+        run(*new("ppo"), path, callback=at(128, lambda: path.write_bytes(other)))
+    assert path.read_bytes() == other
+
+    def meanwhile(function, tasks, pool):
+        for name in tasks:
+            with table.open("ab") as file:
+                file.write(other + b"\n")
+            yield name, [dict.fromkeys(studies.COLUMNS, name[3])], None
+
+    monkeypatch.setattr(studies, "outcomes", meanwhile)
+    with pytest.raises(OSError, match=r"^path: wanted s.csv as this study left it"):
+        study(table, [5, 6])
+    lines = table.read_bytes().splitlines()[-4:]
+    assert lines == [other, b",".join(12 * [b"5"]), other, b",".join(12 * [b"6"])]
+
+
+def test_only_what_a_killed_run_of_this_name_left_is_removed(means, tmp_path):
+    name, others = "run[0-9].pt", ["run1.pt.0123abcd.part", "run[0-9]_b.pt.0123abcd.part"]
+    others += [f"{name}{rest}.part" for rest in ("", ".x", "2.0123abcd", "_b.0123abcd", ".old.0123abcd")]
+    for part in [f"{name}.0123abcd.part", "run[0-9].best.pt.0123abcd.part", *others]:
+        (tmp_path / part).touch()
+    run(*new("ppo"), tmp_path / name, ROLLOUT)
+    assert set(contents(tmp_path)) == {name, "run[0-9].best.pt", *others}
+
+
+# Kills
+
+
+def fork(work) -> int:
+    """A process that does this and ends; 3 tells that it was refused."""
+    if pid := os.fork():
+        return pid
+    code = 1
+    try:
+        work()
+        code = 0
+    except ValueError as error:
+        code = 3 if "wanted a file that nothing else writes" in str(error) else 1
+    finally:
+        os._exit(code)
+
+
+def ended(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_kill_between_writing_and_renaming_harms_nothing(tmp_path, monkeypatch, same):
+    path, replace, calls = tmp_path / "run.pt", os.replace, itertools.count(1)
+
+    def torn(source, target):
+        if next(calls) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", torn)
+        assert ended(fork(lambda: run(*new("ppo"), path))) == -signal.SIGKILL
+    assert list(tmp_path.glob("*.part")), "killed at the right moment"
+    run(*(whole := new("ppo")))
+    run(*(died := new("ppo")), path)
+    assert same(whole[0].state_dict(), died[0].state_dict()) and not list(tmp_path.glob("*.part"))
+
+
+OTHERS = [pytest.param(name, 20, marks=pytest.mark.slow) for name in AGENTS if name != "ppo"]
+
+
+@pytest.mark.parametrize(("name", "kills"), [("ppo", 6), pytest.param("ppo", 50, marks=pytest.mark.slow), *OTHERS])
+def test_two_writers_killed_at_random_moments_lose_no_row_and_no_checkpoint(name, kills, tmp_path, monkeypatch, same):
+    """Each time two processes begin the same training, and two the same study, and are killed."""
+
+    def slowly(function, tasks, pool):
+        for task in tasks:
+            time.sleep(0.004)
+            row = dict(zip(studies.COLUMNS, [*task, 64, time.time_ns(), 100, 1.5, 0.0, 1.5, 1.5, "-"], strict=True))
+            yield task, [row | {"episodes": 10}, row], None
+
+    monkeypatch.setattr(studies, "outcomes", slowly)
+    table, path, seeds = tmp_path / "s.csv", tmp_path / "run.pt", range(10 * kills)
+    history = run(*(whole := new(name)))
+    clock, ends, rows, steps, best = random.Random(0), [], set(), 0, -1e9
+    for _ in range(kills):
+        children = [fork(work) for work in 2 * [lambda: study(table, seeds), lambda: run(*new(name), path)]]
+        time.sleep(clock.uniform(0.05, 0.25))
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+        ends += [ended(child) for child in children]
+        if table.exists():
+            before, rows = rows, {tuple(row.values()) for row in studies.read_study(table)}
+            assert before <= rows, "a finished row is lost"
+        if path.exists():
+            before, steps = steps, read(path)["training"]["steps"]
+            assert steps >= before, "a checkpoint is lost"
+        if (tmp_path / "run.best.pt").exists():
+            before, best = best, read(tmp_path / "run.best.pt")["training"]["best_mean"]
+            assert best >= before, "a better agent is lost"
+    assert {3, -signal.SIGKILL} <= set(ends) <= {0, 3, -signal.SIGKILL}
+    study(table, seeds)
+    again = run(*(died := new(name)), path)
+    every = {tuple(row.values()) for row in studies.read_study(table)}
+    assert len(every) == 2 * len(seeds) and rows <= every
+    assert same(whole[0].state_dict(), died[0].state_dict()) and timeless(history) == timeless(again)
+    assert sorted(contents(tmp_path)) == ["run.best.pt", "run.pt", "s.csv"]
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_finishes_the_update_and_leaves_a_checkpoint(times, terminal, tmp_path):
+def test_ctrl_c_finishes_the_update_and_leaves_a_checkpoint(times, terminal, tmp_path, same):
     """A second one does not wait."""
-    agent, env = new("ppo")
 
-    def press(row):
-        if row["steps"] == 240 and "eval/mean" not in row:
-            for _ in range(times):
-                handler, deadline = signal.getsignal(signal.SIGINT), time.monotonic() + 10
-                signal.raise_signal(signal.SIGINT)
-                # Another thread may put off the handling, and two signals that wait are one.
-                while signal.getsignal(signal.SIGINT) is handler and time.monotonic() < deadline:
-                    time.sleep(0.001)
+    def press():
+        for _ in range(times):
+            handler, deadline = signal.getsignal(signal.SIGINT), time.monotonic() + 10
+            signal.raise_signal(signal.SIGINT)
+            # Another thread may put off the handling, and two signals that wait are one.
+            while signal.getsignal(signal.SIGINT) is handler and time.monotonic() < deadline:
+                time.sleep(0.001)
 
-    before = signal.getsignal(signal.SIGINT)
+    (agent, env), before = new("ppo"), signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        train(agent, env, STEPS, callback=press, checkpoint=tmp_path / "run.pt", checkpoint_every=STEPS, progress=False)
+        run(agent, env, tmp_path / "run.pt", callback=at(256, press), checkpoint_every=STEPS)
     assert signal.getsignal(signal.SIGINT) is before
-    if times == 2:
-        assert not (tmp_path / "run.pt").exists()
-        return
-    saved = read(tmp_path / "run.pt")
-    assert saved["training"]["steps"] == 240
-    assert same(saved["state"], agent.state_dict()) == []
+    assert (tmp_path / "run.pt").exists() == (times == 1)
+    if times == 1:
+        saved = read(tmp_path / "run.pt")
+        assert saved["training"]["steps"] == 256 and same(saved["state"], agent.state_dict())
 
 
-CHILD = """
-import os, signal, sys
-from pathlib import Path
-sys.path.insert(0, {root!r})
-import tests.training.test_resume as t
-if {torn}:
-    replace, count = os.replace, [0]
-    def torn(source, target):
-        count[0] += 1
-        if count[0] == {torn}:
-            os.kill(os.getpid(), signal.SIGKILL)  # written, not yet renamed
-        replace(source, target)
-    os.replace = torn
-print("ready", flush=True)
-t.torch.set_num_threads(1)
-t.run({name!r}, Path({path!r}))
-"""
-ROOT = str(Path(__file__).parents[2])
+# The best agent, the history
 
 
-def spawn(name: str, path: Path, torn: int = 0) -> subprocess.Popen:
-    program = CHILD.format(root=ROOT, name=name, path=str(path), torn=torn)
-    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+def test_the_best_agent_is_never_replaced_by_a_worse_one(means, tmp_path):
+    """By a run that goes on from a checkpoint older than the best evaluation, and by one without a checkpoint."""
+    path, best, how = tmp_path / "run.pt", tmp_path / "run.best.pt", {"eval_every": 64, "steps": 320}
+    means += [1.0, 2.0, 500.0]
+    stopped(*new("ppo"), path, 256, checkpoint_every=100, **how)
+    assert read(path)["training"]["steps"] == 128, "the best evaluation was at 192"
+    for checkpoint_is_there in (True, False):
+        before = best.read_bytes()
+        assert path.exists() == checkpoint_is_there
+        means[:] = [300.0, 500.0, 300.0, 300.0, 300.0]
+        run(*new("ppo"), path, **how)
+        assert best.read_bytes() == before and read(best)["training"]["best_mean"] == 500.0
+        path.unlink()
+    means[:] = [300.0, 501.0]
+    run(*new("ppo"), path, **how)
+    assert read(best)["training"]["best_mean"] == 501.0 and load(best, device="cpu").name == "ppo"
+    path.unlink()
+    save(load(best, device="cpu"), best)  # as older versions wrote it
+    with pytest.raises(ValueError, match=r"^checkpoint: wanted the best agent of .*; run.best.pt holds ppo alone"):
+        run(*new("ppo"), path, **how)
 
 
-def test_a_kill_between_writing_and_renaming_harms_nothing(tmp_path):
-    agent, _ = run("ppo", None)
-    child = spawn("ppo", tmp_path / "run.pt", torn=3)
-    assert child.wait() == -signal.SIGKILL
-    assert list(tmp_path.glob("*.part")), "killed at the right moment"
-    died, _ = run("ppo", tmp_path / "run.pt")
-    assert same(agent.state_dict(), died.state_dict()) == [] and not list(tmp_path.glob("*.part"))
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), FloatingPointError("reward: not finite"), ValueError("max_steps: wanted"), None]
+)
+def test_the_history_is_written_however_the_training_ends(error, means, minerva, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(__main__, "evaluate", lambda agent, **how: {"eval/mean": 7.0})
+    words = "train a2c --env CartPole-v1 --device cpu --steps 320 --num-envs 4 --eval-every 64 --eval-episodes 1"
+    means += [1.0, error or 2.0]
+    end = minerva(f"{words} --history h.csv")
+    assert end is None if error is None else end.startswith(str(error) or "stopped; ")
+    rows = (tmp_path / "h.csv").read_text().splitlines()
+    assert any(row.startswith("128,") and ",loss/" in row for row in rows)
+    assert any(row.startswith("320,") for row in rows) == (error is None)
+    if error is None:  # the last figures are told even where the history finds no room
+        monkeypatch.setattr(History, "to_csv", lambda self, path: (_ for _ in ()).throw(OSError("path: wanted room")))
+        assert minerva(f"{words} --history full.csv") == 1
+        out, err = capsys.readouterr()
+        assert out == 2 * '{"eval/mean": 7.0}\n' and "\n--history: wanted room\n" in err
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", ["ppo", *(pytest.param(n, marks=pytest.mark.slow) for n in AGENTS if n != "ppo")])
-def test_killed_at_random_moments(name, kills, tmp_path):
-    """Each process gets a random time to live; whatever it left, the next one goes on from."""
-    agent, _ = run(name, None)
-    clock, landed = random.Random(0), 0
-    for _ in range(kills):
-        child = spawn(name, tmp_path / "run.pt")
-        child.stdout.readline()
-        time.sleep(clock.uniform(0.0, 0.4))
-        child.kill()
-        landed += child.wait() == -signal.SIGKILL
-    died, _ = run(name, tmp_path / "run.pt")
-    assert landed > 0, "every process was faster than its killer"
-    assert same(agent.state_dict(), died.state_dict()) == []
+def test_links_stay_and_devices_are_written_to(tmp_path, capfd):
+    history = History(updates=[{"steps": 1, "seconds": 0.5, "a": 1.0}])
+    for there in (True, False):
+        link, target = tmp_path / f"link{there}", tmp_path / f"target{there}"
+        link.symlink_to(target)
+        if there:
+            target.touch()
+        history.to_csv(link)
+        assert link.is_symlink() and target.read_bytes() == history.text().encode()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    history.to_csv(pipe)
+    assert os.read(reader, 1000) == history.text().encode() and pipe.is_fifo()
+    print("first")  # the standard output is a file here
+    History().to_csv("/dev/stdout")
+    print("last")
+    assert capfd.readouterr().out.split() == ["first", "steps,seconds,name,value", "last"]
+    assert list(tmp_path.glob("*.part")) == []

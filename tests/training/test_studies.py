@@ -17,6 +17,7 @@ import pytest
 from minerva_lite import __main__
 from minerva_lite.agents import AGENTS, PPOAgent, PPOConfig
 from minerva_lite.training import studies, workers
+from minerva_lite.training.defaults import settings_for
 from minerva_lite.training.presets import PRESETS, Preset
 from minerva_lite.training.variants import ABLATIONS, varied
 
@@ -91,33 +92,64 @@ def test_a_study_has_a_row_an_evaluation_and_says_how_it_was_made(unbroken):
     assert finals(unbroken) == [("ppo", "CartPole-v1", variant, seed) for variant in VARIANTS for seed in (0.0, 1.0)]
     final = [row for row in rows if row["episodes"] == 100]
     assert all(r["steps"] == 640 and r["min"] <= r["mean"] <= r["max"] and r["seconds"] > 0 for r in final)
-    assert len({r["mean"] for r in final}) > 1 and studies.read_failures(unbroken) == []
+    assert len({r["mean"] for r in final}) == 4, "its seed and its variant decide a run"
+    assert studies.read_failures(unbroken) == []
 
 
-def test_a_run_is_decided_by_its_seed_and_its_variant():
-    def final(seed, **changes):
-        config = dataclasses.replace(TINY.config, **changes)
-        return studies.run(studies.Task("ppo", "CartPole-v1", "", seed, PPOAgent, config, 640))[-1]["mean"]
+@pytest.fixture
+def tasks(tmp_path, monkeypatch):
+    """The runs that a study would do, by their variants."""
 
-    assert final(0) == final(0) != final(0, learning_rate=0.1) and final(0) != final(1)
+    def of(**how):
+        found = []
+        monkeypatch.setattr(studies, "outcomes", lambda run, left, pool: found.extend(left.values()) or [])
+        path = tmp_path / f"{time.time_ns()}.csv"
+        study(path, **{"env_ids": ["Acrobot-v1"], "seeds": np.arange(1)} | how)
+        return {task.variant: task for task in found}
+
+    return of
 
 
-def test_seeds_of_numpy_become_those_that_gymnasium_takes(quick, tmp_path, monkeypatch):
-    made = []
-    monkeypatch.setattr(studies, "outcomes", lambda run, tasks, pool: made.extend(tasks.values()) or [])
-    study(tmp_path / "a.csv", seeds=np.arange(2))
-    assert [type(task.seed) for task in made] == [int] * 4
+def test_a_study_takes_what_is_changed_beside_its_variants(tasks):
+    changes = {"total_steps": 5000, "eval_every": 7, "eval_episodes": 3, "backend": "gymnasium"}
+    variants = {"settings": {"": {}, "gamma=0.9": {"gamma": 0.9}}, "variants": ["preset", "raw advantages"]}
+    found, kept = tasks(**variants, **changes), settings_for("ppo", "Acrobot-v1").config
+    assert {name: task.config for name, task in found.items()} == {
+        "preset": kept,
+        "gamma=0.9": dataclasses.replace(kept, gamma=0.9),
+        "raw advantages": dataclasses.replace(kept, normalize_advantage=False),
+        "raw advantages, gamma=0.9": dataclasses.replace(kept, normalize_advantage=False, gamma=0.9),
+    }
+    assert all({name: getattr(task, name) for name in changes} == changes for task in found.values())
+    assert all(type(task.seed) is int for task in found.values()), "what Gymnasium takes, of what NumPy gives"
+    assert {task.total_steps for task in tasks(variants=["preset"]).values()} == {512_000}
+    for wrong, message in (
+        ({"total_steps": 9}, "total_steps: wanted at least one rollout, 2048 steps; got 9"),
+        ({"eval_episodes": 100}, "eval_episodes: wanted another number than that of a final evaluation, 100; got 100"),
+        (
+            {"settings": {"x": {"normalize_advantage": True}}, "variants": ["raw advantages"]},
+            "normalize_advantage: wanted a setting that the variant 'raw advantages' leaves alone; got True",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tasks(**wrong)
 
 
-def test_a_function_among_the_settings_is_given_the_presets_own(quick, tmp_path, monkeypatch):
-    made = []
-    monkeypatch.setattr(studies, "outcomes", lambda run, tasks, pool: made.extend(tasks.values()) or [])
-    monkeypatch.setattr(studies, "settings_for", lambda algorithm, env_id, **how: TINY)
-    study(tmp_path / "a.csv", seeds=[0], variants={"rate x 3": {"learning_rate": lambda rate: 3 * rate, "epochs": 2}})
-    (task,) = made
-    assert (task.config.learning_rate, task.config.epochs) == (3 * TINY.config.learning_rate, 2)
+def test_a_function_among_the_settings_is_given_the_presets_own(tasks):
+    kept = settings_for("ppo", "Acrobot-v1").config
+    (task,) = tasks(variants={"rate x 3": {"learning_rate": lambda rate: 3 * rate, "epochs": 2}}).values()
+    assert (task.config.learning_rate, task.config.epochs) == (3 * kept.learning_rate, 2)
     as_many = varied(PRESETS["ppo", "Pendulum-v1"].config, ABLATIONS["ppo"]["1 epoch, as many steps"])
     assert (as_many.epochs, math.ceil(as_many.batch_size / as_many.minibatch_size)) == (1, 40)
+
+
+@pytest.mark.parametrize("steps", [64, 129])
+def test_a_study_does_not_mix_runs_of_other_steps(steps, quick, tiny, tmp_path):
+    """The two runs in the table end at 128 steps, which 65 to 128 are rounded up to."""
+    study(tmp_path / "study.csv", total_steps=128)
+    study(tmp_path / "study.csv", total_steps=65)
+    with pytest.raises(ValueError, match=rf"total_steps: wanted those of the runs in study.csv, 128; got {steps}"):
+        study(tmp_path / "study.csv", total_steps=steps)
 
 
 def test_recorded_studies_are_read():
@@ -345,24 +377,17 @@ def test_ray_does_the_same_runs(unbroken, tiny, tmp_path):
     assert not ray.is_initialized()
 
 
-def test_the_study_command(quick, tmp_path, monkeypatch):
-    def asked(words):
-        monkeypatch.setattr(sys, "argv", ["minerva_lite", "study", *words])
-        __main__.main()
-
-    path = tmp_path / "study.csv"
-    words = ["ppo", "a2c", "--env", "CartPole-v1", "--out", str(path), "--seeds", "2", "--first-seed", "3"]
-    asked(words)
+def test_the_study_command(quick, tmp_path, monkeypatch, minerva):
+    path, words = tmp_path / "study.csv", "--env CartPole-v1 --out study.csv --seeds 2 --first-seed 3"
+    assert minerva(f"study ppo a2c {words}") is None
     assert finals(path) == [(name, "CartPole-v1", "preset", seed) for name in ("ppo", "a2c") for seed in (3.0, 4.0)]
-    asked(["a2c", "--ablations", "--seeds", "1", *words[2:5], str(tmp_path / "2.csv")])
+    assert minerva("study a2c --ablations --seeds 1 --env CartPole-v1 --out 2.csv") is None
     variants = [variant for _, _, variant, _ in finals(tmp_path / "2.csv")]
     assert variants[:2] == ["preset", "lambda = 1 (returns)"] and variants == list(ABLATIONS["a2c"])
     monkeypatch.setitem(ABLATIONS["ppo"], "raises", {})
-    words = ["ppo", *words[2:], "--variants", "preset", "raises"]
     path.unlink()
-    with pytest.warns(UserWarning), pytest.raises(SystemExit) as stopped:
-        asked(words)
-    first, *failures = stopped.value.code.split("\n")
+    with pytest.warns(UserWarning, match="2 of 4 runs failed"):
+        first, *failures = minerva(f"study ppo {words} --variants preset raises").split("\n")
     assert first == "failed; the same command tries again:" and failures == studies.read_failures(path)
     assert [failure.split(":")[0] for failure in failures] == ["ppo CartPole-v1 raises 3", "ppo CartPole-v1 raises 4"]
 
@@ -370,32 +395,26 @@ def test_the_study_command(quick, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(__main__, "study", interrupted)
-    with pytest.raises(SystemExit, match="stopped; the same command goes on from .*study.csv"):
-        asked(words)
+    assert minerva(f"study ppo {words}") == "stopped; the same command goes on from study.csv"
 
 
-def command(*words, **options):
-    return subprocess.run([sys.executable, "-m", "minerva_lite", *words], capture_output=True, text=True, **options)
+def command(*words):
+    return subprocess.run([sys.executable, "-m", "minerva_lite", *words], capture_output=True, text=True)
 
 
-def test_the_command_line_trains_saves_and_evaluates(tmp_path, monkeypatch, capsys):
+def test_the_command_line_trains_saves_and_evaluates(tmp_path, minerva, capsys):
     """In processes of its own where it must begin and end well; in this one for the rest."""
-
-    def here(*words):
-        monkeypatch.setattr(sys, "argv", ["minerva_lite", *words])
-        __main__.main()
-        return json.loads(capsys.readouterr().out.splitlines()[-1])
-
     path = str(tmp_path / "agent.pt")
-    trained = command("train", "ppo", "--env", "CartPole-v1", "--steps", "2048", "--device", "cpu", "--out", path)
+    short = ("train", "ppo", "--env", "CartPole-v1", "--steps", "2048", "--device", "cpu", "--out", path)
+    trained = command(*short)
     assert trained.returncode == 0, trained.stderr[-1000:]
     last = json.loads(trained.stdout.splitlines()[-1])
-    assert here("evaluate", path) == last
+    assert minerva("evaluate agent.pt") is None and json.loads(capsys.readouterr().out) == last
     # The same command finds a file: it does not write over it, and goes on where it may.
-    short = ("train", "ppo", "--env", "CartPole-v1", "--device", "cpu", "--steps", "2048", "--out", path)
     stopped = command(*short)
     assert stopped.returncode == 1 and "agent.pt exists; wanted --resume" in stopped.stderr
-    assert here(*short, "--resume", "--history", str(tmp_path / "figures.csv")) == last
+    assert minerva(f"{' '.join(short)} --resume --history figures.csv") is None
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == last
     assert (tmp_path / "figures.csv").read_text().startswith("steps,seconds,name,value\n2048,")
-    with pytest.raises(SystemExit, match=r"^--variants\[0\]: wanted one of preset"):
-        here("study", "ppo", "--env", "CartPole-v1", "--variants", "magic", "--out", str(tmp_path / "x.csv"))
+    refusal = minerva("study ppo --env CartPole-v1 --variants magic --out x.csv")
+    assert refusal.startswith("--variants[0]: wanted one of preset")

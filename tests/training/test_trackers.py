@@ -7,23 +7,15 @@ import os
 import sys
 import time
 import types
-from contextlib import nullcontext
 
 import pytest
 
-from minerva_lite.__main__ import main
-from minerva_lite.agents import PPOAgent, PPOConfig
-from minerva_lite.training.loop import train
 from minerva_lite.training.trackers import TensorBoard, WeightsAndBiases, same_run
-from minerva_lite.worlds.envs import make_env
-
-CONFIG = PPOConfig(num_envs=4, rollout_steps=16, minibatch_size=32, epochs=1, hidden=(8,))
+from tests.runs import Stopped, new, run
 
 
-def trained(callback, steps=256, **settings):
-    env = make_env("CartPole-v1", 4, seed=0)
-    agent = PPOAgent(CONFIG, env.spec, seed=0, device="cpu")
-    return train(agent, env, steps, eval_every=128, progress=False, callback=callback, **settings)
+def trained(callback, path=None, steps=256, **how):
+    return run(*new("ppo", "CartPole-v1"), path, steps, eval_every=128, callback=callback, **how)
 
 
 def scalars(folder) -> dict[str, list[tuple[int, float]]]:
@@ -95,9 +87,6 @@ def test_tensorboard_shows_every_figure_over_environment_steps(tmp_path):
 def test_a_resumed_run_goes_on_in_its_folder_where_its_checkpoint_was(tmp_path):
     """Killed a rollout after the checkpoint, in the middle of a record."""
 
-    class Killed(BaseException):
-        pass
-
     folder, path = tmp_path / "run", tmp_path / "agent.pt"
     first = TensorBoard(folder)
 
@@ -110,15 +99,15 @@ def test_a_resumed_run_goes_on_in_its_folder_where_its_checkpoint_was(tmp_path):
         if row["steps"] == 192:
             first({"steps": 192.0, "train/stale": 1.0})
             first({"steps": 192.0, "train/torn": 1.0})
-            raise Killed
+            raise Stopped
 
-    with pytest.raises(Killed):
-        trained(doomed, checkpoint=path)
+    with pytest.raises(Stopped):
+        trained(doomed, path)
     [events] = folder.iterdir()
     assert {"train/stale", "train/torn"} < scalars(folder).keys()
     events.write_bytes(events.read_bytes()[:-5])
     with TensorBoard(folder) as second:
-        history = trained(second, checkpoint=path, resume=True)
+        history = trained(second, path)
     found = {name: curve for name, curve in scalars(folder).items() if curve}
     assert [step for step, _ in found.pop("seconds")] == [64, 128, 128, 192, 256, 256]
     assert found == curves(history.updates + history.evaluations)
@@ -174,7 +163,7 @@ def test_a_resumed_training_goes_on_with_its_run_and_another_one_does_not(tmp_pa
     assert {file.name for file in tmp_path.iterdir()} == {"run.pt.wandb", "other.pt.wandb"}
 
 
-def test_the_command_line_resumes_its_run(tmp_path, monkeypatch):
+def test_the_command_line_resumes_its_run(minerva, monkeypatch):
     runs = []
 
     class Run:
@@ -191,12 +180,9 @@ def test_the_command_line_resumes_its_run(tmp_path, monkeypatch):
     wandb = types.ModuleType("wandb")
     wandb.init = Run
     monkeypatch.setitem(sys.modules, "wandb", wandb)
-    monkeypatch.chdir(tmp_path)
     words = "train a2c --env CartPole-v1 --steps 256 --episodes 1 --wandb book --out run.pt"
-    for more, end in (("--resume", "stopped; "), ("--resume", None), ("", "--out: run.pt exists; ")):
-        monkeypatch.setattr(sys, "argv", ["minerva_lite", *words.split(), *more.split()])
-        with pytest.raises(SystemExit, match=end) if end else nullcontext():
-            main()
+    assert minerva(f"{words} --resume").startswith("stopped; ")
+    assert minerva(f"{words} --resume") is None and minerva(words).startswith("--out: run.pt exists; ")
     assert [run["project"] for run in runs] == ["book", "book"] and runs[0]["id"] == runs[1]["id"]
     assert {run["resume"] for run in runs} == {"allow"}
 

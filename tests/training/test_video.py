@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 import torch
 
-from minerva_lite import PPOAgent, PPOConfig, evaluate, make_env, train
+from minerva_lite import PPOAgent, evaluate, make_env
 from minerva_lite.training import video as module
 from minerva_lite.training.checkpoints import save
 from minerva_lite.training.video import film
+from tests.runs import new, run
 
 opengl = pytest.mark.skipif(
     sys.platform == "linux" and not ctypes.util.find_library("EGL"),
@@ -71,9 +72,8 @@ for fault in (None, "breaks when filmed", "ignores its seed", "never ends"):
     )
 
 
-def make(env_id: str, **options) -> PPOAgent:
-    config = PPOConfig(num_envs=2, rollout_steps=16, minibatch_size=16, hidden=(8,), **options)
-    return PPOAgent(config, make_env(env_id, 2).spec, seed=3, device="cpu")
+def make(env_id: str) -> PPOAgent:
+    return new("ppo", env_id)[0]
 
 
 def pictures(path) -> tuple[dict, np.ndarray]:
@@ -110,8 +110,8 @@ def test_every_state_of_every_episode_is_shown_in_its_order(suffix, tmp_path):
 def test_a_film_is_what_was_evaluated_at_the_speed_of_the_environment(
     env_id, suffix, rate, episodes, tmp_path, same, short
 ):
-    agent, path = make(env_id, normalize_obs=True), tmp_path / f"film{suffix}"
-    train(agent, make_env(env_id, 2), 32, eval_episodes=1, progress=False)
+    (agent, env), path = new("ppo", env_id), tmp_path / f"film{suffix}"
+    run(agent, env, None, 64)
     before = copy.deepcopy(agent.state_dict())
     figures = film(agent, path, episodes=episodes)
     assert figures == evaluate(agent, episodes=episodes)

@@ -1,8 +1,10 @@
-"""The torch-native twins equal Gymnasium's own environments; every back end tells successors from first states."""
+"""Every back end: its numbers are Gymnasium's or DeepMind's own, and it tells successors from first states."""
 
 # ruff: noqa: E501 - a table keeps one row a line
 
 from __future__ import annotations
+
+import sys
 
 import gymnasium as gym
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import scipy.stats
 import torch
 
+from minerva_lite.worlds import BranchingEnv, EnvSpec, OwnSpaces, VectorEnv
 from minerva_lite.worlds.envs import TORCH_ENVS, GymEnv, TabularEnv, make_env
 from minerva_lite.worlds.seeding import seeds_of_worlds
 from minerva_lite.worlds.tabular import TabularMDP
@@ -138,80 +141,152 @@ def test_terminating_on_the_last_allowed_step_is_no_truncation(env_id):
     assert env.elapsed.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("backend", ["torch", "gymnasium"])
+envpool_there = pytest.mark.skipif(sys.platform == "win32", reason="EnvPool has no wheel for Windows")
+
+
+@pytest.mark.parametrize("backend", ["torch", "gymnasium", pytest.param("envpool", marks=envpool_there)])
 @torch_envs
 def test_autoreset_in_the_same_step(env_id, backend):
     """next_obs follows from obs and action by the dynamics, always; obs is a new episode's where one ended."""
+    if backend == "envpool" and env_id not in pytest.importorskip("envpool").list_all_envs():
+        pytest.skip(f"EnvPool has no {env_id}")
     law, env = law_of(env_id), make_env(env_id, 4, backend=backend, dtype=F64)
     twin = TORCH_ENVS[env_id](4, dtype=F64)
+    assert env.spec == twin.spec
     rng, low, high = np.random.default_rng(0), *(torch.tensor(bound, dtype=F64) for bound in law.start)
-    obs, ends, age = env.reset(), 0, torch.zeros(4, dtype=torch.int64)
+    obs, ends, age, compared = env.reset(), 0, torch.zeros(4, dtype=torch.int64), 0
     for _ in range(450):
         state = law.state_of(obs)
         action = played(env, law.ends or law.lasts, rng, state)
         step = env.step(action)
         successor, reward, terminated = twin.advance(state, action)
         age += 1
-        torch.testing.assert_close(step.next_obs, twin.observe(successor), rtol=0, atol=1e-5)
+        same = law.same_in_envpool(step.next_obs) if backend == "envpool" else torch.ones_like(terminated)
+        torch.testing.assert_close(step.next_obs[same], twin.observe(successor)[same], rtol=0, atol=1e-5)
         clear = law.margin(successor).abs() > 1e-5 if law.margin else torch.ones_like(terminated)
         torch.testing.assert_close(step.reward[clear], reward[clear], rtol=0, atol=1e-5)
         assert torch.equal(step.terminated[clear], terminated[clear])
         assert torch.equal(step.truncated, (age == law.time_limit) & ~step.terminated)
         ended = step.terminated | step.truncated
-        assert torch.equal(step.obs[~ended], step.next_obs[~ended])
+        assert torch.equal(step.obs[~ended], step.next_obs[~ended]) and step.phantom is None
         fresh = law.state_of(step.obs[ended])
         assert (fresh >= low - 1e-6).all() and (fresh <= high + 1e-6).all(), "a first state"
         assert (step.obs[ended] != step.next_obs[ended]).any(-1).all()
-        ends += int(ended.sum())
+        ends, compared = ends + int(ended.sum()), compared + int(same.sum())
         age[ended] = 0
         obs = step.obs
-    assert ends >= 8, "two episodes of each environment"
+    assert ends >= 8 and compared > 1700, "two episodes of each environment"
+    env.close()
 
 
-def test_gymnasium_back_end_has_no_phantom_transitions():
-    """Episode e counts 1, 2, 3 and no other row exists; rewards say which step each row was."""
-    env = make_env("ToyCount-v0", 2, dtype=F64)
-    obs, rows = env.reset(), []
-    for _ in range(7):
-        step = env.step(torch.zeros(2, 1))
-        rows.append((obs[0].tolist(), step.next_obs[0].tolist(), step.reward[0].item(), step.terminated[0].item(), step.truncated[0].item()))  # fmt: skip
-        obs = step.obs
-    assert rows == [
-        ([0, 0], [0, 1], 1, False, False),
-        ([0, 1], [0, 2], 2, False, False),
-        ([0, 2], [0, 3], 3, True, False),
-        ([1, 0], [1, 1], 11, False, False),
-        ([1, 1], [1, 2], 12, False, False),
-        ([1, 2], [1, 3], 13, False, True),
-        ([2, 0], [2, 1], 21, False, False),
-    ]
-
-
-@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1", "Acrobot-v1", "MountainCarContinuous-v0"])
-def test_gymnasium_back_end_is_gymnasiums_single_environments(env_id):
-    env = make_env(env_id, 3, backend="gymnasium", seed=7, dtype=F64)
-    singles = [gym.make(env_id) for _ in range(3)]
-    obs = env.reset()
-    for i, single in enumerate(singles):
-        assert obs[i].tolist() == single.reset(seed=seeds_of_worlds(7, 3)[i])[0].tolist()
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(230):
-        if env.spec.num_actions:
-            action = torch.randint(env.spec.num_actions, (3,), generator=generator)
-            theirs = action.numpy()
-        else:
-            action = torch.rand(3, 1, generator=generator) * 2 - 1
-            theirs = (action.numpy() * singles[0].action_space.high).astype(np.float32)
-        step = env.step(action)
+@pytest.mark.parametrize(
+    ("env_id", "sizes", "steps", "tolerance", "ends"),
+    [
+        ("Pendulum-v1", (3, 1, 0), 230, 1e-6, True),
+        ("CartPole-v1", (4, 0, 2), 230, 1e-6, True),
+        ("Acrobot-v1", (6, 0, 3), 230, 1e-6, False),
+        ("MountainCarContinuous-v0", (2, 1, 0), 230, 1e-6, False),
+        ("HalfCheetah-v5", (17, 6, 0), 60, 1e-9, False),
+        ("Hopper-v5", (11, 3, 0), 60, 1e-9, True),
+        ("Humanoid-v5", (348, 17, 0), 60, 1e-9, True),
+    ],
+)
+def test_gymnasium_back_end_is_gymnasiums_single_environments(env_id, sizes, steps, tolerance, ends):
+    env = make_env(env_id, 2, backend="gymnasium", seed=7, dtype=F64)
+    assert (env.spec.obs_dim, env.spec.action_dim, env.spec.num_actions) == sizes
+    singles, found = [gym.make(env_id) for _ in range(2)], 0
+    first = [single.reset(seed=seed)[0] for single, seed in zip(singles, seeds_of_worlds(7, 2), strict=True)]
+    assert env.reset().tolist() == [one.tolist() for one in first]
+    for action in random_actions(env, steps):
+        step, theirs = env.step(action), action.numpy()
+        if env.spec.action_dim:
+            theirs = (action.double().numpy() * singles[0].action_space.high).astype(np.float32)
         for i, single in enumerate(singles):
-            one_obs, reward, terminated, truncated, _ = single.step(theirs[i])
-            np.testing.assert_allclose(step.next_obs[i].numpy(), one_obs, rtol=0, atol=1e-6)
-            assert step.reward[i].item() == pytest.approx(reward, abs=1e-6)
+            one, reward, terminated, truncated, _ = single.step(theirs[i])
+            np.testing.assert_allclose(step.next_obs[i].numpy(), one, rtol=0, atol=tolerance)
+            assert step.reward[i].item() == pytest.approx(reward, abs=tolerance)
             assert (step.terminated[i].item(), step.truncated[i].item()) == (terminated, truncated and not terminated)
             if terminated or truncated:
-                one_obs, _ = single.reset()
-            np.testing.assert_allclose(step.obs[i].numpy(), one_obs, rtol=0, atol=1e-6)
+                one, found = single.reset()[0], found + 1
+            np.testing.assert_allclose(step.obs[i].numpy(), one, rtol=0, atol=tolerance)
+    assert (found > 0) == ends
     env.close()
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("cheetah/run", (17, 6)), ("walker/walk", (24, 6))])
+def test_dm_control_is_deepminds_own(name, sizes):
+    """A dictionary of observations becomes one vector, names in Gymnasium's order (sorted)."""
+    from dm_control import suite
+
+    env = make_env(f"dm_control/{name}", 1, seed=5, dtype=F64)
+    assert (env.spec.env_id, env.spec.obs_dim, env.spec.action_dim) == (f"dm_control/{name}", *sizes)
+    own = suite.load(*name.split("/"), task_kwargs={"random": seeds_of_worlds(5, 1)[0] % 2**32})
+
+    def vector(timestep):
+        return np.concatenate([np.ravel(timestep.observation[name]) for name in sorted(timestep.observation)])
+
+    np.testing.assert_allclose(env.reset()[0].numpy(), vector(own.reset()), rtol=0, atol=1e-9)
+    for action in random_actions(env, 50):
+        step, theirs = env.step(action), own.step(action[0].double().numpy())
+        np.testing.assert_allclose(step.next_obs[0].numpy(), vector(theirs), rtol=0, atol=1e-9)
+        assert step.reward[0].item() == pytest.approx(theirs.reward, abs=1e-9)
+        assert not (step.terminated | step.truncated).any()
+    env.close()
+
+
+def test_an_episode_of_dm_control_is_cut_never_terminated():
+    env = make_env("dm_control/pendulum/swingup", 1)
+    env.reset()
+    steps = [env.step(action) for action in random_actions(env, 1001)]
+    assert [i for i, step in enumerate(steps) if step.truncated.item()] == [999]
+    assert not any(step.terminated.item() for step in steps)
+    assert not torch.equal(steps[999].obs, steps[999].next_obs) and torch.equal(steps[998].obs, steps[998].next_obs)
+    env.close()
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "HalfCheetah-v5"])
+def test_the_parallel_back_end_gives_the_same_numbers(env_id, same):
+    one, many = (make_env(env_id, 3, backend=name, seed=2, dtype=F64) for name in ("gymnasium", "parallel"))
+    assert torch.equal(one.reset(), many.reset()) and one.spec == many.spec
+    ends = 0
+    for action in random_actions(one, 60):
+        left, right = one.step(action), many.step(action)
+        assert same(left, right)
+        ends += int((left.terminated | left.truncated).sum())
+    assert ends > 0 or env_id != "CartPole-v1"
+    one.close(), many.close()
+
+
+@pytest.mark.parametrize(
+    ("backend", "env_id", "branches"),
+    [
+        ("torch", "Pendulum-v1", True),
+        ("torch", "CartPole-v1", True),
+        ("gymnasium", "CartPole-v1", False),
+        ("parallel", "CartPole-v1", False),
+        pytest.param("envpool", "CartPole-v1", False, marks=envpool_there),
+    ],
+)
+def test_every_back_end_keeps_the_protocol(backend, env_id, branches):
+    env = make_env(env_id, 3, backend=backend, seed=0, dtype=F64)
+    # The same before the first reset and after it.
+    assert isinstance(env, VectorEnv) and isinstance(env, BranchingEnv) == branches
+    obs = env.reset()
+    assert isinstance(env, VectorEnv) and isinstance(env, BranchingEnv) == branches
+    assert obs.shape == (3, env.spec.obs_dim) and obs.dtype == env.dtype and obs.device == env.device
+    step = env.step(same_action(env, 0))
+    assert step.next_obs.shape == step.obs.shape == obs.shape and step.reward.dtype == env.dtype
+    assert step.reward.shape == step.terminated.shape == step.truncated.shape == (env.num_envs,)
+    assert step.terminated.dtype == step.truncated.dtype == torch.bool
+    if (state := env.state_dict()) is None:
+        with pytest.raises(NotImplementedError, match="saves no state"):
+            env.load_state_dict({})
+    else:
+        env.load_state_dict(state)
+    env.close()
+
+
+# Actions
 
 
 @pytest.mark.parametrize(
@@ -284,41 +359,71 @@ def test_staggered_clocks_spread_the_ends_of_episodes(env_id):
     assert env.elapsed[0] == 0
 
 
-def test_clocks_of_gymnasiums_environments_cannot_be_staggered():
-    with pytest.raises(ValueError, match="stagger: wanted False for Acrobot-v1, only torch-native clocks can be set"):
-        make_env("Acrobot-v1", stagger=True)
-    with pytest.raises(ValueError, match="stagger: wanted False for back end gymnasium, only torch-native clocks"):
-        make_env("CartPole-v1", stagger=True, backend="gymnasium")
-
-
 @torch_envs
-def test_auto_picks_the_twin(env_id):
+def test_auto_picks_the_twin_and_else_gymnasium(env_id):
     assert type(make_env(env_id)) is TORCH_ENVS[env_id]
-    assert type(make_env(env_id, backend="gymnasium")) is GymEnv
-
-
-def test_auto_falls_back_to_gymnasium():
-    assert type(make_env("Acrobot-v1")) is GymEnv
+    assert type(make_env(env_id, backend="gymnasium")) is type(make_env("Acrobot-v1")) is GymEnv
 
 
 @pytest.mark.filterwarnings("ignore:.*Pendulum-v0 is out of date")
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("env_id", "how", "message"),
     [
-        ({"env_id": "Nope-v0"}, r"^env_id: wanted a registered Gymnasium id; got 'Nope-v0'"),
-        ({"env_id": "Pendulum-v0"}, r"^env_id: wanted a registered Gymnasium id; got 'Pendulum-v0'"),
-        ({"env_id": "nowhere/Nope-v0"}, r"^env_id: wanted a registered Gymnasium id; got 'nowhere/Nope-v0'"),
-        ({"env_id": "not an id!"}, r"^env_id: wanted a registered Gymnasium id; got 'not an id!'"),
-        ({"env_id": "Acrobot-v1", "backend": "torch"}, rf"^env_id: wanted one of {', '.join(TORCH_ENVS)} for backend torch; got 'Acrobot-v1'"),
-        ({"env_id": "Pendulum-v1", "backend": "numpy"}, r"^backend: wanted one of auto, torch, gymnasium, parallel, envpool; got 'numpy'"),
-        ({"env_id": "Pendulum-v1", "num_envs": 0}, r"^num_envs: wanted a whole number of at least 1; got 0"),
-        ({"env_id": "Acrobot-v1", "num_envs": -2}, r"^num_envs: .*got -2"),
-        ({"env_id": "ToyNoBounds-v0"}, r"^env_id: wanted Discrete, MultiDiscrete, MultiBinary or bounded Box actions; ToyNoBounds-v0 has Box"),
+        ("Nope-v0", {}, "env_id: wanted a registered Gymnasium id; got 'Nope-v0'"),
+        ("Pendulum-v0", {}, "env_id: wanted a registered Gymnasium id; got 'Pendulum-v0'"),
+        ("nowhere/Nope-v0", {}, "env_id: wanted a registered Gymnasium id; got 'nowhere/Nope-v0'"),
+        ("not an id!", {}, "env_id: wanted a registered Gymnasium id; got 'not an id!'"),
+        ("dm_control/cheetah/fly", {}, "env_id: wanted a registered Gymnasium id; got 'dm_control/cheetah/fly'"),
+        ("Acrobot-v1", {"backend": "torch"}, f"env_id: wanted one of {', '.join(TORCH_ENVS)} for backend torch; got 'Acrobot-v1'"),
+        ("Nope-v0", {"backend": "envpool"}, "env_id: wanted one that EnvPool has; got 'Nope-v0'"),
+        ("ToyNoBounds-v0", {}, "env_id: wanted Discrete, MultiDiscrete, MultiBinary or bounded Box actions; ToyNoBounds-v0 has Box"),
+        ("tokens/sorting", {}, "env_id: wanted one of tokens/sort, .*tokens/copy; got 'tokens/sorting'"),
+        ("Pendulum-v1", {"backend": "numpy"}, "backend: wanted one of auto, torch, gymnasium, parallel, envpool; got 'numpy'"),
+        ("FrozenLake-v1", {"backend": "envpool"}, r"backend: wanted one that flattens Discrete\(16\), gymnasium or parallel; got envpool"),
+        ("tokens/sort", {"backend": "gymnasium"}, "backend: wanted auto or torch for tokens/sort; got gymnasium"),
+        ("Pendulum-v1", {"num_envs": 0}, "num_envs: wanted a whole number of at least 1; got 0"),
+        ("Acrobot-v1", {"num_envs": -2}, "num_envs: .*got -2"),
+        ("tokens/sort", {"num_envs": 0}, "num_envs: wanted a whole number of at least 1; got 0"),
+        ("Acrobot-v1", {"stagger": True}, "stagger: wanted False for Acrobot-v1, only torch-native clocks can be set"),
+        ("CartPole-v1", {"stagger": True, "backend": "gymnasium"}, "stagger: wanted False for back end gymnasium, only torch-native clocks"),
+        ("tokens/sort", {"stagger": True}, "stagger: wanted False for tokens/sort; got True"),
+        ("ToyCount-v0", {"autoreset": "NextStep"}, "autoreset: wanted one of same_step, next_step; got 'NextStep'"),
+        ("Pendulum-v1", {"autoreset": "next_step"}, "autoreset: wanted same_step for back end torch; got next_step, which gymnasium and"),
+        ("CartPole-v1", {"backend": "torch", "autoreset": "next_step"}, "autoreset: wanted same_step for back end torch"),
+        ("CartPole-v1", {"backend": "envpool", "autoreset": "next_step"}, "autoreset: wanted same_step for back end envpool"),
+        ("tokens/sort", {"autoreset": "next_step"}, "autoreset: wanted same_step for tokens/sort; got next_step"),
     ],
 )  # fmt: skip
-def test_bad_input_is_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_input_is_named(env_id, how, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        make_env(env_id, **how)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing", "message"),
+    [
+        ({"env_id": "CartPole-v1", "backend": "envpool"}, "envpool", r"^backend: envpool needs `pip install minerva_lite\[envpool\]`"),
+        ({"env_id": "dm_control/cheetah/run"}, "shimmy", r"^env_id: dm_control/cheetah/run needs `pip install minerva_lite\[dmc\]`"),
+        ({"env_id": "dm_control/cheetah/run"}, "dm_control", r"^env_id: dm_control/cheetah/run needs `pip install minerva_lite\[dmc\]`"),
+    ],
+)  # fmt: skip
+def test_a_missing_package_is_named(monkeypatch, arguments, missing, message):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=message):
         make_env(**arguments)
+
+
+@pytest.mark.parametrize("kinds", [{}, {"action_dim": 2, "num_actions": 3}, {"num_actions": 3, "choices": (2,)}])
+def test_a_spec_has_one_kind_of_actions(kinds):
+    with pytest.raises(ValueError, match=r"^spec: wanted exactly one of action_dim, num_actions and choices; got "):
+        EnvSpec("Any-v0", 3, **kinds)
+
+
+def test_whole_numbers_of_a_box_are_the_nearest_ones():
+    """Cut off instead, 9.9 of 10 would be 9, and the upper bound an action of measure zero."""
+    spec = EnvSpec("Any-v0", 3, action_dim=2, own=OwnSpaces((3,), (2,), "int64", (-3, 0), (3, 10)))
+    own = spec.own_action(torch.tensor([[-1.0, 1.0], [1.0, -1.0], [-0.6, 0.98], [0.6, 0.0]]))
+    assert own.dtype == np.int64 and own.tolist() == [[-3, 10], [3, 0], [-2, 10], [2, 5]]
 
 
 @pytest.mark.parametrize("backend", ["torch", "gymnasium"])
@@ -330,6 +435,9 @@ def test_a_wrong_action_shape_is_refused_not_broadcast(env_id, backend):
     for wrong in (right.unsqueeze(-1), right[:1]) if env.spec.num_actions else (right[:, 0], right[:1]):
         with pytest.raises(ValueError, match=r"^action: wanted shape \(2,.*; got"):
             env.step(wrong)
+    if env.spec.num_actions and backend == "torch":
+        with pytest.raises(ValueError, match=r"^action: wanted whole numbers, int64; got torch.float32"):
+            env.step(torch.full((2,), 0.5))
 
 
 # Copies that start from a set state
@@ -350,6 +458,7 @@ def test_a_branch_starts_in_the_given_states_and_leaves_the_original_unchanged(n
     kept = env.state.clone(), env.elapsed.clone(), env.generator.get_state()
     rows = torch.tensor([2, 0, 0, 1, 2])
     branch = env.branch(env.state[rows], env.elapsed[rows], 7)
+    assert isinstance(env, BranchingEnv) and isinstance(branch, BranchingEnv)
     assert branch.num_envs == 5 and branch.spec == env.spec and type(branch) is type(env)
     step = branch.step(actions_for(branch))
     # Equal states and actions, equal numbers for equal rows only where the world has no noise.

@@ -92,9 +92,7 @@ def test_what_an_environment_offers_comes_back_with_its_generator(made, tmp_path
     other.load_state_dict(through_a_file(env.state_dict(), tmp_path))
     for action in random_actions(env, 80):
         assert same(env.step(action), other.step(action))
-    with pytest.raises(
-        ValueError, match=r"^env: wanted the state of .*TimeLimit, .*SavedWalk; got that of"
-    ):
+    with pytest.raises(ValueError, match=r"^env: wanted the state of .*TimeLimit, .*SavedWalk; got that of"):
         other.load_state_dict({"envs": [[{"class": "CartPole"}]] * 2})
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .packs import NAMES, assignment, names_of, pack_of, seed_of
+from .drawn import NAMES, assignment, known, seed_of
 
-__all__ = ["NAMES", "assignment", "names_of", "pack_of", "seed_of"]
+__all__ = ["NAMES", "assignment", "known", "seed_of"]

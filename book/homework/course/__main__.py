@@ -1,4 +1,4 @@
-"""`python -m course release`, `check`, `unpack`, `grade`, `report`: homework from a term's folder."""
+"""`python -m course release`, `unpack`, `grade`, `report`: homework from a term's folder."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Annotated, Literal
 
 import tyro
 
-from . import check, classroom, handout, reports, seed_of, uploads
+from . import classroom, handout, reports, seed_of, uploads
 from . import term as terms
-from .isolation import Limits, protection
+from .isolation import protection
 from .roster import read_roster
-from .similar import write_similar
 from .zips import feedback_zips
 
 
@@ -23,7 +22,6 @@ def release(
     assignments: tuple[str, ...] = (),
     due: tuple[str, ...] = (),
     package: str | None = None,
-    pack: Path | None = None,
     variants: int = 0,
 ) -> None:
     """Make a term's folder and its handout.
@@ -34,35 +32,17 @@ def release(
         assignments: Which to release; all unless given.
         due: NAME=TIME for each that is due, such as hw2_gae=2027-02-01T23:59+01:00.
         package: What the Colab version installs, as pip takes it.
-        pack: A private folder of your own assignments, beside the book's or in their place.
         variants: So many different notebooks, one of them for each student of the term's roster.csv.
     """
     wanted = "DUE: wanted NAME=TIME for each assignment, such as hw2_gae=2027-02-01T23:59+01:00"
     if odd := [each for each in due if "=" not in each]:
         raise ValueError(f"{wanted}; got {' '.join(odd)}")
     when = dict(each.split("=", 1) for each in due)
-    drawn = {"seed": seed, "names": assignments or None, "pack": pack, "variants": variants}
+    drawn = {"seed": seed, "names": assignments or None, "variants": variants}
     folder = handout.release(term, **drawn, due=when, package=package)
     print(f"Hand out what is in {folder}; keep the rest of {term} to yourself.")
     if told := handout.about_colab(package):
         print(told)
-
-
-def check_pack(
-    pack: Annotated[Path, tyro.conf.Positional],
-    assignments: tuple[str, ...] = (),
-) -> None:
-    """Try a pack's questions as the book's own are tried; ends with 1 if something does not hold.
-
-    Args:
-        pack: The folder, with the answers to try in its folder `answers`.
-        assignments: Which; all of the pack unless given.
-    """
-    faults = 0
-    for line in check.reported(pack, assignments):
-        faults += line.startswith(check.FAULT)
-        print(line, flush=True)
-    sys.exit(1 if faults else 0)
 
 
 def grade(
@@ -70,7 +50,6 @@ def grade(
     term: Annotated[Path, tyro.conf.Positional],
     assignments: tuple[str, ...] = (),
     workers: int | None = None,
-    unsafe: bool = False,
 ) -> None:
     """Mark what came in: feedback pages and tables in the term's folder.
 
@@ -79,15 +58,13 @@ def grade(
         term: The folder that `release` made.
         assignments: Which; all that were handed in unless given.
         workers: How many submissions run at a time; one for every processor unless given.
-        unsafe: Mark even where the machine offers no namespace to keep students' code apart from the answers.
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers: wanted at least 1; got {workers}")
     print(f"Students' code is run apart by: {protection()}.", flush=True)
     if os.geteuid() == 0:
         print("This runs as root: an ordinary account would keep students' code further from the machine.", flush=True)
-    limits = Limits(unsafe=unsafe)
-    print(classroom.grade(submissions, term, names=assignments or None, workers=workers, limits=limits))
+    print(classroom.grade(submissions, term, names=assignments or None, workers=workers))
     print(f"Feedback pages and grades.csv are in {term}.")
 
 
@@ -132,31 +109,25 @@ def report(
     reveal: tuple[str, ...] = (),
     zips: bool = False,
     names: tuple[str, ...] = (),
-    similar: bool = False,
 ) -> None:
     """Write feedback pages and tables anew, after people gave their marks.
 
     Args:
         term: The folder that `release` made.
         provisional: Also canvas_provisional.csv and moodle_provisional.csv, whose totals lack what is not yet marked.
-        reveal: NAME=TIME, from when on pages show the inputs of a failing case, such as hw2_gae=2027-02-15T08:00+01:00.
+        reveal: Assignments whose pages show the inputs of a failing case, from now on.
         zips: Also a zip of each assignment's feedback pages, in zips/.
         names: NAME=FILE, the names.csv that unpacking an export left, so that a zip is named as Moodle or Canvas wants.
-        similar: Also similar.csv and similar.md, the answers that are alike.
     """
     classroom.allow(term)  # the roster may have changed
     print(reports.write_reports(term, provisional=provisional, reveal=reveal))
-    found = reports.marks_of(term) if zips or similar else []
-    for line in feedback_zips(term, found, names) if zips else ():
+    for line in feedback_zips(term, reports.marks_of(term), names) if zips else ():
         print(line)
-    if similar:
-        print(write_similar(term, found, seed_of(term)))
 
 
 if __name__ == "__main__":
     try:
-        commands = {"release": release, "check": check_pack, "unpack": unpack, "grade": grade, "report": report}
-        commands["source"] = source
+        commands = {"release": release, "unpack": unpack, "grade": grade, "report": report, "source": source}
         tyro.extras.subcommand_cli_from_dict(commands, prog="python -m course")
     except (ValueError, RuntimeError, OSError) as error:
         sys.exit(str(error))

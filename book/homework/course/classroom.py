@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import os
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -18,14 +19,14 @@ import nbformat
 import nbgrader.api
 from nbgrader.apps import NbGraderAPI
 
-from . import assignment, names_of, pack_of, seed_of
+from . import assignment, known, seed_of
 from .graders import NOTE, note_of, renamed_of, to_run
 from .intake import choose, taken
-from .isolation import Limits, named, offered, workers_here
+from .isolation import Limits, named
 from .marking import marked_once
 from .reports import marks_of, write_reports
 from .roster import Folder, Person, folders_of, grant, of_students, read_roster, read_times, without_due
-from .term import ONE, done, gradebook, known, opened, released
+from .term import ONE, done, gradebook, opened, released
 from .variants import base_of, variant_of, variants
 from .words import counted
 
@@ -75,7 +76,6 @@ class Class:
     term: Path
     seed: str
     limits: Limits
-    pack: Path | None  # of the instructor's own assignments
     bases: dict[str, nbformat.NotebookNode | None]  # the released notebooks; None where each student has a variant
     times: dict[tuple[str, str], datetime]
     alone: bool  # whether only one assignment is asked for
@@ -101,12 +101,11 @@ def grade(
     """
     submissions, term = submissions.resolve(), term.resolve()  # nbgrader changes the current folder as it works
     there = terms_assignments(term)
-    pack = pack_of(term)
     people = read_roster(term)
     folders, odd = folders_of(submissions, people)
-    of_students(submissions, folders, people, names_of(pack))
-    times = read_times(people, term, submissions, names=names_of(pack))
-    names = asked(known(names, pack, "ASSIGNMENTS") if names else None, there, folders)
+    of_students(submissions, folders, people)
+    times = read_times(people, term, submissions)
+    names = asked(known(names, "ASSIGNMENTS") if names else None, there, folders)
     api = opened(term)
     marks_of(term, api)  # what people marked so far, before it is graded again
     with gradebook(api) as book:
@@ -115,15 +114,14 @@ def grade(
     room = Class(
         term,
         seed_of(term),
-        replace(limits, closed=tuple(str(place) for place in (term, submissions, pack) if place)),
-        pack,
+        limits,
         {name: None if variants(term) else nbformat.read(base_of(term, name, ""), as_version=4) for name in names},
         times,
         len(names) == 1,
     )
-    report = Report(by=named(offered()))
+    report = Report(by=named())
     with one_engine():
-        handed = mark_all(room, api, folders, workers or workers_here(), report, tell)
+        handed = mark_all(room, api, folders, workers or len(os.sched_getaffinity(0)), report, tell)
     report.submissions, report.full = len(handed), sum(each.full for each in handed)
     report.notes = [each.kind for each in handed if each.kind]
     report.told = about_class(room, due, people, folders, odd, handed)
@@ -154,6 +152,8 @@ def terms_assignments(term: Path) -> list[str]:
     if not (term / "seed.txt").exists():
         why = "in which there is no seed.txt" if term.is_dir() else "which does not exist"
         raise ValueError(f"CLASS: wanted the folder of a term, which release makes; got {term}, {why}")
+    if (term / "pack.txt").exists():  # whose questions this version would mark as the book's
+        raise ValueError(f"CLASS: {term} has questions of a pack; version 0.2, which released it, marks it")
     there = released(term)
     if not there:
         raise ValueError(f"CLASS: wanted a term in which something was released; got {term}")
@@ -191,7 +191,7 @@ def mark_all(
     """Submissions are read and run by a pool, each in processes of its own; nbgrader has each as soon as it is done."""
     handed: list[Handed] = []
     for name in room.bases:  # drawn once, before several want them at a time
-        assignment(name, room.seed, room.pack)
+        assignment(name, room.seed)
     pool = ThreadPoolExecutor(workers)
     try:
         futures: list[Future] = [pool.submit(one, room, name, each) for name in room.bases for each in folders]
@@ -233,7 +233,7 @@ def one(room: Class, name: str, folder: Folder) -> Handed | None:
     if when:
         (kept / "timestamp.txt").write_text(f"{when:%Y-%m-%d %H:%M:%S.%f} UTC")
     seed = variant_of(term, student)
-    marks, _ = marked_once(assignment(name, seed, room.pack), to_run(made), seed, room.limits)
+    marks, _ = marked_once(assignment(name, seed), to_run(made), seed, room.limits)
     return Handed(student, name, found.kind, when is not None, all(mark.full for mark in marks.values()))
 
 

@@ -11,11 +11,11 @@ import nbformat
 from nbconvert.exporters import NotebookExporter
 from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor
-from traitlets import Bool, Float, Unicode
+from traitlets import Float, Unicode
 
 from minerva_book.exercises.submission import released, sort_out
 
-from . import assignment, pack_of, reading, seed_of
+from . import assignment, reading, seed_of
 from .feedback import UNWRITTEN
 from .isolation import Limits
 from .marking import Mark, marked_once
@@ -28,7 +28,7 @@ HANDED_IN = "The picture that was handed in (not drawn by the grader):\n"
 HIDDEN = re.compile(r"\n*### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS", re.S)
 LOST = "This notebook was made anew: answers on paper could not be told apart, and are for a person to find."
 ELSEWHERE = "*This answer's cell was left as it was handed out."
-CASES = "homework_cases"  # how many hidden cases there are and which failed, in the metadata of a check
+FAILED = "homework_failed"  # the hidden cases that failed, in the metadata of a check
 NOTE = "homework_note"  # what was wrong with a file, in the notebook's metadata
 
 
@@ -132,7 +132,7 @@ def text(cell: Any, longest: int = LONGEST) -> str:
 
 def rubric_of(course: Path, assignment_name: str, cell: str) -> str:
     """What an answer of this course is marked by, and the solution; "" for a cell that people do not mark."""
-    drawn = assignment(assignment_name, seed_of(course), pack_of(course))
+    drawn = assignment(assignment_name, seed_of(course))
     asked = {f"{question.name}-answer": question for question in drawn.questions}.get(cell)
     rubric = getattr(asked, "rubric", "").strip()
     if not (asked and rubric):
@@ -193,13 +193,11 @@ class MarkApart(NbGraderPreprocessor):
     """In place of executing the notebook: its functions run apart, their answers are compared here."""
 
     course = Unicode(help="the course's folder, whose seed.txt says what is right").tag(config=True)
-    unsafe = Bool(help="mark even where students' code cannot be kept apart").tag(config=True)
 
     def preprocess(self, nb, resources):
-        seed, pack = variant_of(Path(self.course), resources["nbgrader"]["student"]), pack_of(Path(self.course))
-        drawn = assignment(resources["nbgrader"]["assignment"], seed, pack)
-        closed = (self.course, *([str(pack)] if pack else ()))
-        marks, said = marked_once(drawn, to_run(nb), seed, Limits(closed=closed, unsafe=self.unsafe))
+        seed = variant_of(Path(self.course), resources["nbgrader"]["student"])
+        drawn = assignment(resources["nbgrader"]["assignment"], seed)
+        marks, said = marked_once(drawn, to_run(nb), seed, Limits())
         noted = note_of(Path(self.course), resources["nbgrader"]["assignment"], resources["nbgrader"]["student"])
         note = noted.read_text() if noted.exists() else nb.metadata.get(NOTE, "")
         nb.metadata.pop(NOTE, None)
@@ -213,7 +211,7 @@ class MarkApart(NbGraderPreprocessor):
                 cell["source"] = HIDDEN.sub("", text(cell))
                 found = marks[name.removesuffix("-marked")]
                 cell["outputs"] = shown(found, said.by, note)
-                cell.metadata[CASES] = {"all": found.cases, "failed": list(found.failed)}  # for reports
+                cell.metadata[FAILED] = [*found.failed]  # for pages
         return nb, resources
 
 

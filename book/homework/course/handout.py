@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
 import subprocess
 import sys
@@ -12,10 +13,10 @@ from pathlib import Path
 
 import nbformat
 
-from . import names_of, pack_of
+from . import NAMES, known
 from .roster import moment_of
-from .term import ROOT, done, gradebook, known, new_term, opened, released, requirements
-from .variants import given, write_variants
+from .term import ROOT, done, gradebook, new_term, opened, released, requirements, rubrics
+from .variants import base_of, folder_of, students_of, variant_of
 from .variants import variants as has_variants
 
 
@@ -27,7 +28,6 @@ def release(
     due: dict[str, str] | None = None,
     package: str | None = None,
     wheel: bool = True,
-    pack: Path | None = None,
     guessable: bool = False,
     variants: int = 0,
 ) -> Path:
@@ -35,15 +35,14 @@ def release(
 
     names: all assignments unless given. due: by assignment, ISO times with a zone. package: what the Colab version
     installs, as pip takes it; without it this repository's public address, and where there is none no version for
-    Colab is made. pack: a folder of the instructor's own assignments. guessable: take any seed; for tests.
+    Colab is made. guessable: take any seed; for tests.
     variants: so many different notebooks, one of them for each student of the term's roster.csv.
-    Raises RuntimeError: nbgrader refused an assignment. ValueError: a seed or a pack that is not the term's or not
-    secret, an unknown name, a due time that is none or has no zone.
+    Raises RuntimeError: nbgrader refused an assignment. ValueError: a seed that is not the term's or not secret, an
+    unknown name, a due time that is none or has no zone.
     """
-    pack = pack or (pack_of(term) if (term / "seed.txt").exists() else None)
-    names = list(names_of(pack)) if names is None else known(names, pack, "ASSIGNMENTS")
-    times = {known([name], pack, "DUE")[0]: moment_of(when, f"DUE, {name}") for name, when in (due or {}).items()}
-    new_term(term, seed, names, pack, guessable=guessable, variants=variants)
+    names = list(NAMES) if names is None else known(names, "ASSIGNMENTS")
+    times = {known([name], "DUE")[0]: moment_of(when, f"DUE, {name}") for name, when in (due or {}).items()}
+    new_term(term, seed, names, guessable=guessable, variants=variants)
     api = opened(term)
     for name in names:
         if not done(term, api.generate_assignment(name, force=True), f"release {name}"):
@@ -70,6 +69,30 @@ def release(
         text += "".join(f"./{file.name}\n" for file in handout.glob("*.whl"))
     (handout / "requirements.txt").write_text(text)
     return handout
+
+
+def given(term: Path, name: str) -> list[tuple[str, Path]]:
+    """What is handed out of an assignment: for each student a folder's name ("" if all get the same) and the file."""
+    students = students_of(term) if has_variants(term) else [""]
+    return [(student, base_of(term, name, student)) for student in students]
+
+
+def write_variants(term: Path, names: Iterable[str]) -> None:
+    """The roster's variants of these assignments anew, their rubrics, and variants.csv: who has which."""
+    told = "Each student has a variant: variants.csv says which, and variants/NUMBER/rubrics.md has its solutions.\n"
+    (term / "rubrics.md").write_text(told)
+    for name in names:
+        for old in (term / "variants").glob(f"*/{name}.ipynb"):
+            old.unlink()
+    with (term / "variants.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["student", "variant"])
+        for student in students_of(term):
+            for name in released(term):
+                base_of(term, name, student)
+            folder = folder_of(term, student)
+            (folder / "rubrics.md").write_text(rubrics(variant_of(term, student), released(term)))
+            table.writerow([student, folder.name])
 
 
 def write_for_colab(base: Path, folder: Path, package: str) -> None:

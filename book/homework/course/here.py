@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import assignment as drawn
-from . import pack_of, seed_of
+from . import seed_of
 from .captured import called, plain
 from .marking import copied, hidden, told
 
@@ -27,6 +27,6 @@ def answered(question, function: Callable, secret: str) -> dict[str, str]:
 def full_marks(assignment: str, name: str, function: Callable) -> None:
     """Raise AssertionError unless `function` is right on every hidden case of the course in this folder."""
     seed = seed_of()
-    question = drawn(assignment, seed, pack_of()).question(name)
+    question = drawn(assignment, seed).question(name)
     wrong = {case: why for case, why in answered(question, function, seed).items() if why}
     assert not wrong, wrong

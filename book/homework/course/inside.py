@@ -24,31 +24,6 @@ def send(channel: int, **frame) -> None:
         data = data[os.write(channel, data) :]
 
 
-FORKED: set[int] = set()  # processes that may be killed from here
-REFUSED = {"os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.remove", "os.rename", "os.rmdir", "os.mkdir"}
-REFUSED |= {"os.chmod", "os.chown", "os.link", "os.symlink", "os.truncate", "shutil.rmtree"}
-REFUSED_KINDS = ("socket.connect", "socket.bind", "socket.sendto", "subprocess.", "ctypes.dlopen", "sqlite3.")
-WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-
-
-def guard(closed: list[str]) -> None:
-    """Where no namespace hides the disk and the network: refuse what a homework has no business with."""
-
-    def hook(event: str, args: tuple) -> None:
-        if event in REFUSED or event.startswith(REFUSED_KINDS):
-            raise PermissionError(f"{event} is not allowed in homework")
-        if event in ("os.kill", "os.killpg") and args[0] not in FORKED:
-            raise PermissionError("homework may not end other processes")
-        if event == "open" and isinstance(args[0], (str, bytes)):
-            path, mode, flags = os.path.realpath(os.fsdecode(args[0])), args[1], args[2]
-            if any(path == place or path.startswith(place + "/") for place in closed):
-                raise PermissionError("this file is not open to homework")
-            if path != "/dev/null" and (set(mode or "") & set("wax+") or (flags or 0) & WRITES):
-                raise PermissionError("homework may not write files")
-
-    sys.addaudithook(hook)
-
-
 class Silent:
     """A standard output that forgets."""
 
@@ -99,7 +74,6 @@ def forked(task) -> int:
             os.setpgid(0, 0)
             task()
         os._exit(CAME_THROUGH)
-    FORKED.add(pid)
     return pid
 
 
@@ -113,12 +87,8 @@ def student(channel: int, orders: dict[str, int], others: list[int], job: dict, 
     for descriptor in (*others, *job.pop("descriptors")):
         os.close(descriptor)
     os.nice(5)
-    alone = job["closed"] is None
-    # In a world of its own a file is nobody's harm; elsewhere not one byte is written, by whatever library.
-    kernel.limit(job["memory"], int(job["seconds"]) + 10, 1 << 24 if alone else 0, TASKS if alone else 256)
+    kernel.limit(job["memory"], int(job["seconds"]) + 10, 1 << 24, TASKS)
     kernel.without_calls(bytes.fromhex(job["filter"]))
-    if not alone:
-        guard(job["closed"])
     anew = captured.taken()
     loaded = run_cells(channel, job, skip)
     for question in job["questions"]:
@@ -169,8 +139,7 @@ def main() -> None:
     sys.stdout = sys.stderr = Silent()
     torch.set_num_threads(job["threads"])
     loading.prepare_loops()
-    if job["closed"] is None:
-        kernel.closed_to_others()
+    kernel.closed_to_others()
     kernel.orphans_come_here()
     job["descriptors"] = [channel, orders]
     send(channel, ready=True)

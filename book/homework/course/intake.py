@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import filecmp
 import os
 import re
@@ -41,7 +40,6 @@ class Intake:
     student: str
     assignment: str
     notebook: nbformat.NotebookNode  # the released one with the answers in it that could be read
-    handed_in: datetime.datetime | None = None
     note: str = ""  # what was wrong with it, for the student
     kind: str = ""  # the same without a word of the student's, to be counted in public
     renamed: str = ""  # for the student, if the file had another name or place and was found all the same

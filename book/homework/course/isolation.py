@@ -1,9 +1,9 @@
-"""Where students' code runs: a child process with limits, in a world of its own where the machine offers one.
+"""Where students' code runs: a child process with limits, in a world of its own.
 
 By bubblewrap (Debian's `bubblewrap`) the child sees Python, its packages and the book's two, read-only, and nothing
 else: no homework sources, no gradebook, no other submission, no network, no process but its own. Where bubblewrap is
-missing or user namespaces are switched off nothing runs, unless `Limits.unsafe` says so: then limits and an audit hook
-remain, and every report says so. Where the kernel can filter system calls (`seccomp.py`) it does, and is named as well.
+missing or user namespaces are switched off nothing runs. Where the kernel can filter system calls (`seccomp.py`) it
+does, and every report says so.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import math
 import os
 import selectors
 import shutil
@@ -42,9 +41,11 @@ PYTHON = os.path.abspath(sys.executable)  # not resolved: a virtual environment 
 ANSWER_BYTES = 1 << 24  # what a submission may send back in all
 BASE_MEMORY = 1 << 30  # bytes that Python, torch and the package take
 FRAMES = 20_000  # and in how many lines
-PROCESSES = 40  # that a submission and its watch may be: the watch ends it at fewer
 CELL_ERRORS = 12  # of a student's own cells that are passed on
 SILENCE = 120.0  # seconds without a sign of life from the watch
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "MPLCONFIGDIR": "/tmp", "MPLBACKEND": "Agg", "LANG": "C.UTF-8"}
+# What is to be compiled runs as it is: here is neither a compiler's time nor its cache.
+ENVIRONMENT |= {"OMP_NUM_THREADS": "1", "TORCHDYNAMO_DISABLE": "1"}
 STARTING = 300.0  # seconds that loading Python and torch may take on a busy machine
 
 
@@ -59,15 +60,13 @@ class Limits:
     seconds: float = 180.0  # for all cells together
     memory: int = 2 << 30  # bytes beyond what Python and torch take
     threads: int = 1
-    unsafe: bool = False  # go on where the machine offers no namespace: that stops accidents, not a student who tries
-    closed: tuple[str, ...] = ()  # folders that are not to be read, where no namespace hides everything
 
 
 @dataclass
 class Said:
     """What came back from a submission."""
 
-    by: str  # "bubblewrap + seccomp", "bubblewrap" or "process"
+    by: str  # "bubblewrap + seccomp" or "bubblewrap"
     cells: dict[str, str] = field(default_factory=dict)  # cell -> its error
     answers: dict[tuple[str, str], list[dict]] = field(default_factory=dict)  # (question, case) -> arrays
     errors: dict[tuple[str, str], str] = field(default_factory=dict)  # (question, case or "") -> why there is none
@@ -75,65 +74,25 @@ class Said:
     stopped: str = ""  # why the whole submission ended early
 
 
-def offered() -> str:
-    """`bubblewrap` if it works on this machine, else `process`."""
-    return probed()[0]
-
-
 @functools.cache
-def probed() -> tuple[str, str]:
-    """`bubblewrap` and "", or `process` and why bubblewrap does not work here."""
+def missing() -> str:
+    """Why bubblewrap does not work on this machine, "" if it does."""
     if not shutil.which("bwrap"):
-        return "process", "there is no command bwrap"
+        return "there is no command bwrap"
     done = subprocess.run([*walls(), PYTHON, "-I", "-c", "print(1)"], capture_output=True, text=True)
-    if done.stdout == "1\n":
-        return "bubblewrap", ""
-    return "process", readable(done.stderr).strip() or f"bwrap ended with {done.returncode}"
+    return "" if done.stdout == "1\n" else readable(done.stderr).strip() or f"bwrap ended with {done.returncode}"
+
+
+def named() -> str:
+    """What keeps students' code apart where anything does."""
+    return "bubblewrap + seccomp" if seccomp.program()[0] else "bubblewrap"
 
 
 def protection() -> str:
     """For the instructor: what keeps students' code apart on this machine, and what is missing and why."""
-    word, why = probed()
-    missing = [told for told in (why, seccomp.program()[1]) if told]
-    return named(word) + (f" ({'; '.join(missing)})" if missing else "")
-
-
-def named(by: str) -> str:
-    return "bubblewrap + seccomp" if by == "bubblewrap" and seccomp.program()[0] else by
-
-
-def workers_here(cgroups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
-    """How many submissions can be marked at a time: the processors that this process may use, at least 1."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, math.ceil(min(usable, share_of(cgroups, root))))
-
-
-def share_of(cgroups: Path, root: Path) -> float:
-    """Processors that the control groups of this process grant it, by either version; infinity if no group bounds it.
-
-    cgroups: lines "number:controllers:path"; root: where the groups lie as folders.
-    """
-    shares = [math.inf]
-    lines = cgroups.read_text().splitlines() if cgroups.is_file() else []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        place = root / controllers if controllers else root
-        inner = Path(path.lstrip("/"))
-        for group in [place / inner, *(place / above for above in inner.parents)]:  # each of them bounds it
-            for folder in {group, root / "cpu" / group.relative_to(place)} if controllers else {group}:
-                with contextlib.suppress(OSError, ValueError):
-                    shares.append(granted(folder))
-    return min(shares)
-
-
-def granted(group: Path) -> float:
-    if (group / "cpu.max").is_file():
-        quota, period = (group / "cpu.max").read_text().split()
-    else:
-        quota, period = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-    return math.inf if quota.strip() in ("max", "-1") else int(quota) / int(period)
+    if missing():
+        return f"nothing ({missing()})"
+    return named() + (f" ({seccomp.program()[1]})" if seccomp.program()[1] else "")
 
 
 def walls() -> list[str]:
@@ -163,15 +122,9 @@ def walls() -> list[str]:
     for cache in Path(matplotlib.get_cachedir()).glob("fontlist*.json"):  # else every child looks for fonts anew
         options += ["--ro-bind", str(cache), f"/tmp/{cache.name}"]
     options += ["--remount-ro", "/"]
-    for name, value in environment("/tmp").items():
+    for name, value in ENVIRONMENT.items():
         options += ["--setenv", name, value]
     return [*options, "--"]
-
-
-def environment(home: str) -> dict[str, str]:
-    names = {"PATH": "/usr/bin:/bin", "HOME": home, "MPLCONFIGDIR": home}
-    # What is to be compiled runs as it is: here is neither a compiler's time nor its cache.
-    return names | {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "LANG": "C.UTF-8", "TORCHDYNAMO_DISABLE": "1"}
 
 
 def written(value: Any) -> Any:
@@ -185,41 +138,31 @@ def written(value: Any) -> Any:
     return value
 
 
-def run(
-    cells: list[dict[str, str]],
-    questions: list[Any],
-    cases: dict[str, list[Any]],
-    *,
-    limits: Limits,
-    by: str | None = None,
-) -> Said:
+def run(cells: list[dict[str, str]], questions: list[Any], cases: dict[str, list[Any]], *, limits: Limits) -> Said:
     """Run a submission's cells, then each question's function on its cases, which are sent when its turn has come.
 
-    cells: {"id", "source"} in order. questions: `Code`. cases: by the question's name. by: one of `offered`.
+    cells: {"id", "source"} in order. questions: `Code`. cases: by the question's name.
     Raises RuntimeError: nothing keeps the code apart here, or its process did not start; with the reason.
     """
-    by = by or offered()
-    if by == "process" and not limits.unsafe:
+    if missing():
         raise RuntimeError(
             "bubblewrap: wanted, to run students' code apart from the answers, and not at hand or not allowed here "
-            f"({probed()[1] or 'not asked for'}); install it (on Linux or WSL), or say --unsafe, which stops accidents "
-            "but no student who tries"
+            f"({missing()}); install it (on Linux or WSL)"
         )
-    talk = Talk(Said(named(by)), {q.name: q for q in questions}, {cell["id"] for cell in cells}, cases)
+    talk = Talk(Said(named()), {q.name: q for q in questions}, {cell["id"] for cell in cells}, cases)
     job = asdict(limits) | {
         "cells": cells,
         "own": [cell["id"] for cell in cells if talk.own(cell["id"])],
-        "closed": [str(HOMEWORK), str(HOMEWORK.parents[1] / "tests"), *limits.closed] if by == "process" else None,
         "filter": seccomp.program()[0].hex(),
         "questions": [
             {"name": q.name, "function": q.function, "call": q.call, "leaves": list(q.leaves)} for q in questions
         ],
     }
     talk.outgoing += json.dumps(job).encode() + b"\n"
-    why, words = converse(talk, by, limits)
+    why, words = converse(talk, limits)
     if not talk.said.ready:
         raise RuntimeError(
-            f"the process for students' code did not start ({by}); no mark was given: {words or 'it said nothing'}"
+            f"the process for students' code did not start; no mark was given: {words or 'it said nothing'}"
         )
     talk.said.stopped = talk.said.stopped or why
     return talk.said
@@ -291,32 +234,25 @@ def readable(text: Any) -> str:
 
 
 def grown(child: psutil.Popen, memory: int) -> str:
-    """Why the child and what it started have to end: too many processes or too much memory; "" if they need not."""
+    """Why the child and what it started have to end: too much memory; "" if they need not."""
     total = 0
     with contextlib.suppress(psutil.Error):
-        family = [child, *child.children(recursive=True)]
-        if len(family) > PROCESSES:
-            return "started more processes than it may"
-        for each in family:
+        for each in [child, *child.children(recursive=True)]:
             with contextlib.suppress(psutil.Error):
                 total += each.memory_full_info().pss  # what several share is counted once
     return "took more memory than it may" if total > memory else ""
 
 
-def converse(talk: Talk, by: str, limits: Limits) -> tuple[str, str]:
+def converse(talk: Talk, limits: Limits) -> tuple[str, str]:
     """Start the child and talk with it until it ends; why it was ended, "" if by itself, and what it complained of."""
     read, write = os.pipe()
-    place = "/inside/inside.py" if by == "bubblewrap" else str(INSIDE[0])
-    folders = [str(package.parent) for package in (PACKAGES[:1] if by == "bubblewrap" else PACKAGES)]
-    inside = [PYTHON, "-I", "-B", place, str(write), *folders]
     child = psutil.Popen(
-        [*walls(), *inside] if by == "bubblewrap" else inside,
+        [*walls(), PYTHON, "-I", "-B", "/inside/inside.py", str(write), str(PACKAGES[0].parent)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,  # until it is ready
         pass_fds=[write],
         cwd="/",
-        env=environment(matplotlib.get_configdir()),
         start_new_session=True,
     )
     os.close(write)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from minerva_book.exercises.answers import CLOSE
-
 from .captured import called, plain
 from .feedback import differs, reason
 from .isolation import Limits, Said, run
 from .question import Assignment, Case, Code
 from .tried_out import explained
-
-__all__ = ["CLOSE", "Mark", "counting", "differs", "earned", "hidden", "mark", "mark_cells", "marked_once"]
 
 JUDGED = 10_000  # numbers of a table that a judge looks at
 ALONE = threading.RLock()  # what is trusted runs one at a time: torch's default type is the whole process's
@@ -35,8 +32,7 @@ class Mark:
     points: float
     of: int
     reason: str
-    cases: int = 0  # hidden ones
-    failed: tuple[str, ...] = ()  # their names, in order
+    failed: tuple[str, ...] = ()  # hidden cases, in order
 
     @property
     def full(self) -> bool:
@@ -48,10 +44,22 @@ def number_of(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
 
 
+@contextlib.contextmanager
+def in_double() -> Iterator[None]:
+    """For trusted code: torch's default type is the one that the notebook's first cell sets, whoever asks."""
+    with ALONE:
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(before)
+
+
 @functools.lru_cache(maxsize=64)
 def hidden(question: Code, secret: str) -> tuple[list[Case], dict[str, list[Tensor]]]:
     """The hidden cases that a secret draws, and their right answers (none for a question with a judge)."""
-    with ALONE:
+    with in_double():
         cases = question.cases(Generator().manual_seed(number_of(f"{secret}/{question.name}/{question.function}")))
         if question.judge:
             return cases, {case.name: [] for case in cases}
@@ -68,13 +76,8 @@ def counting(question: Code, secret: str) -> frozenset[str]:
     cases, right = hidden(question, secret)
     if question.judge:
         return frozenset()
-    with ALONE:
-        before = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float64)  # as the notebook's first cell does
-        try:
-            return frozenset(case.name for case in cases if not passed_idly(question, case, right[case.name]))
-        finally:
-            torch.set_default_dtype(before)
+    with in_double():
+        return frozenset(case.name for case in cases if not passed_idly(question, case, right[case.name]))
 
 
 def passed_idly(question: Code, case: Case, right: list[Tensor]) -> bool:
@@ -119,16 +122,11 @@ def parts_of(answer: Any) -> list[Tensor]:
 
 
 def mark_cells(
-    assignment: Assignment,
-    cells: list[dict[str, str]],
-    secret: str,
-    *,
-    limits: Limits = Limits(),  # noqa: B008 - it cannot be changed
-    by: str | None = None,
+    assignment: Assignment, cells: list[dict[str, str]], secret: str, limits: Limits
 ) -> tuple[dict[str, Mark], Said]:
     """Marks of an assignment's coded questions, by name, for a submission's code cells."""
     drawn = {question.name: hidden(question, secret) for question in assignment.coded}
-    said = run(cells, assignment.coded, {name: cases for name, (cases, _) in drawn.items()}, limits=limits, by=by)
+    said = run(cells, assignment.coded, {name: cases for name, (cases, _) in drawn.items()}, limits=limits)
     marks = {q.name: mark(q, *drawn[q.name], said, counting(q, secret)) for q in assignment.coded}
     said.answers.clear()  # they may be large, and a class is remembered
     return marks, said
@@ -143,7 +141,7 @@ def marked_once(
     """`mark_cells`, taken from memory where the very same cells were marked in this run of the grader."""
     key = (assignment.name, secret, json.dumps(cells))
     if key not in MARKED:
-        MARKED[key] = mark_cells(assignment, cells, secret, limits=limits)
+        MARKED[key] = mark_cells(assignment, cells, secret, limits)
     return MARKED[key]
 
 
@@ -161,7 +159,7 @@ def mark(
     why = reason(names, wrong, counted, explained(question, cases, wrong))
     broken = "; ".join(f"cell {cell}: {why}" for cell, why in said.cells.items() if cell == f"{question.name}-code")
     why += f" ({broken})" if wrong and broken and broken not in why else ""
-    return Mark(question.name, points, question.points, why, len(cases), tuple(wrong))
+    return Mark(question.name, points, question.points, why, tuple(wrong))
 
 
 def refused(question: Code, case: Case, right: list[Tensor], said: Said) -> str:

@@ -6,13 +6,13 @@ import datetime
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nbgrader.api import Assignment, Comment, Grade, GradeCell, SolutionCell, SubmittedAssignment, SubmittedNotebook
 
-from .graders import CASES, about
+from .graders import FAILED, about
 
 SEEN = "marked.json"  # in the term: what a person marked, by its hash, so that only what changed is marked again
 
@@ -28,7 +28,6 @@ class Given:
     manual: float | None
     extra: float
     queued: bool  # in nbgrader's queue for a person
-    failed: list[str] = field(default_factory=list)  # hidden cases
     changed: bool = False  # since a person marked it
 
     @property
@@ -168,5 +167,5 @@ def sections(notebook: dict[str, Any]) -> dict[str, list[Any]]:
 
 def failing(notebook: dict[str, Any]) -> dict[str, list[str]]:
     """The hidden cases that each function failed, as its check was marked."""
-    checks = ((about(cell).get("grade_id", ""), cell["metadata"].get(CASES)) for cell in notebook["cells"])
-    return {name.removesuffix("-marked"): cases["failed"] for name, cases in checks if cases}
+    checks = ((about(cell).get("grade_id", ""), cell["metadata"].get(FAILED)) for cell in notebook["cells"])
+    return {name.removesuffix("-marked"): cases for name, cases in checks if cases}

@@ -226,7 +226,7 @@ class Overseer:
             send(self.channel, beat=1)
 
     def tidied(self) -> None:
-        if self.job["closed"] is None and full():
+        if full():
             empty()
 
     def oversee(self) -> None:
@@ -262,7 +262,7 @@ class Overseer:
             return SLOW
         if len(found.pids) > PROCESSES:
             return MANY
-        return BIG if self.job["closed"] is None and full() else ""
+        return BIG if full() else ""
 
     def cells(self, student: Student) -> tuple[str, str]:
         """Where the cells came to an end before the last, and why; "" and "" if they came through."""

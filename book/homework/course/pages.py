@@ -11,17 +11,16 @@ import shutil
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from . import assignment as drawn
-from . import pack_of
+from . import known
 from .graders import about, renamed_of
 from .marking import hidden
 from .marks import Work, failing
 from .question import Code
 from .rendering import Request, pages
-from .term import done, known
+from .term import done
 from .tried_out import tried_out
 from .variants import variant_of
 
@@ -30,10 +29,10 @@ TEMPLATE = f"3, nbgrader {version('nbgrader')}, nbconvert {version('nbconvert')}
 TOGETHER = 64  # pages that are held in memory at a time
 
 
-def write_pages(term: Path, found: Iterable[Work], revealed: set[str], workers: int | None = None) -> tuple[int, int]:
+def write_pages(term: Path, found: Iterable[Work], shown: set[str]) -> tuple[int, int]:
     """Write what is new or changed; how many pages were written, and how many failed, whose old page is kept.
 
-    revealed: assignments whose failing cases may be shown. Each work also learns its failing cases here.
+    shown: assignments whose failing cases may be shown.
     """
     place = term / STATE
     state: dict[str, list[Any]] = json.loads(place.read_text()) if place.exists() else {}
@@ -41,7 +40,7 @@ def write_pages(term: Path, found: Iterable[Work], revealed: set[str], workers: 
 
     def make() -> None:
         nonlocal written, failed
-        ready = pages([request for _, request, _ in wanted], workers or len(os.sched_getaffinity(0)))
+        ready = pages([request for _, request, _ in wanted], len(os.sched_getaffinity(0)))
         for (work, _, key), page in zip(wanted, ready, strict=True):
             if isinstance(page, str):
                 state[f"{work.student}/{work.assignment}"] = [key, *write_page(term, work, page)]
@@ -54,7 +53,7 @@ def write_pages(term: Path, found: Iterable[Work], revealed: set[str], workers: 
 
     for work in found:
         try:
-            request = request_of(term, work, variant_of(term, work.student), work.assignment in revealed)
+            request = request_of(term, work, variant_of(term, work.student), work.assignment in shown)
         except (OSError, ValueError, KeyError) as error:
             failed += 1
             done(term, {"success": False, "error": repr(error)}, f"feedback {work.assignment} of {work.student}")
@@ -87,8 +86,6 @@ def request_of(term: Path, work: Work, seed: str, revealed: bool) -> Request:
     notebook = json.loads(work.file(term).read_text())
     failed = failing(notebook)
     marks = {each.cell: each for each in work.given}
-    for each in work.given:
-        each.failed = failed.get(each.question, [])
     for cell in notebook["cells"]:
         record = about(cell)
         name = record.get("grade_id", "")
@@ -99,9 +96,9 @@ def request_of(term: Path, work: Work, seed: str, revealed: bool) -> Request:
             cell["outputs"] = [one for one in cell.get("outputs", ()) if one["output_type"] != "execute_result"]
             record["score"] = float("nan") if marks[name].unmarked else marks[name].points
             record["points"] = marks[name].of
-            if revealed and marks[name].failed:
-                asked = drawn(work.assignment, seed, pack_of(term)).question(marks[name].question)
-                text = reproduced(asked, seed, marks[name].failed)
+            if cases := revealed and failed.get(marks[name].question):
+                asked = drawn(work.assignment, seed).question(marks[name].question)
+                text = reproduced(asked, seed, cases)
                 cell["outputs"].append({"output_type": "stream", "name": "stdout", "text": text})
     renamed = renamed_of(term, work.assignment, work.student)
     if renamed.exists():
@@ -139,34 +136,17 @@ def reproduced(question: Code, seed: str, failed: list[str]) -> str:
     return next(filter(None, (tried_out(question, case) for case in cases)), "")
 
 
-def reveal_times(
-    term: Path, more: Iterable[str] = (), due: Mapping[str, datetime.datetime] = MappingProxyType({})
-) -> dict[str, datetime.datetime]:
-    """By assignment, from when on failing cases are shown: the term's `reveal.csv`, to which NAME=TIME are added.
+def revealed(term: Path, more: Iterable[str], due: Mapping[str, datetime.datetime], now: datetime.datetime) -> set[str]:
+    """The assignments whose failing cases are shown: those of the term's `reveal.txt`, to which `more` are added.
 
     due: when an assignment is due for the last of the class; nothing is shown before.
-    Raises ValueError: a time without a zone, or none; an unknown assignment; one of `more` is before it is due.
+    Raises ValueError: one of `more` is unknown, or not yet due for everybody.
     """
-    more = list(more)
-    place = term / "reveal.csv"
-    lines = place.read_text().split() if place.exists() else []
-    found = {}
-    for line in [*(line.replace(",", "=", 1) for line in lines if not line.startswith("assignment,")), *more]:
-        name, _, when = line.partition("=")
-        try:
-            found[name] = datetime.datetime.fromisoformat(when)
-            if found[name].tzinfo is None:
-                raise ValueError
-        except ValueError:
-            raise ValueError(f"REVEAL: wanted NAME=TIME such as hw2_gae=2027-02-15T08:00+01:00; got {line!r}") from None
-    known(found, pack_of(term), "REVEAL")
-    for name in (line.partition("=")[0] for line in more):
-        if name in due and found[name] < due[name]:
-            raise ValueError(
-                f"REVEAL: wanted a time at which {name} is due for everybody, {due[name].isoformat()}, or later; "
-                f"got {found[name].isoformat()}"
-            )
+    place, more = term / "reveal.txt", known(more, "REVEAL")
+    for name in more:
+        if name in due and now < due[name]:
+            raise ValueError(f"REVEAL: wanted an assignment that is due for everybody; {name} is at {due[name]}")
+    names = {*(place.read_text().split() if place.exists() else ()), *more}
     if more:
-        rows = "".join(f"{name},{when.isoformat()}\n" for name, when in sorted(found.items()))
-        place.write_text("assignment,time\n" + rows)
-    return {name: max(when, due.get(name, when)) for name, when in found.items()}
+        place.write_text("\n".join(sorted(names)) + "\n")
+    return {name for name in names if name not in due or due[name] <= now}

@@ -5,20 +5,19 @@ from __future__ import annotations
 import csv
 import datetime
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nbgrader.apps import NbGraderAPI
 
-from .item_analysis import statistics_of, summary
 from .marks import Work, order_of, works
-from .pages import reveal_times, write_pages
+from .pages import revealed, write_pages
 from .roster import last_due, read_roster
 from .term import gradebook, opened
 from .words import counted
 
-TABLES = ("grades.csv", "questions_marks.csv", "statistics.csv", "canvas.csv", "moodle.csv")
+TABLES = ("grades.csv", "questions_marks.csv", "canvas.csv", "moodle.csv")
 PROVISIONAL = ("canvas_provisional.csv", "moodle_provisional.csv")
 
 
@@ -29,12 +28,11 @@ class Reported:
     works: int = 0
     pages: int = 0
     failed: int = 0  # pages that could not be made; see the log
-    lines: list[str] = field(default_factory=list)
     tables: str = ""  # what became of those whose totals are provisional
 
     def __str__(self) -> str:
         works, pages = counted(self.works, "submission", "submissions"), counted(self.pages, "page", "pages")
-        lines = [f"{works}, {pages} of feedback new or changed", *self.lines, *filter(None, [self.tables])]
+        lines = [f"{works}, {pages} of feedback new or changed", *filter(None, [self.tables])]
         failed = f"{counted(self.failed, 'page', 'pages')} could not be made, see grading.log"
         return "\n".join([*lines, failed] if self.failed else lines)
 
@@ -57,27 +55,23 @@ def write_reports(
 ) -> Reported:
     """Write pages that changed, and all tables, from the gradebook as it stands, marks that people gave included.
 
-    provisional: also tables to import whose totals lack what people have not marked. reveal: NAME=TIME, from when on an
-    assignment's failing cases are shown. now: the time, with a zone.
-    Raises ValueError: see `reveal_times`.
+    provisional: also tables to import whose totals lack what people have not marked. reveal: assignments whose failing
+    cases are shown from now on. now: the time, with a zone.
+    Raises ValueError: see `revealed`.
     """
     api = api or opened(term)
     with gradebook(api) as book:
         due = last_due(book, read_roster(term))
-    times = reveal_times(term, reveal, due)
-    now = now or datetime.datetime.now(datetime.UTC)
+    shown = revealed(term, reveal, due, now or datetime.datetime.now(datetime.UTC))
     found = marks_of(term, api)
     if not found:  # everybody was taken out again
         for name in (*TABLES, *PROVISIONAL):
             (term / name).unlink(missing_ok=True)
         return Reported()
-    revealed = {name for name, when in times.items() if when <= now}
-    report = Reported(len(found), *write_pages(term, found, revealed))
+    report = Reported(len(found), *write_pages(term, found, shown))
     write(term / "grades.csv", [row_of(work) for work in found])
     write(term / "questions_marks.csv", question_rows(found))
-    write(term / "statistics.csv", statistics_of(found))
     importable(term, "", found, final=True)
-    report.lines = summary(found)
     both = " and ".join(PROVISIONAL)
     if provisional:
         importable(term, "_provisional", found, final=False)

@@ -8,12 +8,11 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import NAMES, names_of, pack_of
+from . import NAMES
 
 LONGEST = 100  # characters of a student's name in folders
 KNOWN_BY = ("login", "name", "canvas", "moodle")  # columns by which a folder's name may mean a student
@@ -67,9 +66,9 @@ def read_roster(term: Path) -> list[Person]:
     file = term / "roster.csv"
     if not file.exists():
         return []
-    people, names = [], names_of(pack_of(term))
+    people = []
     for line, row in enumerate(table(file, ("student",)), 2):
-        unknown = set(row) - {"student", *KNOWN_BY, *names, ""}
+        unknown = set(row) - {"student", *KNOWN_BY, *NAMES, ""}
         if unknown:
             raise ValueError(f"roster.csv: wanted columns student, {', '.join(KNOWN_BY)}, an assignment's; "
                              f"got {', '.join(sorted(unknown))}")  # fmt: skip
@@ -78,7 +77,7 @@ def read_roster(term: Path) -> list[Person]:
                 f"roster.csv, line {line}: student: wanted at most {LONGEST} letters, digits and . @ _ -, "
                 ". and - not first; put a name such as O'Neill into the column name, and a login here"
             )
-        until = {name: row[name] for name in names if row.get(name)}
+        until = {name: row[name] for name in NAMES if row.get(name)}
         for name, when in until.items():
             moment_of(when, f"roster.csv, line {line}, {name}", spans=True)
         people.append(Person(row["student"], **{name: row.get(name, "") for name in KNOWN_BY}, until=until))
@@ -108,9 +107,7 @@ def moment_of(text: str, where: str, *, spans: bool = False) -> datetime.datetim
     return moment.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
-def read_times(
-    people: list[Person], *folders: Path, names: Sequence[str] = NAMES
-) -> dict[tuple[str, str], datetime.datetime]:
+def read_times(people: list[Person], *folders: Path) -> dict[tuple[str, str], datetime.datetime]:
     """(student, assignment) -> when it was handed in, from each folder's times.csv; a later folder's word counts.
 
     A row without an assignment is for all of them: its key has "" in that place.
@@ -122,8 +119,8 @@ def read_times(
         if file.is_symlink() or not file.exists():
             continue
         for line, row in enumerate(table(file, ("student", "time")), 2):
-            if row.get("assignment") and row["assignment"] not in names:
-                raise ValueError(f"times.csv, line {line}: wanted one of {', '.join(names)}; got another assignment")
+            if row.get("assignment") and row["assignment"] not in NAMES:
+                raise ValueError(f"times.csv, line {line}: wanted one of {', '.join(NAMES)}; got another assignment")
             key = student_of(row["student"], people), row.get("assignment", "")
             found[key] = moment_of(row["time"], f"times.csv, line {line}")
     return found
@@ -167,11 +164,10 @@ def folders_of(submissions: Path, people: list[Person]) -> tuple[list[Folder], l
     return taken, told
 
 
-def of_students(submissions: Path, folders: list[Folder], people: list[Person], names: Sequence[str]) -> None:
+def of_students(submissions: Path, folders: list[Folder], people: list[Person]) -> None:
     """Raises ValueError: the folders are nobody's of the roster or, without one, are called as assignments are.
 
-    names: of the assignments. Somebody has named the folder above the one that was meant, and every assignment would be
-    a student.
+    Somebody has named the folder above the one that was meant, and every assignment would be a student.
     """
     if people:
         enrolled = {each.student for each in people}
@@ -181,7 +177,7 @@ def of_students(submissions: Path, folders: list[Folder], people: list[Person], 
                 "name the one that holds students' folders"
             )
         return
-    like = [each.path.name for each in folders if each.path.name in names or ASSIGNMENT.fullmatch(each.path.name)]
+    like = [each.path.name for each in folders if each.path.name in NAMES or ASSIGNMENT.fullmatch(each.path.name)]
     if like:
         raise ValueError(
             f"SUBMISSIONS: wanted a folder with a folder for every student; got {submissions}, in which {like[0]} has "

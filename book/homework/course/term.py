@@ -16,10 +16,9 @@ from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 
-from . import NAMES, assignment, names_of, pack_of, seed_of
+from . import NAMES, assignment, seed_of
 from .isolation import HOMEWORK, Limits
 from .notebook import kind_of, notebook
-from .packs import own_names, private
 from .variants import keep_variants, settings
 
 ROOT = HOMEWORK.parents[1]
@@ -40,16 +39,14 @@ def new_term(
     term: Path,
     seed: str | None,
     names: Iterable[str],
-    pack: Path | None = None,
     *,
     guessable: bool = False,
     variants: int = 0,
 ) -> None:
     """The folder of a course: the seed (drawn unless given), nbgrader's settings, the sources, the rubrics.
 
-    pack: a folder of the instructor's own assignments. guessable: take whatever seed is given; for tests. variants: how
-    many; 0 leaves it as it is.
-    Raises ValueError: seed, pack or variants are not what the term began with; the seed or the pack is not private.
+    guessable: take whatever seed is given; for tests. variants: how many; 0 leaves it as it is.
+    Raises ValueError: seed or variants are not what the term began with; the seed can be guessed.
     """
     old = seed_of(term) if (term / "seed.txt").exists() else None
     if old and seed and old != seed:
@@ -59,11 +56,8 @@ def new_term(
         )
     if seed and not old and not guessable:
         secret(seed)
-    pack = pack and kept_pack(term, pack)
     term.mkdir(parents=True, exist_ok=True)
     (term / "seed.txt").write_text((old or seed or secrets.token_hex(16)) + "\n")
-    if pack:
-        (term / "pack.txt").write_text(f"{pack}\n")
     if variants:
         keep_variants(term, variants)
     if term.resolve() != HOMEWORK:
@@ -72,37 +66,18 @@ def new_term(
         if not (term / "nbgrader_config.py").exists():  # a term may change its late policy there
             shutil.copy(HOMEWORK / "nbgrader_config.py", term)
     source(term, names)
-    there = [name for name in names_of(pack_of(term)) if (term / "source" / name).exists()]
-    (term / "rubrics.md").write_text(rubrics(seed_of(term), there, pack_of(term)))
-
-
-def kept_pack(term: Path, pack: Path) -> Path:
-    """The pack's whole path. Raises ValueError: it is not private, or would change what the term has released."""
-    pack, old = private(pack), pack_of(term) if (term / "seed.txt").exists() else None
-    if pack.is_relative_to(term.resolve()):
-        raise ValueError(f"pack {pack}: wanted a folder beside the term's, whose parts are handed out; got one in it")
-    if old and old != pack and old.exists():
-        raise ValueError(f"{term}: its pack is {old}; a term keeps its pack, or its grades would change")
-    replaced = [name for name in own_names(pack) if not old and name in NAMES and (term / "release" / name).exists()]
-    if replaced:
-        files = ", ".join(f"{name}.py" for name in replaced)
-        raise ValueError(
-            f"{term}: {', '.join(replaced)} of the book was released, and a pack cannot take its place "
-            f"now; a pack's files all count, whatever ASSIGNMENTS says: take {files} out of it, or name another "
-            "folder, CLASS=folder"
-        )
-    return pack
+    there = [name for name in NAMES if (term / "source" / name).exists()]
+    (term / "rubrics.md").write_text(rubrics(seed_of(term), there))
 
 
 def source(term: Path, names: Iterable[str] | None = None) -> None:
     """Write the source notebooks that the term's seed draws, of all assignments unless named."""
-    pack = pack_of(term)
-    for name in names_of(pack) if names is None else names:
+    for name in NAMES if names is None else names:
         folder = term / "source" / name
         folder.mkdir(parents=True, exist_ok=True)
         reach = os.path.relpath(HOMEWORK, folder.resolve())
         nbformat.write(
-            notebook(assignment(name, seed_of(term), pack), seconds=ONE.case_seconds, reach=reach),
+            notebook(assignment(name, seed_of(term)), seconds=ONE.case_seconds, reach=reach),
             folder / f"{name}.ipynb",
         )
         (folder / "requirements.txt").write_text(requirements())
@@ -138,10 +113,10 @@ def tables(folder: Path, seed: str) -> None:
                 )
 
 
-def rubrics(seed: str, names: Iterable[str], pack: Path | None = None) -> str:
+def rubrics(seed: str, names: Iterable[str]) -> str:
     """For whoever marks: what every question measures, its solution and rubric, and the planted faults."""
     lines = []
-    for made in (assignment(name, seed, pack) for name in names):
+    for made in (assignment(name, seed) for name in names):
         lines.append(f"# {made.title}\n")
         for q in made.questions:
             lines.append(f"## {q.name} {q.title} ({q.points} points)\n\nMeasures: {q.goal}.\n")
@@ -172,13 +147,4 @@ def done(term: Path, result: dict, what: str) -> bool:
 
 
 def released(term: Path) -> list[str]:
-    return [name for name in names_of(pack_of(term)) if (term / "release" / name).exists()]
-
-
-def known(names: Iterable[str], pack: Path | None = None, option: str = "assignment") -> list[str]:
-    """The names, in their order. Raises ValueError, which names `option`: neither the book nor the pack has one."""
-    names, there = list(names), names_of(pack)
-    for name in names:
-        if name not in there:
-            raise ValueError(f"{option}: wanted one of {', '.join(there)}; got {name!r}")
-    return names
+    return [name for name in NAMES if (term / "release" / name).exists()]

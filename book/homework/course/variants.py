@@ -6,10 +6,8 @@ seed and the student's name, so that nobody else can tell and every run of the g
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
@@ -17,9 +15,9 @@ from nbgrader.converters import GenerateAssignment
 from nbgrader.preprocessors import SaveCells
 from traitlets.config.loader import Config, PyFileConfigLoader
 
+from .drawn import assignment, seed_of
 from .isolation import HOMEWORK, Limits
 from .notebook import notebook
-from .packs import assignment, pack_of, seed_of
 from .question import Assignment
 from .roster import read_roster
 
@@ -80,7 +78,7 @@ def base_of(term: Path, name: str, student: str) -> Path:
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         whole = file.with_suffix(f".{os.getpid()}")  # another process may read while this one writes
-        nbformat.write(cleared(assignment(name, variant_of(term, student), pack_of(term)), settings(term)), whole)
+        nbformat.write(cleared(assignment(name, variant_of(term, student)), settings(term)), whole)
         whole.replace(file)
     return file
 
@@ -91,29 +89,3 @@ def students_of(term: Path) -> list[str]:
     if not found:
         raise ValueError(f"{term}: roster.csv: wanted a table with a column student, for a notebook of their own each")
     return found
-
-
-def write_variants(term: Path, names: Iterable[str]) -> None:
-    """The roster's variants of these assignments anew, their rubrics, and variants.csv: who has which."""
-    from .term import released, rubrics  # which would import this
-
-    told = "Each student has a variant: variants.csv says which, and variants/NUMBER/rubrics.md has its solutions.\n"
-    (term / "rubrics.md").write_text(told)
-    for name in names:
-        for old in (term / "variants").glob(f"*/{name}.ipynb"):
-            old.unlink()
-    with (term / "variants.csv").open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["student", "variant"])
-        for student in students_of(term):
-            for name in released(term):
-                base_of(term, name, student)
-            folder = folder_of(term, student)
-            (folder / "rubrics.md").write_text(rubrics(variant_of(term, student), released(term), pack_of(term)))
-            table.writerow([student, folder.name])
-
-
-def given(term: Path, name: str) -> list[tuple[str, Path]]:
-    """What is handed out of an assignment: for each student a folder's name ("" if all get the same) and the file."""
-    students = students_of(term) if variants(term) else [""]
-    return [(student, base_of(term, name, student)) for student in students]

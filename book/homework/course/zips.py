@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
-from . import pack_of
+from . import known
 from .marks import Work
 from .pages import page_of
-from .term import done, known
+from .term import done
 from .words import counted
 
 # Full Name_12345_assignsubmission_file_, with or without the last line, and before Moodle 3.1 the file's name after it.
@@ -61,7 +61,7 @@ def feedback_zips(term: Path, found: Iterable[Work], names: Sequence[str] = ()) 
     tables = dict(each.split("=", 1) if "=" in each else ("", each) for each in names)
     if "" in tables:
         raise ValueError(f"names: wanted NAME=FILE such as hw2_gae=in/hw2_gae/names.csv; got {tables['']!r}")
-    known(tables, pack_of(term), "NAMES")
+    known(tables, "NAMES")
     originals = {name: original_names(Path(file)) for name, file in tables.items()}
     (term / "zips").mkdir(exist_ok=True)
     lines = []

@@ -7,18 +7,11 @@ BRACKET = "(1.0 - share) * after[t] + share * ahead"
 WRONG = {
     "q2": {
         "the cost is added": [("reward - 0.7", "reward + 0.7")],
-        "the value has the wrong sign": [("0.0) - value", "0.0) + value")],
-        "a wrong constant in the bridge": [("0.25 * next_value + 0.75 * value", "0.75 * next_value + 0.25 * value")],
-        "no terminal mask (fault 3)": [("successor.masked_fill(terminated, 0.0)", "successor")],
-        "a time limit taken for a terminal state (fault 1)": [
-            ("successor.masked_fill(terminated, 0.0)", "successor.masked_fill(terminated | truncated, 0.0)")
-        ],
         "no discount of the successor": [("earned + gamma * successor", "earned + successor")],
         "the flag of the next step (fault 4)": [("masked_fill(ended[t], 0.0)", "masked_fill(ended[t + 1], 0.0)")],
         "the trace leaks over a truncation (fault 5)": [("ended = terminated | truncated", "ended = terminated")],
         "this step's TD error in the trace": [("ahead = td_error[t + 1]", "ahead = td_error[t]")],
         "one row too few": [(LOOP, "    for t in reversed(range(len(td_error) - 2)):")],
-        "the axes are exchanged": [("    return advantage", "    return advantage.flip(1)")],
     },
     "q3": {
         "the target carries a gradient": [(".detach()", "")],
@@ -27,10 +20,6 @@ WRONG = {
         "a sum, not a mean": [(" / weight.sum()", "")],
         "no terminal mask": [("next_value.masked_fill(terminated, 0.0)", "next_value")],
         "a time limit taken for a terminal state": [("terminated, 0.0", "terminated | truncated, 0.0")],
-        "a wrong constant beyond the width": [("0.7 / 2", "0.7")],
-        "not halved": [("0.5 * error.square()", "error.square()")],
-        "the weight grows with the age": [("torch.exp(-0.8 * age)", "torch.exp(0.8 * age)")],
-        "no discount": [("gamma * next_value", "next_value")],
     },
     "q4": {
         "the fault as it was given": [("truncated[t], 0.0", "truncated[t + 1], 0.0")],
@@ -39,9 +28,6 @@ WRONG = {
         ],
         "the next episode leaks over a truncation": [(SHARE, "0.7")],
         "a bootstrap where the episode terminated": [("bracket.masked_fill(terminated[t], 0.0)", "bracket")],
-        "the two shares are exchanged": [(BRACKET, "share * after[t] + (1.0 - share) * ahead")],
-        "no floor": [("next_value.clamp(min=-1.2)", "next_value")],
-        "a ceiling for the floor": [("clamp(min=-1.2)", "clamp(max=-1.2)")],
         "the last row mixes with zeros": [(" if t + 1 < len(reward) else 0.0", "")],
         "the discount misses the bracket": [("reward[t] + gamma * bracket", "reward[t] + bracket")],
     },
@@ -49,23 +35,6 @@ WRONG = {
 
 RIGHT = {
     "q2": {
-        "loops and other names": """
-def twisted_gae(r, v, nv, d, z, k, g, l):
-    T, B = r.shape
-    out = torch.zeros(T, B)
-    for b in range(B):
-        carried = 0.0
-        for t in range(T - 1, -1, -1):
-            after = 0.0 if d[t, b] else (0.25 * nv[t, b] + 0.75 * v[t, b] if z[t, b] else nv[t, b])
-            delta = float(r[t, b] - 0.7 * k[t, b] + g * after - v[t, b])
-            if t + 1 < T and not d[t, b] and not z[t, b]:
-                carried = delta + g * l / (1 + abs(ahead)) * carried
-            else:
-                carried = delta
-            ahead = delta
-            out[t, b] = carried
-    return out
-""",
         "a matrix and einsum": """
 def twisted_gae(reward, value, next_value, terminated, truncated, cost, gamma, lam):
     alive = (~(terminated | truncated)).double()
@@ -80,20 +49,6 @@ def twisted_gae(reward, value, next_value, terminated, truncated, cost, gamma, l
             if u + 1 < T:
                 w = w * gamma * lam * alive[u] / (1 + delta[u + 1].abs())
     return torch.einsum("tub,ub->tb", weight, delta)
-""",
-        "float32": """
-def twisted_gae(reward, value, next_value, terminated, truncated, cost, gamma, lam):
-    reward, value, next_value, cost = (x.float() for x in (reward, value, next_value, cost))
-    after = torch.where(truncated, 0.25 * next_value + 0.75 * value, next_value)
-    after[terminated] = 0
-    delta = reward - 0.7 * cost + gamma * after - value
-    result, last = [], torch.zeros_like(delta[0])
-    for t in range(len(delta) - 1, -1, -1):
-        if t + 1 < len(delta):
-            last = torch.where(terminated[t] | truncated[t], 0.0, gamma * lam / (1 + delta[t + 1].abs()) * last)
-        last = last + delta[t]
-        result.insert(0, last)
-    return torch.stack(result)
 """,
         "numpy": """
 def twisted_gae(reward, value, next_value, terminated, truncated, cost, gamma, lam):
@@ -126,14 +81,6 @@ def critic_loss(reward, value, next_value, terminated, truncated, age, gamma):
     rows = torch.nn.functional.huber_loss(value, y, delta=0.7, reduction="none")
     return torch.sum(rows * (-0.8 * age.flatten()).softmax(0).reshape(age.shape))
 """,
-        "float32": """
-def critic_loss(reward, value, next_value, terminated, truncated, age, gamma):
-    y = torch.where(terminated, reward, reward + gamma * next_value.detach()).float()
-    x = value.float() - y
-    w = (-0.8 * age.float()).exp()
-    small = x.clamp(-0.7, 0.7)
-    return (w * (0.5 * small**2 + 0.7 * (x - small).abs())).sum() / w.sum()
-""",
     },
     "q4": {
         "loops": """
@@ -162,20 +109,6 @@ def mixed_return(reward, next_value, terminated, truncated, gamma):
         g = r + gamma * (~d) * ((1 - s) * x + s * g)
         rows.append(g)
     return torch.stack(rows[::-1])
-""",
-        "recursion in float32": """
-def mixed_return(reward, next_value, terminated, truncated, gamma):
-    u = next_value.float().clip(-1.2, None)
-    def G(t):
-        if t == len(reward) - 1:
-            rest = [u[t]]
-            ahead = rest[0]
-            later = []
-        else:
-            later = G(t + 1)
-            ahead = torch.where(truncated[t], u[t], 0.3 * u[t] + 0.7 * later[0])
-        return [reward[t].float() + gamma * torch.where(terminated[t], torch.zeros(()).float(), ahead), *later]
-    return torch.stack(G(0))
 """,
     },
 }

@@ -1,0 +1,204 @@
+"""What no agent lets in: numbers that are not finite, tensors of other shapes, weights that are none; each by name.
+
+All that an update would change is as it was: networks, targets, multipliers, optimizers, replay, generators.
+"""
+
+# ruff: noqa: E501 - a table keeps one row a line
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+
+import pytest
+import torch
+
+from tests.agents.test_multi_categorical import TOYS
+from tests.living import STEPPERS, everything, learned, live, numbers, small_agent, through_a_file
+
+NAMES = [name for name in STEPPERS if name != "mpo"]
+WORLDS = [(name, env_id) for env_id in ("Pendulum-v1", "CartPole-v1") for name in STEPPERS]
+WORLDS += [(name, env_id) for env_id in TOYS for name in NAMES]
+
+
+def make(name: str, env_id: str, **options):
+    """An agent with statistics, its environment and the first observation."""
+    rewards = {} if name == "mpo" else {"normalize_reward": True}
+    return small_agent(name, env_id, **{"normalize_obs": True} | rewards | options)
+
+
+def replaced(rollout, field: str, tensor):
+    """The rollout with another tensor under a name of `tensors()`, such as "behavior_params[1]"."""
+    name, _, place = field.partition("[")
+    if not place:
+        return dataclasses.replace(rollout, **{name: tensor})
+    several = list(getattr(rollout, name))
+    several[int(place[:-1])] = tensor
+    return dataclasses.replace(rollout, **{name: tuple(several)})
+
+
+@pytest.mark.parametrize(("name", "env_id"), WORLDS)
+def test_a_non_finite_rollout_changes_nothing_and_three_in_a_row_end_training(name, env_id, same):
+    agent, env, obs = make(name, env_id)
+    _, obs = live(agent, env, obs, 1)
+    rollout, _ = agent.collect(env, obs)
+    before = everything(agent)
+    floats = {field: tensor for field, tensor in rollout.tensors().items() if tensor.is_floating_point()}
+    assert {"obs", "behavior_log_prob", "behavior_params[0]", "reward", "next_obs"} <= set(floats)
+    for field, tensor in floats.items():
+        agent.guard.skipped, agent.guard.in_a_row = {}, 0
+        bad = []
+        for poison in (math.nan, math.inf, -math.inf):
+            bad.append(tensor.clone())
+            bad[-1][5, 2] = poison
+        for i in (1, 2):
+            assert numbers(agent.update(replaced(rollout, field, bad[i]))) == {"train/skipped_batches": i}
+            assert agent.guard.skipped == {field: i} and same(before, everything(agent))
+        # The count goes through a file, and the third is the third wherever it comes.
+        twin = type(agent)(agent.config, agent.spec, seed=5, device="cpu")
+        twin.load_state_dict(through_a_file(agent.state_dict()))
+        for each in (agent, twin):
+            with pytest.raises(FloatingPointError, match=f"^{re.escape(field)}: not finite in 3 batches in a row"):
+                each.update(replaced(rollout, field, bad[0]))
+        assert same(before, everything(agent))
+    agent.guard.in_a_row = 0
+    agent.update(rollout)
+    assert not same(before, everything(agent)), "the same rollout, mended, does train"
+
+
+def misfits(field: str, tensor: torch.Tensor):
+    """The tensor in other shapes and another dtype, and what is said of each."""
+    shape = tuple(tensor.shape)
+    for other in (tensor[:5], tensor[:, :2], tensor[..., None], *((tensor[..., 0],) if len(shape) > 2 else ())):
+        # How many rows there are is said by the reward: where whole episodes are collected there may be any number.
+        yield other, f"wanted shape {re.escape(str(shape))}; got {re.escape(str(tuple(other.shape)))}"
+    dtype = torch.float32 if tensor.dtype in (torch.bool, torch.int64) else torch.float64
+    yield tensor.to(dtype), f"wanted dtype {tensor.dtype}; got {dtype}"
+
+
+@pytest.mark.parametrize(("name", "env_id"), WORLDS)
+def test_a_misshapen_rollout_is_named_before_anything_moves(name, env_id, same):
+    agent, env, obs = make(name, env_id)
+    rollout, _ = agent.collect(env, obs)
+    before = everything(agent)
+    for field, tensor in rollout.tensors().items():
+        for other, message in misfits(field, tensor):
+            with pytest.raises(ValueError, match=f"^{re.escape(field)}: {message}"):
+                agent.update(replaced(rollout, field, other))
+    for progress in (-0.5, 1.5):
+        with pytest.raises(ValueError, match=rf"^progress: wanted a number in \[0, 1\]; got {progress}"):
+            agent.update(rollout, progress=progress)
+    width = agent.spec.obs_dim
+    with pytest.raises(ValueError, match=rf"^obs: wanted shape \(any, {width}\); got \({width},\)"):
+        agent.act(obs[0])
+    assert same(before, everything(agent))
+
+
+@pytest.mark.parametrize("name", STEPPERS)
+def test_restart_weights_other_than_zero_and_one_are_refused(name, same):
+    agent, env, obs = make(name, "Pendulum-v1")
+    rollout, _ = agent.collect(env, obs)
+    before, ones = everything(agent), torch.ones_like(rollout.reward)
+    numbers_only = "wanted only 0 and 1, and not only 0"
+    table = [(factor * ones, numbers_only) for factor in (0.0, 0.5, -1.0, 2.0, math.nan)]
+    table += [(ones[1:], r"wanted shape \(8, 4\); got \(7, 4\)"), (ones.double(), "wanted dtype torch.float32")]
+    if name == "mpo":
+        table.append((ones.index_fill(0, torch.tensor(3), 0.0), "wanted none, a replay holds real transitions only"))
+    for weight, message in table:
+        with pytest.raises(ValueError, match=f"^restart_weight: {message}"):
+            agent.update(dataclasses.replace(rollout, restart_weight=weight))
+    assert same(before, everything(agent))
+
+
+@pytest.mark.parametrize(("name", "env_id"), WORLDS)
+def test_a_diverged_policy_does_not_train_on(name, env_id, same):
+    """Its outputs are refused at the door, not made into numbers, and the third time in a row training ends."""
+    agent, env, obs = make(name, env_id)
+    _, obs = live(agent, env, obs, 1)
+    with torch.no_grad():
+        for policy in (agent.policy, getattr(agent, "target_policy", agent.policy)):
+            (policy.logits if policy.discrete else policy.mean)[-1].bias.fill_(math.nan)
+    before = [p.nan_to_num(1.0) for p in learned(agent)]
+    for skipped in (1, 2):
+        assert numbers(agent.update(agent.collect(env, env.reset())[0])) == {"train/skipped_batches": skipped}
+        assert same(before, [p.nan_to_num(1.0) for p in learned(agent)])
+    with pytest.raises(FloatingPointError, match="not finite in 3 batches in a row"):
+        agent.update(agent.collect(env, env.reset())[0])
+
+
+@pytest.mark.parametrize(("name", "env_id"), WORLDS)
+def test_a_diverged_critic_is_not_hidden(name, env_id):
+    """What a critic of NaN teaches is NaN: every step of it is refused, and nothing trains on as if it were well."""
+    agent, env, obs = make(name, env_id)
+    with torch.no_grad():
+        next(agent.critic.parameters()).fill_(math.nan)
+    _, obs = live(agent, env, obs, 2)
+    with pytest.raises(FloatingPointError, match="not finite in 3 batches in a row"):
+        live(agent, env, obs, 1)
+    assert all(p.isfinite().all() for p in agent.policy.parameters())
+
+
+# Settings that contradict one another, an environment or the method. The ranges of each are in `test_ranges.py`.
+
+VINE = {"sampling": "vine", "vine_states": 8}
+NO_CRITIC = {"whole_episodes": True, "baseline": "none"}
+CONTRADICTIONS = [
+    *((name, {"num_envs": 1, "rollout_steps": 1, "normalize_advantage": True}, r"normalize_advantage: wanted a batch of at least 2 rows, one has no spread; got 1") for name in NAMES),
+    ("reinforce", NO_CRITIC | {"critic_hidden": (4,)}, r"critic_hidden: wanted None with baseline 'none', which reads no critic; got \(4,\)$"),
+    ("reinforce", NO_CRITIC | {"value_target": "returns"}, r"value_target: wanted 'advantage' with baseline 'none', which reads no critic; got 'returns'$"),
+    ("reinforce", NO_CRITIC | {"estimator": "gae"}, r"baseline: wanted 'value' where an episode is cut or the estimator is 'gae'.*; got 'none'"),
+    ("reinforce", {"baseline": "others"}, r"baseline: wanted 'value' where an episode is cut.*; got 'others'"),
+    ("reinforce", {"reward_to_go": False}, r"reward_to_go: wanted True with baseline 'value'; got False"),
+    ("reinforce", NO_CRITIC | {"reward_to_go": False, "baseline": "others"}, r"reward_to_go: wanted True with baseline 'others'; got False"),
+    ("reinforce", NO_CRITIC | {"reward_to_go": False, "discount_states": True}, r"discount_states: wanted False with the whole episode's return.*; got True"),
+    ("reinforce", {"discount_states": True}, r"discount_states: wanted whole_episodes.*; got fixed rollouts"),
+    ("ppo", {"whole_episodes": True}, r"whole_episodes: wanted False, PPO's minibatches.*; got True"),
+    ("ppo", {"minibatch_size": 33}, r"minibatch_size: wanted at most rollout_steps \* num_envs = 32; got 33"),
+    ("ppo", {"minibatch_size": 31}, r"minibatch_size: wanted no minibatch of one row.*; got 31 for a batch of 32"),
+    ("ppo", {"minibatch_size": 1}, r"minibatch_size: wanted no minibatch of one row.*; got 1 for"),
+    ("trpo", VINE | {"vine_states": 33}, r"vine_states: wanted at most the 32 states of a trunk.*; got 33"),
+    ("trpo", VINE | {"whole_episodes": True}, r"vine_states: wanted .* of a trunk of fixed length.*whole_episodes True"),
+    ("trpo", VINE | {"vine_actions": 1}, r"vine_actions: wanted at least 2, one branch has nothing to be compared with; got 1"),
+    ("trpo", VINE | {"normalize_reward": True}, r"normalize_reward: wanted False with vine sampling.*; got True"),
+    ("mpo", {"hidden": ()}, r"hidden: wanted at least one layer, which MPO's networks normalize; got \(\)"),
+    ("mpo", {"critic_hidden": ()}, r"critic_hidden: wanted at least one layer, which MPO's networks normalize; got \(\)"),
+    ("mpo", {"critic_target": "retrace"}, r"sequence_length: wanted at least 2 for Retrace; got 1"),
+    ("mpo", {"sequence_length": 17}, r"replay_steps: wanted room for sequence_length and rollout_steps in each environment, 68 in all; got 64"),
+    ("mpo", {"replay_steps": 31}, r"replay_steps: wanted room for sequence_length and rollout_steps in each environment, 32 in all; got 31"),
+    ("mpo", {"warmup_steps": 65}, r"warmup_steps: wanted at most what the replay holds, 64; got 65"),
+    ("mpo", {"replay_steps": 67, "warmup_steps": 66}, r"warmup_steps: wanted at most what the replay holds, 64; got 66"),
+    ("vmpo", {"top_k_frac": 0.03}, r"top_k_frac: wanted one that keeps at least one sample; 0.03 of 32 samples of a batch is none"),
+    ("vmpo", {"shared_encoder": True, "hidden": ()}, r"hidden: wanted at least one layer, which shared_encoder lets the critic use; got \(\)"),
+    ("vmpo", {"torso": "layernorm", "hidden": ()}, r"hidden: wanted at least one layer, which torso 'layernorm' normalizes; got \(\)"),
+    ("vmpo", {"torso": "layernorm", "critic_hidden": ()}, r"critic_hidden: wanted at least one layer, which torso 'layernorm' normalizes; got \(\)"),
+    ("vmpo", {"shared_encoder": True, "critic_hidden": (8,)}, r"critic_hidden: wanted None with shared_encoder, whose critic has the policy's layers; got \(8,\)"),
+    ("vmpo", {"importance_clip": 1.5}, r"importance_clip: wanted None where the target acts, every ratio is 1 there; got a number"),
+    # What only the environment, or a float, says
+    *((name, {"env_id": "CartPole-v1", "squash": True}, r"squash: wanted False for CartPole-v1, whose actions are discrete; got True") for name in NAMES),
+    ("ppo", {"env_id": "ToyDials-v0", "squash": True}, r"squash: wanted False for ToyDials-v0, whose actions are discrete; got True"),
+    ("mpo", {"env_id": "CartPole-v1", "action_penalty": True}, r"action_penalty: wanted False for CartPole-v1, whose actions are discrete; got True"),
+    ("mpo", {"env_id": "ToyDials-v0"}, r"env_id: wanted Discrete or Box actions for MPO, whose critic lists all values; ToyDials-v0 has 2 choices at once: take an on-policy agent, such as ppo$"),
+    *((name, {field: value}, ".*wanted a multiplier above") for name in ("mpo", "vmpo") for field in ("eta_init", "alpha_mean_init", "alpha_std_init") for value in (1e-9, 1e-8)),
+]  # fmt: skip
+# One step away from a contradiction: what is not read, or is just enough, is taken.
+TAKEN = [
+    ("ppo", {"minibatch_size": 1, "normalize_advantage": False}),
+    ("a2c", {"num_envs": 1, "rollout_steps": 1}),  # which normalizes nothing unless it is told to
+    ("trpo", {"vine_actions": 1, "vine_states": 10**6, "normalize_reward": True}),
+    ("mpo", {"lam": 0.5, "eps_penalty": 3.0, "sequence_length": 16}),
+    ("mpo", {"replay_steps": 67, "warmup_steps": 64}),
+    ("vmpo", {"act_by": "online"}),
+    ("vmpo", {"top_k_frac": 1 / 32}),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "message"), CONTRADICTIONS, ids=str)
+def test_contradictions_are_refused_by_name(name, options, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        small_agent(name, **options)
+
+
+@pytest.mark.parametrize(("name", "options"), TAKEN, ids=str)
+def test_what_contradicts_nothing_is_taken(name, options):
+    small_agent(name, **options)

@@ -1,0 +1,298 @@
+"""What each agent of `AGENTS` promises: named arguments, its base's signatures, a pure `prepare`, a whole state."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import math
+import textwrap
+
+import pytest
+import torch
+
+from minerva_lite.agents import AGENTS
+from minerva_lite.agents.base import Agent
+from minerva_lite.agents.on_policy import GradientAgent, OnPolicyAgent
+from minerva_lite.agents.one_optimizer import OneOptimizer
+from minerva_lite.agents.stepwise import Stepwise
+from minerva_lite.worlds.envs import make_env
+from tests.agents import test_multi_categorical  # noqa: F401 - registers ToyDials
+from tests.living import (
+    ANSWERS,
+    FAMILIES,
+    OWN,
+    SMALL,
+    STEPPERS,
+    check_restored,
+    differ,
+    everything,
+    learned,
+    live,
+    make_agent,
+    small_agent,
+)
+
+CLASSES = {name: agent for name, (agent, _) in AGENTS.items()}
+HALVES = (Agent, Stepwise)
+KINDS = sorted({base for agent in CLASSES.values() for base in agent.__mro__ if issubclass(base, HALVES)}, key=str)
+ON_POLICY = [name for name, agent in CLASSES.items() if issubclass(agent, OnPolicyAgent)]
+WORLDS = ["Pendulum-v1", "CartPole-v1"]
+RETRACE = {"critic_target": "retrace", "sequence_length": 4}
+
+
+def lived_in(name: str, env_id: str = "Pendulum-v1", **options):
+    """An agent after two updates, its environment and the present observation."""
+    sequence = name == "sequence"
+    agent, env, obs = make_agent(name, "tokens/sort", **ANSWERS) if sequence else small_agent(name, env_id, **options)
+    _, obs = live(agent, env, obs, 2)
+    return agent, env, obs
+
+
+# Signatures
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_an_agent_is_made_by_arguments_that_help_shows(name):
+    """No `**where`: an editor and `help` know them, and each is described."""
+    found = inspect.signature(CLASSES[name]).parameters
+    defaults = {each: p.default for each, p in found.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    assert [each for each in found if each not in defaults] == ["config", "spec"]
+    assert defaults == {"seed": 0, "device": "auto", "dtype": torch.float32, "compile": False}
+    assert all(f"{each}: " in Agent.__doc__ for each in found)
+
+
+def shape_of(function) -> list[tuple[str, object, object]]:
+    """Names, kinds and defaults of a function's parameters; not their types, which an heir may narrow."""
+    return [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
+
+
+@pytest.mark.parametrize("family", KINDS, ids=lambda family: family.__name__)
+def test_an_heir_is_called_as_its_base_is(family):
+    for method, function in vars(family).items():
+        inherited = [vars(base)[method] for base in family.__mro__[1:] if method in vars(base)]
+        if not inherited or method.startswith("__") or not (callable(function) or isinstance(function, property)):
+            continue
+        assert type(function) is type(inherited[0]), f"{method} is a property in one of them"
+        if callable(function):
+            assert shape_of(function) == shape_of(inherited[0]), method
+
+
+def depth(family: type) -> int:
+    """Steps up to the base that has none."""
+    return max((1 + depth(base) for base in family.__bases__ if issubclass(base, HALVES)), default=0)
+
+
+def emptied(family: type) -> list[str]:
+    """The methods that a class overrides only in order to do nothing, to hand back what it gets, or to refuse."""
+    found = []
+    for node in ast.parse(textwrap.dedent(inspect.getsource(family))).body[0].body:
+        if isinstance(node, ast.FunctionDef) and any(hasattr(base, node.name) for base in family.__mro__[1:-1]):
+            body = node.body[bool(ast.get_docstring(node)) :]
+            if all(isinstance(x, (ast.Pass, ast.Raise)) or ast.unparse(x).startswith("return ") for x in body):
+                words = {name.id for x in body for name in ast.walk(x) if isinstance(name, ast.Name)}
+                given = {arg.arg for arg in node.args.args[1:]}
+                found += [node.name] if words <= given or any(isinstance(x, ast.Raise) for x in body) else []
+    return found
+
+
+@pytest.mark.parametrize("family", KINDS, ids=lambda family: family.__name__)
+def test_bases_are_few_and_give_nothing_that_has_to_be_taken_away(family):
+    assert depth(family) <= 3
+    assert emptied(family) == []
+
+
+def test_only_an_agent_with_an_optimizer_has_a_learning_rate():
+    """TRPO takes its own step and fits its critic anew: it has neither, under no inherited name."""
+    of_a_gradient = set(vars(GradientAgent) | vars(OneOptimizer)) - set(dir(OnPolicyAgent)) | {"optimizer"}
+    assert {"learning_rate", "set_learning_rate", "gradient_step", "loss", "make_optimizer"} <= of_a_gradient
+    trpo, *_ = lived_in("trpo")
+    assert [each for each in of_a_gradient if each in dir(trpo)] == [] and not hasattr(trpo, "learning_rate")
+    ppo, *_ = lived_in("ppo")
+    assert [each for each in of_a_gradient if not hasattr(ppo, each)] == []
+
+
+# Methods
+
+
+def attributes_read(family: type) -> set[str]:
+    """Every x that a class reads as `self.x`."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(family)))
+    reads = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load))
+    return {node.attr for node in reads if isinstance(node.value, ast.Name) and node.value.id == "self"}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_inherited_methods_find_every_attribute_that_they_read_and_can_be_called(name):
+    """Every public property too, and every method without arguments of its own."""
+    agent, *_ = lived_in(name)
+    for family in type(agent).__mro__:
+        if issubclass(family, HALVES):
+            assert [each for each in attributes_read(family) if not hasattr(agent, each)] == [], family
+    public = {each: getattr(agent, each) for each in dir(type(agent)) if not each.startswith("_")}
+    called = {each for each, value in public.items() if callable(value) and not inspect.signature(value).parameters}
+    assert {"state_dict", "setup", "fresh_episodes"} <= called
+    for each in called:
+        public[each]()
+
+
+# `prepare` changes nothing
+
+
+@pytest.mark.parametrize("env_id", WORLDS)
+def test_the_e_step_of_vmpo_gives_the_same_twice_and_changes_nothing(env_id, same):
+    agent, env, obs = lived_in("vmpo", env_id, act_by="online", importance_clip=1.5, normalize_advantage=True)
+    batch = agent.prepare(agent.collect(env, obs)[0])
+    before = copy.deepcopy((vars(batch), agent.state_dict()))
+    assert same(vars(agent.estep(batch)), vars(agent.estep(batch))) and same(before, (vars(batch), agent.state_dict()))
+
+
+def test_a_vine_is_prepared_the_same_twice_and_changes_nothing(same):
+    vine = {"sampling": "vine", "vine_states": 8, "vine_steps": 4, "normalize_obs": True}
+    agent, env, obs = lived_in("trpo", **vine)
+    sampled, _ = agent.collect(env, obs)
+    before = copy.deepcopy(agent.state_dict())
+    assert same(vars(agent.prepare_vine(sampled)), vars(agent.prepare_vine(sampled)))
+    assert same(vars(agent.prepare(sampled.trunk)), vars(agent.prepare(sampled.trunk)))
+    assert same(before, agent.state_dict())
+
+
+# A state that is complete
+
+VINE = {"sampling": "vine", "vine_states": 8, "vine_steps": 4, "normalize_reward": False}
+LAYERS = {"shared_encoder": True, "torso": "layernorm", "normalize_reward": False}
+# What else of an agent than networks, statistics and generators goes from one update to the next.
+MORE = [
+    ("reinforce", "CartPole-v1", {"baseline": "others", "whole_episodes": True, "rollout_steps": 200}),
+    ("a2c", "Pendulum-v1", {"squash": True, "entropy_coef": 0.01}),  # whose entropy is drawn
+    ("ppo", "Pendulum-v1", {"objective": "kl_penalty"}),
+    ("trpo", "CartPole-v1", VINE),
+    ("trpo", "Pendulum-v1", {"value_fit": "adam"}),
+    ("vmpo", "Pendulum-v1", {"target_period": 2, "temperature_learning_rate": 3e-2}),  # an odd count when it is saved
+    ("vmpo", "Pendulum-v1", LAYERS),
+    ("vmpo", "CartPole-v1", LAYERS),
+    ("mpo", "Pendulum-v1", RETRACE | {"target_period": 5}),
+    ("mpo", "Pendulum-v1", {"action_penalty": True, "temperature_learning_rate": 3e-2}),
+    ("mpo", "CartPole-v1", {"replay_steps": 40}),  # a ring that closes
+]
+FAMILY_OF = [
+    (name, env_id, options)
+    for name in STEPPERS
+    for env_id, options in [*FAMILIES, ("ToyDials-v0", {})]
+    if name != "mpo" or not (options or "Dials" in env_id)
+]
+
+
+def with_statistics(name: str, env_id: str, options: dict, **where):
+    statistics = {"normalize_obs": True} | ({"normalize_reward": True} if name in ON_POLICY else {})
+    return small_agent(name, env_id, **where, **statistics | options)
+
+
+@pytest.mark.parametrize(("name", "env_id", "options"), [*FAMILY_OF, *MORE], ids=str)
+def test_a_restored_agent_goes_on_to_the_bit(name, env_id, options, same):
+    """Whatever is missing shows within two updates: moments, multipliers, counters, statistics, replay, generators."""
+    dtype = torch.float64 if (name, env_id, options) in MORE else torch.float32
+    check_restored(*with_statistics(name, env_id, options, dtype=dtype), same)
+
+
+@pytest.mark.parametrize("name", STEPPERS)
+def test_a_foreign_state_is_not_taken(name, same):
+    agent, before = small_agent(name)[0], None
+    for other in (small_agent(name, gamma=0.5)[0], small_agent(name, "CartPole-v1")[0]):
+        before = everything(other)
+        with pytest.raises(ValueError, match="^state: wanted one saved with this config and environment; got another"):
+            other.load_state_dict(agent.state_dict())
+        assert same(before, everything(other))
+
+
+@pytest.mark.parametrize(("name", "env_id", "options"), FAMILY_OF, ids=str)
+def test_seeds_decide_everything_and_more_digits_nothing(name, env_id, options):
+    """The same seed and as many digits: the same end. The first weights and modes are those of either precision."""
+    ends, firsts, modes = [], [], []
+    for seed, dtype in ((0, torch.float32), (0, torch.float32), (1, torch.float32), (0, torch.float64)):
+        agent, env, obs = with_statistics(name, env_id, options, seed=seed, dtype=dtype)
+        firsts.append([p.float() for p in learned(agent)])
+        state = agent.generator.get_state()
+        some = torch.linspace(-1, 1, 4 * agent.spec.obs_dim, dtype=dtype).view(4, -1)
+        modes.append(agent.act(some, deterministic=True)[0])
+        assert torch.equal(agent.generator.get_state(), state), "the mode draws nothing"
+        figures, _ = live(agent, env, obs, 2)
+        ends.append(learned(agent))
+        assert differ(firsts[-1], [p.float() for p in ends[-1]])
+        for figure in figures.values():  # numbers, of no graph
+            assert figure.dim() == 0 and not figure.requires_grad and figure.isfinite()
+    assert not differ(ends[0], ends[1]) and differ(ends[0], ends[2])
+    assert not differ(firsts[0], firsts[3]) and differ(firsts[0], firsts[2])
+    torch.testing.assert_close(modes[0], modes[3].to(modes[0].dtype), rtol=1e-5, atol=1e-6)
+    assert {p.dtype for p in ends[3]} == {torch.float64} and all(p.isfinite().all() for p in ends[3])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.parametrize(
+    ("name", "env_id", "options"), [*(row for row in FAMILY_OF if "Toy" not in row[1]), *MORE], ids=str
+)
+def test_everything_stays_on_a_cuda_device(name, env_id, options, same):
+    agent_class, config_class = AGENTS[name]
+    statistics = {"normalize_obs": True} | ({"normalize_reward": True} if name in ON_POLICY else {})
+    config = config_class(**SMALL | OWN.get(name, {}) | statistics | options)
+    env = make_env(env_id, config.num_envs, device="cuda")
+    agent, cpu = (agent_class(config, env.spec, device=device) for device in ("cuda", "cpu"))
+    assert not differ([p.cpu() for p in learned(agent)], learned(cpu))
+    rollout, obs = agent.collect(env, env.reset())
+    assert {t.device.type for t in rollout.tensors().values()} == {"cuda"} == {obs.device.type}
+    before, figures = learned(agent), agent.update(rollout)
+    figures, obs = live(agent, env, obs, 2)
+    assert differ(before, learned(agent)) and all(math.isfinite(v) for v in figures.values())
+    twin = agent_class(config, env.spec, seed=1, device="cuda")
+    twin.load_state_dict(agent.state_dict())
+    assert same(live(twin, copy.deepcopy(env), obs.clone(), 1)[0], live(agent, env, obs, 1)[0])
+    if name == "mpo":
+        assert {column.device.type for column in agent.replay.columns.values()} == {"cuda"}
+
+
+# Rates and norms
+
+DESCENT = [name for name, agent in CLASSES.items() if issubclass(agent, GradientAgent)]
+RATED = [name for name, (_, config) in AGENTS.items() if name in STEPPERS and hasattr(config, "anneal_lr")]
+
+
+def rates_of(agent) -> tuple[list[float], list[float]]:
+    """The present learning rates of policy and critic, and those of the multipliers, which never fall."""
+    optimizers = agent.optimizers.values() if hasattr(agent, "optimizers") else [agent.optimizer]
+    duals, rates = {id(p) for p in getattr(agent, "duals", torch.nn.ParameterDict()).parameters()}, ([], [])
+    for group in (group for optimizer in optimizers for group in optimizer.param_groups):
+        rates[all(id(p) in duals for p in group["params"])].append(group["lr"])
+    return rates
+
+
+@pytest.mark.parametrize("anneal", [True, False])
+@pytest.mark.parametrize("name", RATED)
+def test_learning_rates_fall_linearly_only_where_that_is_wanted(name, anneal):
+    rates = {"temperature_learning_rate": 7e-2} if name in ("mpo", "vmpo") else {}
+    agent, env, obs = small_agent(name, anneal_lr=anneal, **rates)
+    first, prices = rates_of(agent)
+    assert bool(prices) == bool(rates)
+    for progress in (0.0, 0.25, 1.0):
+        before = learned(agent.policy) + learned(agent.critic)
+        figures, obs = live(agent, env, obs, 1, progress=progress)
+        left = 1.0 - progress * anneal
+        now = rates_of(agent)
+        assert now[0] == pytest.approx([left * rate for rate in first]) and now[1] == prices
+        assert float(figures.get("train/learning_rate", now[0][0])) == pytest.approx(now[0][0])
+        assert differ(before, learned(agent.policy) + learned(agent.critic)) == (left > 0)
+
+
+@pytest.mark.parametrize("name", DESCENT)
+def test_the_gradients_norm_is_clipped_over_policy_and_critic_together(name):
+    """Plain SGD at rate 1: a step is the gradient, so its norm over all parameters is the bound."""
+    rates = {"learning_rate": 1.0}
+    if name == "vmpo":
+        rates = {"policy_learning_rate": 1.0, "value_learning_rate": 1.0, "dual_learning_rate": 1e-9}
+    agent, env, obs = small_agent(name, optimizer="sgd", max_grad_norm=0.01, **rates)
+    batch = agent.prepare(agent.collect(env, obs)[0])
+    before = learned(agent.policy) + learned(agent.critic)
+    norm = agent.gradient_step(agent.loss(agent.estep(batch) if name == "vmpo" else batch)[0])
+    after = learned(agent.policy) + learned(agent.critic)
+    step = torch.cat([(a - b).flatten() for a, b in zip(after, before, strict=True)])
+    assert norm > 0.01 and step.norm().item() == pytest.approx(0.01, rel=1e-3)
