@@ -41,10 +41,9 @@ class Mutant:
     tests: tuple[str, ...]
 
 
-def files_of_tests(root: Path) -> list[Path]:
+def files_of_tests() -> list[Path]:
     """The tests that can be named for a mutant, and what they share."""
-    tests = root / "tests"
-    return [*tests.glob("*.py"), *tests.glob("*/test_*.py"), *(root / "book/results/studies").glob("*.py")]
+    return [*TESTS.glob("*.py"), *TESTS.glob("*/test_*.py")]
 
 
 def preload() -> None:
@@ -74,7 +73,7 @@ def copy_package(to: Path) -> None:
 
 def copy_tests(to: Path) -> None:
     """The test files that mirror the package, with settings of their own: no path to the unpatched package."""
-    for file in files_of_tests(ROOT):
+    for file in files_of_tests():
         place = to / file.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, place)
@@ -145,6 +144,8 @@ def in_a_fork(package: Path, tests: Path, names: Iterable[str]) -> dict:
         try:
             os.close(read)
             import pytest
+
+            import book.results.studies  # noqa: F401 - known by now, it is found though the tree leaves the path
 
             os.chdir(tests)
             sys.path[:] = [str(package), *(p for p in sys.path if p and Path(p).resolve() != ROOT)]
