@@ -193,10 +193,10 @@ class MPOAgent(Stepwise, Agent):
         if self.learned % c.target_period == 0:
             self.synchronize()
         obs, next_obs = self.normalized(batch.obs), self.normalized(batch.next_obs)
-        learned = slice(1) if c.learn_from == "first" else slice(None)
-        target = self.critic_targets(batch, obs, next_obs)[learned]
-        figures = self.critic_step(obs[learned], batch.action[learned], target)
-        states = obs[learned].flatten(0, 1)
+        steps = slice(1) if c.learn_from == "first" else slice(None)
+        target = self.critic_targets(batch, obs, next_obs)[steps]
+        figures = self.critic_step(obs[steps], batch.action[steps], target)
+        states = obs[steps].flatten(0, 1)
         with torch.no_grad():
             old = self.target_policy(states)
             action, log_prior, q_value = self.candidates(states, old)
