@@ -124,6 +124,9 @@ def anchor(target: str) -> str:
 # stood before its room was made. A name with a point at its end is that of what lies in it, and not its own.
 FORMERLY = {
     "agents.base.Agent.learn": "agents.base.Agent.learn_from",
+    "agents.base.GradientAgent.gradient_step": "agents.one_optimizer.OneOptimizer.gradient_step",
+    "agents.base.GradientAgent.set_learning_rate": "agents.one_optimizer.OneOptimizer.set_learning_rate",
+    "agents.a2c.A2CAgent.improve": "agents.on_policy.GradientAgent.improve",
     "agents.base": "agent",
     "agents.stepwise.Stepwise.": "agent.Agent.",
     "agents.stepwise.": "agents.acting.",

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..experience.rollout import Batch
+from ..experience.rollout import Batch, Rollout
 from ..formulas.objectives import normalize_advantage, policy_gradient_loss, value_loss
-from .on_policy import GradientAgent, GradientConfig
+from .base import GradientAgent
+from .on_policy import GradientConfig, OnPolicyAgent
 from .settings import count
 
 
@@ -20,11 +21,19 @@ class A2CConfig(GradientConfig):
     normalize_advantage: bool = False  # shift and scale the advantages of each rollout
 
 
-class A2CAgent(GradientAgent[Batch]):
-    """A policy and a critic that take one gradient step of `loss` per rollout."""
+class A2CAgent(GradientAgent, OnPolicyAgent):
+    """A policy and a critic that take one gradient step per rollout."""
 
     name = "a2c"
     config: A2CConfig
+
+    def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
+        """One gradient step on all of a rollout: the data are used once, while they are on-policy."""
+        self.set_learning_rate(progress)
+        batch = self.prepare(rollout)
+        loss, parts = self.loss(batch)
+        grad_norm = self.gradient_step(loss)
+        return self.diagnose(batch) | parts | {"train/grad_norm": grad_norm, "train/learning_rate": self.learning_rate}
 
     def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """The scalar to descend on N rows, and its parts.

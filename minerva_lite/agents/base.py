@@ -1,22 +1,25 @@
 """What every agent shares: the checks of a rollout and of a step before anything moves, and saving.
 
 An algorithm builds its networks in `make_modules`, what learns them in `setup`, and learns from a rollout in `improve`.
-How an agent acts step by step is in `stepwise`.
+Most descend one loss, as a `GradientAgent`. How an agent acts step by step is in `stepwise`.
 """
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn.utils import clip_grad_norm_, parameters_to_vector
 
 from ..checks import require_seed, require_unit_interval
 from ..worlds.seeding import ACTING, SEEDING, UPDATES, WEIGHTS, generator, stream
 from ..worlds.spec import EnvSpec, VectorEnv
-from .optimizers import flatten
+from .optimizers import make_optimizer
 from .settings import completed
 
 MAX_SKIPS = 3
@@ -29,7 +32,7 @@ class NonFiniteStep(FloatingPointError):
 class NonFiniteGuard:
     """Refuses what holds a NaN or an infinity before it moves any parameter, and counts the refusals by name.
 
-    It stands at two doors: `refuses` before an update, for the rollout; `admit` before a step, for loss and gradient.
+    An update asks `refuses` about its rollout, and every step asks `admit` about its loss and gradient.
     """
 
     def __init__(self) -> None:
@@ -191,27 +194,24 @@ class Agent:
         Those of the rewards move before the rollout is used, because its own rewards set their scale; those of the
         observations after its last use, so that acting and learning see the same normalized observation.
         """
-        weights = list(self.policy.parameters())
-        before = flatten(weights).detach()
-        self.absorb_rewards(rollout)
+        before = parameters_to_vector(self.policy.parameters()).detach()
+        if self.config.normalize_reward:
+            self.absorb_rewards(rollout)
         figures = self.improve(rollout, progress)
-        self.absorb_obs(rollout)
-        return figures | self.around(rollout, flatten(weights).detach() - before)
-
-    def around(self, rollout: Any, step: Tensor) -> dict[str, Tensor]:
-        """What any update tells of itself: how far it moved the policy, by `step` [n]; the share of phantom rows.
-
-        The share is told where the rollout has a place for such rows, so that a 0 says that there were none.
-        """
-        figures = {"train/param_step_norm": step.norm()}
+        if self.config.normalize_obs:
+            self.absorb_obs(rollout)
+        figures["train/param_step_norm"] = (parameters_to_vector(self.policy.parameters()).detach() - before).norm()
+        # Where a rollout has a place for phantom rows their share is a figure, so that a 0 says that there were none.
         weight = rollout.tensors().get("restart_weight")
         return figures if weight is None else figures | {"train/restart_fraction": 1.0 - weight.mean()}
 
     def absorb_rewards(self, rollout: Any) -> None:
-        """Let the rewards of a rollout into their running statistics; nothing for an agent that keeps none."""
+        """Let the rewards of a rollout into their running statistics; called where `normalize_reward` is set."""
+        raise NotImplementedError
 
     def absorb_obs(self, rollout: Any) -> None:
-        """Let the observations of a rollout into their running statistics; nothing for an agent that keeps none."""
+        """Let the observations of a rollout into their running statistics; called where `normalize_obs` is set."""
+        raise NotImplementedError
 
     def improve(self, rollout: Any, progress: float) -> dict[str, Tensor]:
         """Learn from a checked rollout and return diagnostics, 0-d: the algorithm."""
@@ -268,3 +268,71 @@ class Agent:
         if "minibatch_generator" in state:  # an agent of the former seeding drew all from one
             self.minibatch_generator.set_state(state["minibatch_generator"])
         self.guard.load_state_dict(state)
+
+
+class GradientAgent(Agent):
+    """An agent that descends the gradient of one loss by one optimizer; it names this among its bases first.
+
+    An algorithm gives `loss`, and in `improve` how many steps it takes on a rollout. The config has the fields of
+    `OptimizerSettings`, and a `learning_rate` unless `setup` is the algorithm's own.
+    """
+
+    critic: Any
+    prepare: Callable[[Any], Any]  # what `loss` reads of a rollout
+    parameters: list[nn.Parameter]  # whose gradient is clipped as one
+    optimizer: torch.optim.Optimizer
+    first_rates: tuple[float, ...]  # learning rates that may fall: of the optimizer's first groups
+    learning_rate: Tensor  # the first of them in the present update, 0-d
+    projected: tuple[Any, ...] = ()  # modules whose parameters are put back into their range after a step
+
+    def setup(self) -> None:
+        self.parameters = [*self.policy.parameters(), *self.critic.parameters()]
+        self.make_optimizer(self.parameters, self.config.learning_rate)
+        self.projected = () if self.policy.discrete else (self.policy,)
+
+    def make_optimizer(self, groups: list[Any], *first_rates: float) -> None:
+        """The optimizer of parameters or of groups of them, the first of which start at these learning rates."""
+        c = self.config
+        self.optimizer = make_optimizer(c.optimizer, groups, first_rates[0], momentum=c.momentum)
+        self.first_rates, self.learning_rate = first_rates, torch.tensor(first_rates[0])
+
+    def loss(self, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
+        """The scalar to descend on a batch, and its detached parts under the names they are logged by."""
+        raise NotImplementedError
+
+    def set_learning_rate(self, progress: float) -> None:
+        """The learning rates of this update: constant, or falling linearly to 0 at progress 1."""
+        left = 1.0
+        if self.config.anneal_lr:
+            # LaTeX: f_u = 1 - p_u
+            left = 1.0 - progress
+        for group, first_rate in zip(self.optimizer.param_groups, self.first_rates, strict=False):
+            # LaTeX: \alpha_u = f_u \alpha_0
+            group["lr"] = left * first_rate
+        self.learning_rate = torch.as_tensor(self.optimizer.param_groups[0]["lr"])
+
+    def gradient_step(self, loss: Tensor) -> Tensor:
+        """One step of the optimizer down `loss`, its gradient clipped; the norm before clipping, 0-d.
+
+        Raises NonFiniteStep, which ends an update: loss or norm is not finite, and nothing has moved.
+        """
+        self.optimizer.zero_grad()
+        loss.backward()
+        norm = clip_grad_norm_(self.parameters, self.config.max_grad_norm)
+        self.guard.admit("loss", loss, norm)
+        self.optimizer.step()
+        for module in self.projected:
+            module.project()
+        return norm
+
+    def evidence(self, rollout: Any) -> dict[str, Tensor]:
+        batch = self.prepare(rollout)
+        loss, parts = self.loss(batch)
+        return {"advantage": batch.advantage, "value_target": batch.value_target} | parts | {"loss": loss}
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))  # torch would share its tensors

@@ -150,6 +150,9 @@ class MPOAgent(Stepwise, Agent):
     def collect(self, env: VectorEnv, obs: Tensor) -> tuple[Rollout, Tensor]:
         return collect(self, env, obs, self.config.rollout_steps)
 
+    def check(self, rollout: Rollout) -> None:
+        rollout.require(self.spec, self.dtype, self.config.rollout_steps, self.config.num_envs)
+
     def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
         """Store the rollout, then learn from batches of what is stored; the diagnostics of the last batch.
 
@@ -160,8 +163,9 @@ class MPOAgent(Stepwise, Agent):
         self.replay.insert(rollout, self.replay.starts_of(rollout))
         figures: dict[str, Tensor] = {}
         if self.replay.num_steps >= c.warmup_steps and self.replay.size >= c.sequence_length:
+            left = 1.0 - progress if c.anneal_lr else 1.0
             for name, rate in (("critic", c.critic_learning_rate), ("policy", c.policy_learning_rate)):
-                self.optimizers[name].param_groups[0]["lr"] = rate * c.rate_left(progress)
+                self.optimizers[name].param_groups[0]["lr"] = left * rate
             try:
                 for _ in range(c.learner_steps):
                     batch = self.replay.sample(c.minibatch_size, c.sequence_length, self.minibatch_generator)

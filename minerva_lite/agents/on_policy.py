@@ -1,12 +1,9 @@
-"""What the on-policy agents share: rollouts turned into batches, the diagnostics, the step down a gradient.
-
-`OnPolicyAgent` has a policy and a critic. `GradientAgent` adds an optimizer for both; an algorithm then gives a `loss`.
-"""
+"""What the on-policy agents share: collecting, rollouts turned into batches, the diagnostics."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
@@ -18,12 +15,8 @@ from ..formulas.returns import discounted_returns, gae
 from ..worlds.spec import VectorEnv
 from .base import Agent
 from .networks import Policy, ValueNet
-from .one_optimizer import OneOptimizer
-from .optimizers import make_optimizer
 from .settings import CollectSettings, OptimizerSettings, non_negative, one_of, positive, unit_interval
 from .stepwise import Stepwise
-
-Rows = TypeVar("Rows", bound=Batch)
 
 
 def estimators(default: str, *others: str) -> str:
@@ -48,11 +41,6 @@ class OnPolicyConfig(CollectSettings):
         super().__post_init__()
         if self.normalize_advantage and self.batch_size == 1:
             raise ValueError("normalize_advantage: wanted a batch of at least 2 rows, one has no spread; got 1")
-
-    @property
-    def trace_decay(self) -> float:
-        """The lambda that the estimator stands for: all three are GAE."""
-        return {"gae": self.lam, "returns": 1.0, "td": 0.0}[self.estimator]
 
 
 @dataclass(frozen=True)
@@ -87,17 +75,15 @@ class OnPolicyAgent(Stepwise, Agent):
             return collect_episodes(self, env, self.config.rollout_steps)
         return collect(self, env, obs, self.config.rollout_steps)
 
-    def rollout_shape(self) -> tuple[int | None, int]:
-        return None if self.config.whole_episodes else self.config.rollout_steps, self.config.num_envs
-
     def check(self, rollout: Rollout) -> None:
-        super().check(rollout)
+        c = self.config
+        rollout.require(self.spec, self.dtype, None if c.whole_episodes else c.rollout_steps, c.num_envs)
         eligible = self.eligible(rollout)
-        if eligible is None or not self.config.normalize_advantage:
+        if eligible is None or not c.normalize_advantage:
             return
         rows = int(eligible.sum())
         if rows < 2:
-            name = "whole_episodes" if self.config.whole_episodes else "restart_weight"
+            name = "whole_episodes" if c.whole_episodes else "restart_weight"
             raise ValueError(f"{name}: wanted at least 2 rows to learn from, one advantage has no spread; got {rows}")
 
     def state_value(self, obs: Tensor) -> Tensor:
@@ -109,8 +95,7 @@ class OnPolicyAgent(Stepwise, Agent):
 
     @torch.no_grad()
     def absorb_rewards(self, rollout: Rollout) -> None:
-        if not self.config.normalize_reward:
-            return
+        """Let the rewards of a rollout into their running statistics."""
         scaler, real = self.reward_scaler, None if rollout.restart_weight is None else rollout.real
         with self.all_or_nothing("reward_scaler.stats.var", scaler, scaler.stats):
             if self.config.whole_episodes:  # no episode of the rollout before goes on in this one
@@ -125,17 +110,19 @@ class OnPolicyAgent(Stepwise, Agent):
         be reached. Rows of restart weight 0 are left out, and those of second episodes where whole episodes were asked
         for.
         """
-        obs, reward = self.normalized(rollout.obs), rollout.reward
-        if self.config.normalize_reward:
-            reward = self.reward_scaler.scale(reward)
-        advantage, value = self.estimate(rollout, reward, obs)
-        if self.config.value_target == "returns":
-            value_target = self.returns(rollout, reward)
+        c = self.config
+        if c.normalize_obs:
+            rollout = replace(rollout, obs=self.normalized(rollout.obs), next_obs=self.normalized(rollout.next_obs))
+        if c.normalize_reward:
+            rollout = replace(rollout, reward=self.reward_scaler.scale(rollout.reward))
+        advantage, value = self.estimate(rollout)
+        if c.value_target == "returns":
+            value_target = self.returns(rollout)
         else:
             # LaTeX: R_t = A_t + V(s_t)
             value_target = advantage + value
         batch = Batch(
-            obs=obs.flatten(0, 1),
+            obs=rollout.obs.flatten(0, 1),
             action=rollout.action.flatten(0, 1),
             behavior_log_prob=rollout.behavior_log_prob.flatten(),
             behavior_params=tuple(p.flatten(0, 1) for p in rollout.behavior_params),
@@ -152,17 +139,17 @@ class OnPolicyAgent(Stepwise, Agent):
             return rollout.real & rollout.first_episode
         return None if rollout.restart_weight is None else rollout.real
 
-    def estimate(self, rollout: Rollout, reward: Tensor, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Advantages and values, both [T, B], from (scaled) rewards [T, B] and normalized obs [T, B, O]."""
-        c = self.config
-        value, next_value = self.critic(obs), self.critic(self.normalized(rollout.next_obs))
-        ends = (rollout.terminated, rollout.truncated)
-        return gae(reward, value, next_value, *ends, gamma=c.gamma, lam=c.trace_decay), value
+    def estimate(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
+        """Advantages and values, both [T, B], of a rollout as the networks see it: normalized, rewards scaled."""
+        c, r = self.config, rollout
+        value, next_value = self.critic(r.obs), self.critic(r.next_obs)
+        lam = {"gae": c.lam, "returns": 1.0, "td": 0.0}[c.estimator]  # all three are GAE
+        return gae(r.reward, value, next_value, r.terminated, r.truncated, gamma=c.gamma, lam=lam), value
 
-    def returns(self, rollout: Rollout, reward: Tensor) -> Tensor:
-        """Returns [T, B] from (scaled) rewards [T, B], with the critic's value where the data end: no trace decays."""
-        next_value = self.critic(self.normalized(rollout.next_obs))
-        return discounted_returns(reward, next_value, rollout.terminated, rollout.truncated, gamma=self.config.gamma)
+    def returns(self, rollout: Rollout) -> Tensor:
+        """Returns [T, B] of such a rollout, with the critic's value where the data end: no trace decays."""
+        next_value, r = self.critic(rollout.next_obs), rollout
+        return discounted_returns(r.reward, next_value, r.terminated, r.truncated, gamma=self.config.gamma)
 
     @torch.no_grad()
     def diagnose(self, batch: Batch, entropy: Tensor | None = None) -> dict[str, Tensor]:
@@ -188,43 +175,3 @@ class OnPolicyAgent(Stepwise, Agent):
             figures |= {"train/std": params[1].mean(), "train/std_min": low, "train/std_max": high}
             figures["train/abs_action"] = self.policy.to_env(batch.action).abs().mean()
         return figures
-
-
-class GradientAgent(OneOptimizer, OnPolicyAgent, Generic[Rows]):
-    """An on-policy agent that steps down the gradient of one loss for policy and critic.
-
-    An algorithm gives `name` and `loss`, and an `improve` of its own where it takes more than one step per rollout.
-    """
-
-    config: GradientConfig
-
-    def setup(self) -> None:
-        self.parameters = [*self.policy.parameters(), *self.critic.parameters()]
-        self.optimizer = self.make_optimizer()
-
-    def make_optimizer(self) -> torch.optim.Optimizer:
-        """The optimizer of everything that `loss` moves."""
-        c = self.config
-        return make_optimizer(c.optimizer, self.parameters, c.learning_rate, momentum=c.momentum)
-
-    def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
-        """One gradient step of `loss` on all of a rollout: the data are used once, while they are on-policy."""
-        self.set_learning_rate(progress)
-        batch = cast(Rows, self.prepare(rollout))
-        loss, parts = self.loss(batch)
-        grad_norm = self.gradient_step(loss)
-        return self.diagnose(batch) | parts | {"train/grad_norm": grad_norm, "train/learning_rate": self.learning_rate}
-
-    def gradient_step(self, loss: Tensor) -> Tensor:
-        norm = super().gradient_step(loss)
-        self.policy.project()
-        return norm
-
-    def loss(self, batch: Rows) -> tuple[Tensor, dict[str, Tensor]]:
-        """The scalar to descend on a batch, and its detached parts under the names they are logged by."""
-        raise NotImplementedError
-
-    def evidence(self, rollout: Rollout) -> dict[str, Tensor]:
-        batch = cast(Rows, self.prepare(rollout))
-        loss, parts = self.loss(batch)
-        return {"advantage": batch.advantage, "value_target": batch.value_target} | parts | {"loss": loss}

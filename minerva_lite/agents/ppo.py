@@ -23,7 +23,8 @@ from ..formulas.objectives import (
     ppo_clip_loss,
     value_loss,
 )
-from .on_policy import GradientAgent, GradientConfig
+from .base import GradientAgent
+from .on_policy import GradientConfig, OnPolicyAgent
 from .settings import count, one_of, positive
 
 KL_PENALTY_MIN, KL_PENALTY_MAX = 1e-8, 1e8  # advantage units per nat
@@ -62,7 +63,7 @@ class PPOConfig(GradientConfig):
             )
 
 
-class PPOAgent(GradientAgent[Batch]):
+class PPOAgent(GradientAgent, OnPolicyAgent):
     """A policy and a critic trained by PPO."""
 
     name = "ppo"
@@ -90,10 +91,12 @@ class PPOAgent(GradientAgent[Batch]):
             if c.recompute_advantage and epoch > 0:
                 batch = replace(self.prepare(rollout), value_old=first.value_old)  # around which `clip_value` clips
             for rows in batch.minibatches(c.minibatch_size, self.minibatch_generator):
-                if c.normalize_advantage and len(rows) == 1:
+                if c.normalize_advantage and len(rows.obs) == 1:
                     continue  # rows of restart weight 0 can leave one; alone it has no spread
                 loss, parts = self.loss(rows)
-                stopped = self.drifted(parts["log_ratio"])
+                if c.target_kl is not None and c.target_kl > 0:
+                    # By k3, since k1 can be negative and miss it.
+                    stopped = bool(kl_estimates(parts["log_ratio"])[2].mean() > c.target_kl)
                 if stopped and c.stop_test == "minibatch":
                     break
                 grad_norms.append(self.gradient_step(loss))
@@ -145,11 +148,6 @@ class PPOAgent(GradientAgent[Batch]):
             loss = loss - c.entropy_coef * entropy.mean()
         parts["loss/total"] = loss
         return loss, {name: part.detach() for name, part in parts.items()}
-
-    def drifted(self, log_ratio: Tensor) -> bool:
-        """Whether the mean k3 of log_ratio [N] exceeds target_kl; k1 can be negative and miss it."""
-        target = self.config.target_kl
-        return target is not None and target > 0 and bool(kl_estimates(log_ratio)[2].mean() > target)
 
     @torch.no_grad()
     def diagnose(self, batch: Batch, entropy: Tensor | None = None) -> dict[str, Tensor]:

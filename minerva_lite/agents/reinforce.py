@@ -11,7 +11,8 @@ from torch import Tensor
 from ..experience.rollout import Batch, Rollout
 from ..formulas.objectives import normalize_advantage, policy_gradient_loss, value_loss
 from ..formulas.returns import discounted_returns, leave_one_out_baseline
-from .on_policy import GradientAgent, GradientConfig, estimators
+from .base import GradientAgent
+from .on_policy import GradientConfig, OnPolicyAgent, estimators
 from .settings import count, one_of
 
 
@@ -58,35 +59,24 @@ class WeightedBatch(Batch):
     weight: Tensor  # [N]  w_t: gamma^t where states are discounted, else 1
 
 
-class REINFORCEAgent(GradientAgent[WeightedBatch]):
+class REINFORCEAgent(GradientAgent, OnPolicyAgent):
     """A policy moved by one step of the plain policy gradient per batch of episodes."""
 
     name = "reinforce"
     config: REINFORCEConfig
 
-    def estimate(self, rollout: Rollout, reward: Tensor, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Advantages and baselines, both [T, B], from (scaled) rewards [T, B] and normalized obs [T, B, O].
+    def improve(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
+        """One gradient step on all rows: one more would need data of the policy that it has moved to."""
+        self.set_learning_rate(progress)
+        batch = self.prepare(rollout)
+        loss, parts = self.loss(batch)
+        figures = parts | {"train/grad_norm": self.gradient_step(loss), "train/learning_rate": self.learning_rate}
+        if self.config.whole_episodes:
+            figures["train/cut_episodes"] = self.cut_episodes(rollout)
+        return self.diagnose(batch) | figures
 
-        A baseline may know the state and the other episodes, but not the action that it is taken off from: so it
-        changes how much the gradient varies, and not what it is on average.
-        """
-        c = self.config
-        if c.baseline == "value":
-            return super().estimate(rollout, reward, obs)
-        # Without a critic an episode is worth what it paid, also where a time limit ended it.
-        nothing = torch.zeros_like(reward)
-        returns = discounted_returns(reward, nothing, rollout.terminated, rollout.truncated, gamma=c.gamma)
-        if not c.reward_to_go:
-            returns = returns[:1].expand_as(returns)
-        baseline = leave_one_out_baseline(returns, rollout.first_episode) if c.baseline == "others" else nothing
-        # LaTeX: A_t = G_t - b_t
-        advantage = returns - baseline
-        return advantage, baseline
-
-    def around(self, rollout: Rollout, step: Tensor) -> dict[str, Tensor]:
-        figures = super().around(rollout, step)
-        if not self.config.whole_episodes:
-            return figures
+    def cut_episodes(self, rollout: Rollout) -> Tensor:
+        """The share of episodes that the data end before, 0-d. It warns of them where no critic can stand in."""
         cut = ~rollout.ended.any(0)
         if self.config.baseline != "value" and bool(cut.any()):
             warnings.warn(
@@ -94,7 +84,26 @@ class REINFORCEAgent(GradientAgent[WeightedBatch]):
                 f"over; got {self.config.rollout_steps} (train/cut_episodes is the share of those that are cut)",
                 stacklevel=2,
             )
-        return figures | {"train/cut_episodes": cut.to(rollout.reward.dtype).mean()}
+        return cut.to(rollout.reward.dtype).mean()
+
+    def estimate(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
+        """Advantages and baselines, both [T, B], of a rollout as the networks see it: normalized, rewards scaled.
+
+        A baseline may know the state and the other episodes, but not the action that it is taken off from: so it
+        changes how much the gradient varies, and not what it is on average.
+        """
+        c = self.config
+        if c.baseline == "value":
+            return super().estimate(rollout)
+        # Without a critic an episode is worth what it paid, also where a time limit ended it.
+        nothing = torch.zeros_like(rollout.reward)
+        returns = discounted_returns(rollout.reward, nothing, rollout.terminated, rollout.truncated, gamma=c.gamma)
+        if not c.reward_to_go:
+            returns = returns[:1].expand_as(returns)
+        baseline = leave_one_out_baseline(returns, rollout.first_episode) if c.baseline == "others" else nothing
+        # LaTeX: A_t = G_t - b_t
+        advantage = returns - baseline
+        return advantage, baseline
 
     def state_value(self, obs: Tensor) -> Tensor:
         if self.config.baseline != "value":

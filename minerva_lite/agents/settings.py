@@ -108,6 +108,8 @@ class Settings:
     A number of NumPy's becomes Python's, and a list a tuple: a checkpoint holds plain values, and a fingerprint hashes.
     """
 
+    normalize_obs = normalize_reward = False  # for settings without such a field
+
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
         for each in fields(self):
@@ -161,13 +163,6 @@ class OptimizerSettings(Settings):
         super().__post_init__()
         if self.optimizer == "adam" and self.momentum:
             raise ValueError(f"momentum: wanted 0 with adam, which has its own; got {self.momentum}")
-
-    def rate_left(self, progress: float) -> float:
-        """The factor of the first learning rate after a share `progress` of the training, in [0, 1]."""
-        if not self.anneal_lr:
-            return 1.0
-        # LaTeX: f_u = 1 - p_u
-        return 1.0 - progress
 
 
 @dataclass(frozen=True)

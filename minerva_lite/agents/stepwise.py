@@ -1,6 +1,6 @@
-"""What the agents share that act step by step: acting, also outside training, and what a rollout of steps must be.
+"""What the agents share that act step by step: acting, also outside training, and statistics of what they observe.
 
-How they learn from it is in `base`.
+How they learn is in `base`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from ..checks import require_bool, require_dtype, require_finite, require_shape
+from ..checks import require_dtype, require_finite
 from ..experience.normalizer import Normalizer
+from ..experience.rollout import Rollout
 from ..worlds.envs import REGISTERED
 from ..worlds.spec import EnvSpec
 from .base import NonFiniteGuard, NonFiniteStep
@@ -137,38 +138,10 @@ class Stepwise:
             module.load_state_dict(before)
             raise
 
-    def absorb_obs(self, rollout: Any) -> None:
-        """Let the observations of a rollout into their running statistics, where there are any."""
-        if self.config.normalize_obs:
-            with self.all_or_nothing("obs_normalizer.var", self.obs_normalizer, self.obs_normalizer):
-                self.obs_normalizer.absorb(rollout.visited)
-
-    def check(self, rollout: Any) -> None:
-        """Raise ValueError unless every tensor of the rollout has the shape and dtype that this agent learns from."""
-        spec = self.spec
-        rows = self.rollout_shape()
-        features = rollout.tensors()
-        flags = {name: features.pop(name) for name in ("terminated", "truncated")}
-        action = features.pop("action")
-        require_bool(**flags)
-        require_dtype(torch.int64 if self.policy.discrete else self.dtype, action=action)
-        require_dtype(self.dtype, **features)
-        require_shape(rows, reward=rollout.reward)
-        rows = tuple(rollout.reward.shape)
-        require_shape(rows, behavior_log_prob=rollout.behavior_log_prob, **flags)
-        require_shape((*rows, spec.obs_dim), obs=rollout.obs, next_obs=rollout.next_obs)
-        require_shape((*rows, *spec.action_shape), action=action)
-        params = {name: tensor for name, tensor in features.items() if name.startswith("behavior_params")}
-        require_shape((*rows, spec.params_dim), **params)
-        if rollout.restart_weight is not None:
-            require_shape(rows, restart_weight=rollout.restart_weight)
-            weight = rollout.restart_weight
-            if not bool(((weight == 0) | (weight == 1)).all()) or not bool(weight.any()):
-                raise ValueError("restart_weight: wanted only 0 and 1, and not only 0; got other numbers, or no 1")
-
-    def rollout_shape(self) -> tuple[int | None, int]:
-        """Steps and environments of a rollout; None stands for any number."""
-        return self.config.rollout_steps, self.config.num_envs
+    def absorb_obs(self, rollout: Rollout) -> None:
+        """Let the observations of a rollout into their running statistics."""
+        with self.all_or_nothing("obs_normalizer.var", self.obs_normalizer, self.obs_normalizer):
+            self.obs_normalizer.absorb(rollout.visited)
 
 
 def as_rows(spec: EnvSpec, dtype: torch.dtype, device: torch.device, obs: Any) -> tuple[Tensor, bool]:

@@ -12,10 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..checks import (
-    require_dtype,
-    require_shape,
-)
+from ..checks import require_dtype, require_shape
 from ..experience.rollout import Batch, Rollout
 from ..experience.vine import Vine, collect_vine
 from ..formulas.objectives import importance_surrogate, normalize_advantage, rounding_alone, value_loss, vine_surrogate
@@ -281,10 +278,7 @@ class TRPOAgent(OnPolicyAgent):
         with torch.no_grad():
             loss = value_loss(critic(obs), target)
             self.guard.admit("loss/value", loss)
-            return {
-                "loss/value": loss,
-                "value/fit_failed": torch.tensor(float(not fitted)),
-            }
+            return {"loss/value": loss, "value/fit_failed": torch.tensor(float(not fitted))}
 
     @torch.no_grad()
     def prepare_vine(self, vine: Vine) -> VineBatch:

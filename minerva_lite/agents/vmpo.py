@@ -25,10 +25,10 @@ from ..formulas.duals import (
     weights_kl,
 )
 from ..formulas.objectives import normalize_advantage, value_loss, weighted_nll
+from .base import GradientAgent
 from .multipliers import Multipliers
 from .networks import Params, Policy, ValueHead, ValueNet
-from .on_policy import GradientAgent, OnPolicyConfig
-from .optimizers import make_optimizer
+from .on_policy import OnPolicyAgent, OnPolicyConfig
 from .settings import BoundSettings, OptimizerSettings, count, non_negative, one_of, positive
 
 
@@ -94,11 +94,11 @@ class WeighedBatch(Batch):
     psi: Tensor  # [N]  the weights, 0 where not kept; they sum to 1
 
 
-class VMPOAgent(GradientAgent[WeighedBatch]):
+class VMPOAgent(GradientAgent, OnPolicyAgent):
     """A policy that is fitted to those of its actions that turned out best, weighted by exp(A / eta)."""
 
     name = "vmpo"
-    config: VMPOConfig  # type: ignore[assignment] # whatever reads the settings of one rate is replaced below
+    config: VMPOConfig
     target_policy: Policy
     duals: Multipliers
 
@@ -119,11 +119,8 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
         return policy, ValueNet(self.spec.obs_dim, c.critic_widths, weights, c.torso)
 
     def setup(self) -> None:
-        super().setup()
-        self.updates = 0  # since the start; the target moves at every target_period-th
-
-    def make_optimizer(self) -> torch.optim.Optimizer:
         c = self.config
+        self.parameters = [*self.policy.parameters(), *self.critic.parameters()]
         groups = [
             {"params": list(self.policy.parameters()), "lr": c.policy_learning_rate},
             {"params": list(self.critic.parameters()), "lr": c.value_learning_rate},
@@ -131,18 +128,13 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
         ]
         if c.temperature_learning_rate is not None:  # else three groups, as in every checkpoint so far
             groups[-1:] = self.duals.groups(c.temperature_learning_rate, c.dual_learning_rate)
-        return make_optimizer(c.optimizer, groups, c.policy_learning_rate, momentum=c.momentum)
+        self.make_optimizer(groups, c.policy_learning_rate, c.value_learning_rate)  # those of the duals never fall
+        self.projected = (self.duals,) if self.policy.discrete else (self.policy, self.duals)
+        self.updates = 0  # since the start; the target moves at every target_period-th
 
     @property
     def acting_policy(self) -> Policy:
         return self.target_policy if self.config.act_by == "target" else self.policy
-
-    def set_learning_rate(self, progress: float) -> None:
-        """The learning rates of this update: constant, or policy's and critic's falling linearly to 0 at progress 1."""
-        c = self.config
-        left = c.rate_left(progress)
-        self.optimizer.param_groups[0]["lr"] = c.policy_learning_rate * left
-        self.optimizer.param_groups[1]["lr"] = c.value_learning_rate * left
 
     def check(self, rollout: Rollout) -> None:
         super().check(rollout)
@@ -234,11 +226,6 @@ class VMPOAgent(GradientAgent[WeighedBatch]):
         batch = self.estep(self.prepare(rollout))
         loss, parts = self.loss(batch)
         return {"advantage": batch.advantage, "value_target": batch.value_target} | parts | {"loss": loss}
-
-    def gradient_step(self, loss: Tensor) -> Tensor:
-        norm = super().gradient_step(loss)
-        self.duals.project()
-        return norm
 
     @torch.no_grad()
     def divergences(self, batch: WeighedBatch, parts: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -9,8 +9,8 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Generator, Tensor
 
-from ..checks import require_count
-from ..worlds.spec import Step, VectorEnv
+from ..checks import require_bool, require_count, require_dtype, require_shape
+from ..worlds.spec import EnvSpec, Step, VectorEnv
 
 
 class Actor(Protocol):
@@ -56,6 +56,27 @@ class Rollout:
         if self.restart_weight is None:
             named.pop("restart_weight")
         return named | {f"behavior_params[{i}]": p for i, p in enumerate(self.behavior_params)}
+
+    def require(self, spec: EnvSpec, dtype: torch.dtype, steps: int | None, num_envs: int) -> None:
+        """Raise ValueError unless every tensor has the shape and dtype of such an environment's; steps None: any."""
+        features = self.tensors()
+        flags = {name: features.pop(name) for name in ("terminated", "truncated")}
+        action = features.pop("action")
+        require_bool(**flags)
+        require_dtype(torch.int64 if spec.discrete else dtype, action=action)
+        require_dtype(dtype, **features)
+        require_shape((steps, num_envs), reward=self.reward)
+        rows = tuple(self.reward.shape)
+        require_shape(rows, behavior_log_prob=self.behavior_log_prob, **flags)
+        require_shape((*rows, spec.obs_dim), obs=self.obs, next_obs=self.next_obs)
+        require_shape((*rows, *spec.action_shape), action=action)
+        params = {name: tensor for name, tensor in features.items() if name.startswith("behavior_params")}
+        require_shape((*rows, spec.params_dim), **params)
+        weight = self.restart_weight
+        if weight is not None:
+            require_shape(rows, restart_weight=weight)
+            if not bool(((weight == 0) | (weight == 1)).all()) or not bool(weight.any()):
+                raise ValueError("restart_weight: wanted only 0 and 1, and not only 0; got other numbers, or no 1")
 
     @property
     def num_steps(self) -> int:
@@ -105,8 +126,9 @@ class Batch:
 
         The rows are shuffled once and then cut, so that a minibatch is a view, not a gather.
         """
-        shuffled = self[torch.randperm(len(self), generator=generator, device=generator.device)]
-        for start in range(0, len(self), size):
+        rows = len(self.obs)
+        shuffled = self[torch.randperm(rows, generator=generator, device=generator.device)]
+        for start in range(0, rows, size):
             yield shuffled[start : start + size]
 
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..agents.one_optimizer import OneOptimizer
-from ..agents.optimizers import make_optimizer
+from ..agents.base import GradientAgent
 from ..agents.settings import OptimizerSettings, count, non_negative, one_of, optional, positive, unit_interval
 from ..checks import require_count
 from ..formulas.distributions import categorical_log_prob, kl_estimates
@@ -113,7 +112,7 @@ class SequenceConfig(OptimizerSettings):
         return self.num_envs * self.group
 
 
-class SequenceAgent(OneOptimizer, AnsweringAgent):
+class SequenceAgent(GradientAgent, AnsweringAgent):
     """A decoder that learns from what its answers to prompts were paid."""
 
     name = "sequence"
@@ -123,8 +122,7 @@ class SequenceAgent(OneOptimizer, AnsweringAgent):
         self.parameters = list(self.policy.parameters())
         if self.config.advantage == "critic":
             self.parameters += self.critic.parameters()
-        c = self.config
-        self.optimizer = make_optimizer(c.optimizer, self.parameters, c.learning_rate, momentum=c.momentum)
+        self.make_optimizer(self.parameters, self.config.learning_rate)
 
     def improve(self, rollout: Answers, progress: float) -> dict[str, Tensor]:
         """Several passes of clipped steps over the answers, by advantages from before the first of them."""

@@ -219,6 +219,7 @@ class Accelerated(Plain):
         for group, rate in zip(groups, self.rates, strict=True):
             rate.fill_(group["lr"])
             group["lr"], group["capturable"] = rate, True
+        agent.learning_rate = self.rates[0]
         agent.set_learning_rate = lambda progress: None  # it is done, and must not be recorded
         try:
             yield
@@ -383,7 +384,7 @@ class Recorded:
             self.calls += 1
             # Copies, as a recording has them: for two inputs that are one tensor (CartPole's state is its observation)
             # something else is compiled, and to compile while a graph is recorded spoils the graph.
-            return aside(self.function, copied(inputs))
+            return copied(aside(self.function, copied(inputs)))
         if self.graph is None:
             self.inputs = copied(inputs)
             self.graph, self.outputs = record(self.function, self.inputs, self.generators)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -48,17 +49,17 @@ class EnvSpec:
         if isinstance(self.own, dict):  # as a checkpoint has it
             object.__setattr__(self, "own", OwnSpaces(**self.own))
 
-    @property
+    @cached_property
     def discrete(self) -> bool:
         """Whether there are finitely many actions."""
         return bool(self.num_actions or self.choices)
 
-    @property
+    @cached_property
     def action_shape(self) -> tuple[int, ...]:
         """The shape of one action as agents store it: () or (D,)."""
         return () if self.num_actions else (self.action_dim or len(self.choices),)
 
-    @property
+    @cached_property
     def params_dim(self) -> int:
         """How many numbers a policy gives for each of its parameters: D means, K logits, or those of all parts."""
         return self.num_actions or self.action_dim or sum(self.choices)

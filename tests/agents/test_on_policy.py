@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from minerva_lite.agents import AGENTS
-from minerva_lite.agents.on_policy import GradientAgent, GradientConfig, OnPolicyAgent, OnPolicyConfig
+from minerva_lite.agents.base import GradientAgent
+from minerva_lite.agents.on_policy import GradientConfig, OnPolicyAgent, OnPolicyConfig
 from minerva_lite.worlds.envs import make_env
 from tests.living import OWN, SMALL, differ, everything, learned, live, numbers, small_agent
 

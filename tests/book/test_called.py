@@ -214,7 +214,7 @@ def test_every_call_of_an_update_of_ppo_has_its_link(package, shown):
         call for call in package.calls("minerva_lite.agents.ppo") if improve.lineno <= call.line <= improve.end_lineno
     ]
     assert [call.name for call in inside] == [
-        "set_learning_rate", "prepare", "prepare", "minibatches", "loss", "drifted", "gradient_step", "diagnose",
+        "set_learning_rate", "prepare", "prepare", "minibatches", "loss", "kl_estimates", "gradient_step", "diagnose",
         "adapt_kl_penalty",
     ]  # fmt: skip
     assert {call.target for call in inside} <= shown

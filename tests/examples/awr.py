@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from minerva_lite.agents.on_policy import GradientAgent, GradientConfig
+from minerva_lite.agents.base import GradientAgent
+from minerva_lite.agents.on_policy import GradientConfig, OnPolicyAgent
 from minerva_lite.agents.settings import count, positive
 from minerva_lite.experience.rollout import Batch, Rollout
 from minerva_lite.formulas.objectives import normalize_advantage, policy_gradient_loss, value_loss
@@ -33,7 +34,7 @@ class AWRConfig(GradientConfig):
     weight_cap: float = positive(20.0)  # the largest weight of a sample
 
 
-class AWRAgent(GradientAgent[Batch]):
+class AWRAgent(GradientAgent, OnPolicyAgent):
     """A policy that is fitted to its own actions, each weighted by the exponential of its advantage."""
 
     name = "example_awr"

@@ -27,7 +27,7 @@ FLOORS = {
 }
 MOVED = {"moved", "figures", "exercises"}
 # Except that a room may know what the agents share, though none of them.
-SHARED = {("language", "agents"): {"AGENTS", "base", "one_optimizer", "optimizers", "settings"}}
+SHARED = {("language", "agents"): {"AGENTS", "base", "optimizers", "settings"}}
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 FILES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")
 ROOMS_OF_THE_BOOK = {"figures", "exercises"}  # which do not know each other

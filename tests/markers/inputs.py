@@ -270,10 +270,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "self": (lambda g: reward_scaler(g, 10.0), lambda g: reward_scaler(g, 0.7)),
     },
     "experience.normalizer.RewardScaler.absorb": {"self": lambda g: reward_scaler(g, 10.0)},
-    "agents.settings.OptimizerSettings.rate_left": {
-        "self": lambda g: agent_of("a2c", anneal_lr=True).config, "progress": (0.2, 0.7),
-    },
-    "agents.one_optimizer.OneOptimizer.set_learning_rate": {
+    "agents.base.GradientAgent.set_learning_rate": {
         "self": lambda g: agent_of("a2c", anneal_lr=True, learning_rate=0.3), "progress": (0.2, 0.7),
     },
     "agents.reinforce.REINFORCEAgent.state_weight": {
@@ -476,7 +473,7 @@ def _(g: Generator) -> Iterator[Any]:
     for baseline in ("others", "none"):
         agent = agent_of("reinforce", baseline=baseline)
         rollout = stepped(agent, g)
-        yield {"self": agent, "rollout": rollout, "reward": rollout.reward, "obs": rollout.obs}
+        yield {"self": agent, "rollout": rollout}
 
 
 @cases("agents.reinforce.REINFORCEAgent.loss")

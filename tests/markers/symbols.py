@@ -240,9 +240,8 @@ TABLES: dict[str, Table] = {
     "agents.on_policy.OnPolicyAgent.prepare": Table(
         {"A_t": "advantage [t b]", "V(s_t)": "value [t b]", "R_t": "[t b]"}
     ),
-    "agents.settings.OptimizerSettings.rate_left": Table({"f_u": "[]", "p_u": "progress"}),
-    "agents.one_optimizer.OneOptimizer.set_learning_rate": Table(
-        {r"\alpha_u": "[]", "f_u": "left", r"\alpha_0": "self.config.learning_rate"}
+    "agents.base.GradientAgent.set_learning_rate": Table(
+        {"f_u": "[]", "p_u": "progress", r"\alpha_u": "[]", r"\alpha_0": "self.config.learning_rate"}
     ),
     "agents.ppo.PPOAgent.loss": Table(
         LOSS

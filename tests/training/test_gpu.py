@@ -337,12 +337,13 @@ def test_a_checkpoint_of_a_recorded_agent_goes_on_as_a_plain_one(tmp_path, monke
 @pytest.mark.parametrize("record", [False, True])
 def test_after_its_block_an_agent_is_as_it_was(record, monkeypatch):
     agent, env = made("ppo", "Pendulum-v1", {})
-    before = {name: value for name, value in vars(agent).items() if name != "generator"}
+    moving = {"generator", "learning_rate"}  # an update changes the latter
+    before = {name: value for name, value in vars(agent).items() if name not in moving}
     driven = Accelerated(agent, KNOWN[type(agent)], masked=True, record=record)
     with tape_instead_of_cuda(monkeypatch), driven as runner:
         assert type(agent.guard) is MaskedGuard
         lived(runner, env, WARM_UP + 2)
-    assert vars(agent).keys() == before.keys() | {"generator"}
+    assert vars(agent).keys() == before.keys() | moving
     assert [name for name, value in before.items() if vars(agent)[name] is not value] == []
     assert [type(group["lr"]) for group in agent.optimizer.param_groups] == [float]
     assert math.isfinite(
