@@ -33,7 +33,7 @@ CASES = [
     ("mpo", "Pendulum-v1", {}),
     ("mpo", "CartPole-v1", {}),
     ("vmpo", "Pendulum-v1", {}),
-    ("sequence", "tokens/reverse", {}),
+    ("sequence", "tokens/sort", {}),
 ]
 
 
