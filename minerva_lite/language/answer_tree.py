@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -49,7 +49,8 @@ class AnswerTree:
                 f"vocabulary: wanted at least 2 tokens and at most {LARGEST} answers;"
                 f" got {vocabulary} tokens and {vocabulary**length} answers"
             )
-        answers = list(dict.fromkeys(_cut(a, end) for a in itertools.product(range(vocabulary), repeat=length)))
+        full = itertools.product(range(vocabulary), repeat=length)
+        answers = list(dict.fromkeys(a[: a.index(END) + 1] if end and END in a else a for a in full))
         rows: dict[tuple[int, ...], int] = {}
         for answer in answers:
             for t in range(len(answer)):
@@ -105,10 +106,8 @@ class AnswerTree:
     def optimum(self, reference: Tensor, eta: float) -> Tensor:
         """pi_ref exp(r / eta) / Z, the law [N] of the best policy at a price eta of the KL, detached: MPO's E-step."""
         require_positive(eta=eta)
-        log_reference = self.log_prob(reference).unsqueeze(1)
-        return estep_weights(
-            self.reward.unsqueeze(1), log_reference, torch.tensor(eta, dtype=self.reward.dtype)
-        ).squeeze(1)
+        price = torch.tensor(eta, dtype=self.reward.dtype)
+        return estep_weights(self.reward.unsqueeze(1), self.log_prob(reference).unsqueeze(1), price).squeeze(1)
 
     def logits_of(self, law: Tensor) -> Tensor:
         """The policy [S, V] whose answers have this law [N], which gives each of them a probability above 0."""
@@ -150,7 +149,12 @@ class AnswerTree:
         every group of answers there is.
         Raises ValueError: there are too many groups.
         """
-        groups, probability = self._groups(logits, group)
+        require_count(group=group)
+        count = len(self.reward)
+        if count**group > LARGEST:
+            raise ValueError(f"group: wanted at most {LARGEST} groups; got {count}**{group}")
+        groups = torch.cartesian_prod(*[torch.arange(count)] * group).reshape(-1, group)
+        probability = self.log_prob(logits.detach())[groups].sum(1).exp()
         estimates = torch.stack([estimator(answers) for answers in groups])
         weight = probability.reshape(-1, *[1] * (estimates.dim() - 1))
         mean = (weight * estimates).sum(0)
@@ -178,15 +182,6 @@ class AnswerTree:
 
         return self.moments(logits if behavior is None else behavior, estimate, group=group)
 
-    def _groups(self, logits: Tensor, group: int) -> tuple[Tensor, Tensor]:
-        """Every group of answers [M, group] and its probability [M]."""
-        require_count(group=group)
-        answers = len(self.reward)
-        if answers**group > LARGEST:
-            raise ValueError(f"group: wanted at most {LARGEST} groups; got {answers}**{group}")
-        columns = torch.cartesian_prod(*[torch.arange(answers)] * group).reshape(-1, group)
-        return columns, self.log_prob(logits.detach())[columns].sum(1).exp()
-
 
 def count_a(token: Tensor, mask: Tensor) -> Tensor:
     """Number of a's in each answer [N], float64, of tokens and masks [L, N]."""
@@ -198,7 +193,6 @@ def example_tree(seed: int = 8) -> tuple[AnswerTree, Tensor]:
 
     The reference's logits are standard normal, drawn from `seed`; float64.
     """
-
     tree = AnswerTree.build(len(LETTERS), 3, lambda token, mask: count_a(token, mask).eq(1).double())
     return tree, tree.random_logits(torch.Generator().manual_seed(seed))
 
@@ -206,8 +200,7 @@ def example_tree(seed: int = 8) -> tuple[AnswerTree, Tensor]:
 def paid_by_the_a() -> tuple[AnswerTree, Tensor]:
     """`example_tree` with another reward, a third for each a."""
     tree, reference = example_tree()
-    reward = count_a(tree.token, tree.mask) / len(tree.token)
-    return AnswerTree(tree.token, tree.mask, tree.prefix, reward, tree.shape), reference
+    return replace(tree, reward=count_a(tree.token, tree.mask) / len(tree.token)), reference
 
 
 def rare_a() -> tuple[AnswerTree, Tensor]:
@@ -225,8 +218,3 @@ def spell(tree: AnswerTree) -> list[str]:
     """Every answer of the example as letters, with the point that ends it."""
     columns = zip(tree.token.T.tolist(), tree.mask.T.tolist(), strict=True)
     return ["".join(LETTERS[t] for t, kept in zip(*column, strict=True) if kept) for column in columns]
-
-
-def _cut(answer: tuple[int, ...], end: bool) -> tuple[int, ...]:
-    """The answer up to and including the first END, if that ends one."""
-    return answer[: answer.index(END) + 1] if end and END in answer else answer

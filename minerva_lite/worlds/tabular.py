@@ -68,7 +68,7 @@ class TabularMDP:
                 transition[s, a, max(s - 1, 0)] += 1.0 - chance
         reward = torch.zeros(states, 2, dtype=torch.float64)
         reward[0, 0], reward[-1, 1] = 0.1, 1.0
-        return cls(transition, reward, _one_hot(states, 0), gamma)
+        return cls(transition, reward, torch.eye(states, dtype=torch.float64)[0], gamma)
 
     @classmethod
     def grid(cls, height: int, width: int, gamma: float, *, slip: float = 0.1) -> TabularMDP:
@@ -88,10 +88,11 @@ class TabularMDP:
                 column = min(max(s % width + right, 0), width - 1)
                 move[s, a, row * width + column] = 1.0
         transition = (1.0 - slip) * move + slip * move.mean(1, keepdim=True)
-        transition[goal] = _one_hot(states, 0)
+        start = torch.eye(states, dtype=torch.float64)[0]
+        transition[goal] = start
         reward = torch.full((states, 4), -0.04, dtype=torch.float64)
         reward[goal] = 1.0
-        return cls(transition, reward, _one_hot(states, 0), gamma)
+        return cls(transition, reward, start, gamma)
 
     @classmethod
     def two_state(cls, gamma: float) -> TabularMDP:
@@ -104,7 +105,7 @@ class TabularMDP:
         for s in range(2):
             transition[s, 0, s] = transition[s, 1, 1 - s] = 1.0
         reward = torch.tensor([[0.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
-        return cls(transition, reward, _one_hot(2, 0), gamma)
+        return cls(transition, reward, torch.tensor([1.0, 0.0], dtype=torch.float64), gamma)
 
     # Properties of a policy.
 
@@ -303,9 +304,3 @@ def _simplex(generator: Generator, *shape: int) -> Tensor:
     """Rows uniform on the simplex: exponentials over their sum."""
     exponential = -torch.rand(*shape, generator=generator, dtype=torch.float64).log()
     return exponential / exponential.sum(-1, keepdim=True)
-
-
-def _one_hot(length: int, index: int) -> Tensor:
-    row = torch.zeros(length, dtype=torch.float64)
-    row[index] = 1.0
-    return row
