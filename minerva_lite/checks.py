@@ -38,9 +38,7 @@ def require_bool(**tensors: Tensor) -> None:
 
 def require_dtype(wanted: torch.dtype, **tensors: Tensor) -> None:
     """Raise ValueError unless every tensor has the dtype `wanted`."""
-    for name, tensor in tensors.items():
-        if tensor.dtype != wanted:
-            raise ValueError(f"{name}: wanted dtype {wanted}; got {tensor.dtype}")
+    _require(lambda dtype: dtype == wanted, f"dtype {wanted}", {name: t.dtype for name, t in tensors.items()})
 
 
 def can_ask(tensor: Tensor) -> bool:
@@ -93,14 +91,17 @@ def _require(fits: Callable[[Any], bool], wanted: str, values: dict[str, Any]) -
             raise ValueError(f"{name}: wanted {wanted}; got {value!r}")
 
 
-def require_seed(**seed: object) -> int:
+def require_seed(**seed: Any) -> int:
     """The seed as an int, for Gymnasium takes no number of NumPy's.
 
     Raises ValueError unless it is a whole number from 0 to 2**63 - 1.
     """
-    ((name, value),) = seed.items()
-    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) < 2**63:
-        raise ValueError(f"{name}: wanted a whole number from 0 to 2**63 - 1; got {value!r}")
+    _require(
+        lambda value: isinstance(value, Integral) and not isinstance(value, bool) and 0 <= int(value) < 2**63,
+        "a whole number from 0 to 2**63 - 1",
+        seed,
+    )
+    (value,) = seed.values()
     return int(value)
 
 

@@ -217,4 +217,4 @@ def rare_a() -> tuple[AnswerTree, Tensor]:
 def spell(tree: AnswerTree) -> list[str]:
     """Every answer of the example as letters, with the point that ends it."""
     columns = zip(tree.token.T.tolist(), tree.mask.T.tolist(), strict=True)
-    return ["".join(LETTERS[t] for t, kept in zip(*column, strict=True) if kept) for column in columns]
+    return ["".join(LETTERS[t] for t, inside in zip(*column, strict=True) if inside) for column in columns]

@@ -22,13 +22,13 @@ def trace_of(method: str, policy: Tensor, behavior: Tensor, lam: float) -> Tenso
     Raises ValueError: a method without a trace of this form (the uncorrected return) or without a name here.
     """
     ratio = policy / behavior
-    each = {
+    traces = {
         "importance sampling": ratio, "tree backup": policy, "Q(lambda)": torch.ones_like(ratio),
         "Retrace": ratio.clamp(max=1.0), "Peng's Q(lambda)": torch.ones_like(ratio),
     }  # fmt: skip
-    if method not in each:
-        raise ValueError(f"method: wanted one of {tuple(each)}; got {method!r}")
-    return lam * each[method]
+    if method not in traces:
+        raise ValueError(f"method: wanted one of {tuple(traces)}; got {method!r}")
+    return lam * traces[method]
 
 
 def pair_matrix(world: TabularMDP, policy: Tensor, weight: Tensor | float = 1.0) -> Tensor:
