@@ -188,13 +188,13 @@ def count_a(token: Tensor, mask: Tensor) -> Tensor:
     return ((token == LETTERS.index("a")) & mask).sum(0).double()
 
 
-def example_tree(seed: int = 8) -> tuple[AnswerTree, Tensor]:
+def example_tree() -> tuple[AnswerTree, Tensor]:
     """The small language of chapter 9, in which an answer with exactly one a is right, and a reference policy [S, V].
 
-    The reference's logits are standard normal, drawn from `seed`; float64.
+    The reference's logits are standard normal, float64.
     """
     tree = AnswerTree.build(len(LETTERS), 3, lambda token, mask: count_a(token, mask).eq(1).double())
-    return tree, tree.random_logits(torch.Generator().manual_seed(seed))
+    return tree, tree.random_logits(torch.Generator().manual_seed(8))
 
 
 def paid_by_the_a() -> tuple[AnswerTree, Tensor]:

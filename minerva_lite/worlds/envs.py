@@ -19,24 +19,8 @@ import torch
 
 from ..checks import require_count, require_one_of, require_seed
 from .numpy_backed import AUTORESET, EnvPoolEnv, GymEnv
-from .spec import EnvSpec, Step, VectorEnv
-from .torch_native import TORCH_ENVS, TabularEnv, TorchCartPole, TorchEnv, TorchPendulum
-
-__all__ = [
-    "BACKENDS",
-    "REGISTERED",
-    "TORCH_ENVS",
-    "EnvPoolEnv",
-    "Registered",
-    "EnvSpec",
-    "GymEnv",
-    "Step",
-    "TabularEnv",
-    "TorchCartPole",
-    "TorchEnv",
-    "TorchPendulum",
-    "make_env",
-]
+from .spec import VectorEnv
+from .torch_native import TORCH_ENVS, TorchEnv
 
 
 @dataclass(frozen=True)
