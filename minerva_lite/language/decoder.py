@@ -157,14 +157,13 @@ class Decoder(nn.Module):
         require_positive(temperature=temperature)
         self.require_room(len(prompt) + length - 1)
         known, past = self.features(prompt)
-        cache = [(_room(k, group, length - 1), _room(v, group, length - 1)) for k, v in past]
-        x = _spread(known[-1], group, 0)
+        room = (0, 0, 0, length - 1)  # behind what was read, for the tokens to come
+        cache = [(F.pad(_spread(k, group), room), F.pad(_spread(v, group), room)) for k, v in past]
+        x = _spread(known[-1], group)
         answer = prompt.new_full((length, len(x)), self.end or 0)
         log_prob = x.new_zeros(length, len(x))
         # One call for all draws, so that a shorter answer leaves the generator where a longer one would.
-        uniform = None
-        if not deterministic:
-            uniform = torch.rand(length, len(x), generator=generator, dtype=x.dtype, device=x.device)
+        uniform = None if deterministic else torch.empty_like(log_prob).uniform_(generator=generator)
         alive = torch.ones_like(answer[0], dtype=torch.bool)
         mask = torch.zeros_like(answer, dtype=torch.bool)
         for t in range(length):
@@ -211,13 +210,6 @@ def _linear(fan_in: int, fan_out: int, generator: Generator) -> nn.Linear:
     return layer
 
 
-def _spread(tensor: Tensor, group: int, axis: int = 0) -> Tensor:
-    return tensor.repeat_interleave(group, axis) if group > 1 else tensor
-
-
-def _room(read: Tensor, group: int, more: int) -> Tensor:
-    """Keys or values [n, heads, P, D] of prompts, for each answer, with room for `more` tokens."""
-    count, heads, length, width = read.shape
-    room = read.new_empty(count * group, heads, length + more, width)
-    room[:, :, :length] = _spread(read, group)
-    return room
+def _spread(tensor: Tensor, group: int) -> Tensor:
+    """What was read of prompts [n, ...], for each of their answers: [n * group, ...]."""
+    return tensor.repeat_interleave(group, 0) if group > 1 else tensor
