@@ -27,13 +27,8 @@ class Task:
     alphabet: str  # one character a token, by number; at most 32
     prompt_length: int  # P
     answer_length: int  # L, the end token included
-    ends: bool  # whether the last token of the alphabet ends an answer; without it all answers have L tokens
+    end: int | None = None  # the token that ends an answer; None: all answers have L tokens
     pretrain_steps = 50  # after which the default decoder is right 30 to 60 % of the time when it samples
-
-    @property
-    def end(self) -> int | None:
-        """The number of the end token."""
-        return len(self.alphabet) - 1 if self.ends else None
 
     @property
     def spec(self) -> EnvSpec:
@@ -96,7 +91,6 @@ class Sort(Task):
 
     name, alphabet = "tokens/sort", "0123456789"
     prompt_length = answer_length = 6
-    ends = False
 
     def draw(self, count: int, generator: Generator) -> Tensor:
         shape = (self.prompt_length, count)
@@ -119,7 +113,8 @@ class Copy(Task):
     """Six letters without the forbidden x: `axxbca` is answered by `abca` and the end token."""
 
     name, alphabet = "tokens/copy", "abcdx."
-    prompt_length, answer_length, ends = 6, 7, True
+    prompt_length, answer_length = 6, 7
+    end: int = 5
 
     def draw(self, count: int, generator: Generator) -> Tensor:
         return torch.randint(5, (self.prompt_length, count), generator=generator, device=generator.device)
@@ -127,8 +122,8 @@ class Copy(Task):
     def solution(self, prompt: Tensor) -> Tensor:
         forbidden = prompt == 4
         order = forbidden.long().sort(stable=True, dim=0).indices  # those that stay first, in their order
-        prefix = prompt.masked_fill(forbidden, self.end or 0).gather(0, order)
-        return torch.cat([prefix, torch.full_like(prefix[:1], self.end or 0)])
+        prefix = prompt.masked_fill(forbidden, self.end).gather(0, order)
+        return torch.cat([prefix, torch.full_like(prefix[:1], self.end)])
 
 
 TASKS: dict[str, Task] = {task.name: task for task in (Sort(), FlawedSort(), Copy())}
