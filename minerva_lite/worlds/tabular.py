@@ -117,8 +117,7 @@ class TabularMDP:
     def value(self, policy: Tensor) -> Tensor:
         """V^pi(s), [S]: the solution of Bellman's equation. Differentiable in the policy."""
         chain, reward = self.averaged(policy)
-        value: Tensor = torch.linalg.solve(torch.eye(len(reward), dtype=reward.dtype) - self.gamma * chain, reward)
-        return value
+        return endless_sum(self.gamma * chain, reward)
 
     def q_value(self, policy: Tensor) -> Tensor:
         """Q^pi(s, a), [S, A]."""
@@ -131,9 +130,7 @@ class TabularMDP:
     def visitation(self, policy: Tensor) -> Tensor:
         """Discounted visitation sum_t gamma^t P(s_t = s), [S]: not normalized, it sums to 1 / (1 - gamma)."""
         chain, _ = self.averaged(policy)
-        identity = torch.eye(len(chain), dtype=chain.dtype)
-        visits: Tensor = torch.linalg.solve(identity - self.gamma * chain.T, self.start)
-        return visits
+        return endless_sum(self.gamma * chain.T, self.start)
 
     def expected_return(self, policy: Tensor) -> Tensor:
         """J(pi), scalar: the mean of V^pi over the start. Differentiable in the policy."""
@@ -182,9 +179,8 @@ class TabularMDP:
             return (self.transition * td_error * (td_error + 2.0 * ahead)).sum(-1)
 
         if rows is None:
-            eye = torch.eye(len(pairs), dtype=pairs.dtype)
-            mean = torch.linalg.solve(eye - decay * pairs, first.flatten()).reshape(shape)
-            second = torch.linalg.solve(eye - decay**2 * pairs, squared(mean).flatten()).reshape(shape)
+            mean = endless_sum(decay * pairs, first.flatten()).reshape(shape)
+            second = endless_sum(decay**2 * pairs, squared(mean).flatten()).reshape(shape)
             return mean, second - mean.square()
         require_count(rows=rows)
         means, seconds = [torch.zeros_like(first)], [torch.zeros_like(first)]
@@ -291,6 +287,12 @@ def drifting_critic(error: float) -> tuple[TabularMDP, Tensor, Tensor]:
     value = world.value(policy)
     noise = torch.randn(8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     return world, policy, value + error * value.std() * noise
+
+
+def endless_sum(step: Tensor, term: Tensor) -> Tensor:
+    """The sum over k = 0, 1, ... of step^k term, [n, ...], for step [n, n]: the solution of x = term + step x."""
+    solution: Tensor = torch.linalg.solve(torch.eye(len(step), dtype=step.dtype) - step, term)
+    return solution
 
 
 def inverse_cdf(probability: Tensor, uniform: Tensor) -> Tensor:
