@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -51,15 +52,13 @@ class AnswerTree:
             )
         full = itertools.product(range(vocabulary), repeat=length)
         answers = list(dict.fromkeys(a[: a.index(END) + 1] if end and END in a else a for a in full))
-        rows: dict[tuple[int, ...], int] = {}
-        for answer in answers:
-            for t in range(len(answer)):
-                rows.setdefault(answer[:t], len(rows))
         shape = (length, len(answers))
         token, prefix = torch.full(shape, END), torch.zeros(shape, dtype=torch.int64)
+        rows: dict[tuple[int, ...], int] = {}  # a prefix that is new gets the next row
         for n, answer in enumerate(answers):
             token[: len(answer), n] = torch.tensor(answer)
-            prefix[: len(answer), n] = torch.tensor([rows[answer[:t]] for t in range(len(answer))])
+            row_of = [rows.setdefault(answer[:t], len(rows)) for t in range(len(answer))]
+            prefix[: len(answer), n] = torch.tensor(row_of)
         mask = torch.arange(length).unsqueeze(1) < torch.tensor([len(answer) for answer in answers])
         rewards = reward(token, mask)
         require_shape((len(answers),), reward=rewards)
@@ -69,11 +68,8 @@ class AnswerTree:
     @classmethod
     def random(cls, vocabulary: int, length: int, generator: Generator, *, end: bool = True) -> AnswerTree:
         """A tree whose rewards are uniform on [0, 1), float64."""
-
-        def draw(token: Tensor, mask: Tensor) -> Tensor:
-            return torch.rand(token.shape[1], generator=generator, dtype=torch.float64)
-
-        return cls.build(vocabulary, length, draw, end=end)
+        draw = partial(torch.rand, generator=generator, dtype=torch.float64)
+        return cls.build(vocabulary, length, lambda token, mask: draw(token.shape[1]), end=end)
 
     def random_logits(self, generator: Generator) -> Tensor:
         """A policy [S, V] with standard normal logits, float64."""
@@ -209,8 +205,7 @@ def rare_a() -> tuple[AnswerTree, Tensor]:
     Its tokens are independent, so the number of a's has the chances 0.804, 0.174, 0.021 and 0.001; float64.
     """
     tree, _ = example_tree()
-    chance = {".": 0.3, "a": 0.1, "b": 0.6}
-    law = torch.tensor([chance[letter] for letter in LETTERS], dtype=torch.float64)
+    law = torch.tensor([0.3, 0.1, 0.6], dtype=torch.float64)  # in the order of LETTERS
     return tree, law.log().expand(tree.shape).clone()
 
 
