@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Integral
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,23 +27,18 @@ def require_shape(wanted: tuple[int | None, ...], **tensors: Tensor) -> None:
     for name, tensor in tensors.items():
         fits = len(tensor.shape) == len(wanted)
         if not fits or any(w is not None and w != n for w, n in zip(wanted, tensor.shape, strict=True)):
-            shape = ", ".join("any" if w is None else str(w) for w in wanted)
-            shape = f"({shape},)" if len(wanted) == 1 else f"({shape})"
+            shape = str(tuple(wanted)).replace("None", "any")
             raise ValueError(f"{name}: wanted shape {shape}; got {tuple(tensor.shape)}")
 
 
 def require_bool(**tensors: Tensor) -> None:
     """Raise ValueError unless every tensor is a bool mask: a flag held as 0.0 or 1.0 hides mistakes."""
-    for name, tensor in tensors.items():
-        if tensor.dtype != torch.bool:
-            raise ValueError(f"{name}: wanted dtype torch.bool; got {tensor.dtype}")
+    require_dtype(torch.bool, **tensors)
 
 
 def require_dtype(wanted: torch.dtype, **tensors: Tensor) -> None:
     """Raise ValueError unless every tensor has the dtype `wanted`."""
-    for name, tensor in tensors.items():
-        if tensor.dtype != wanted:
-            raise ValueError(f"{name}: wanted dtype {wanted}; got {tensor.dtype}")
+    _require(lambda dtype: dtype == wanted, f"dtype {wanted}", {name: t.dtype for name, t in tensors.items()})
 
 
 def can_ask(tensor: Tensor) -> bool:
@@ -61,53 +58,55 @@ def wide(tensor: Tensor) -> Tensor:
 
 def require_unit_interval(**values: float) -> None:
     """Raise ValueError unless every number lies in [0, 1]; NaN does not."""
-    for name, value in values.items():
-        if not 0.0 <= value <= 1.0:
-            raise ValueError(f"{name}: wanted a number in [0, 1]; got {value}")
+    _require(lambda value: 0.0 <= value <= 1.0, "a number in [0, 1]", values)
 
 
 def require_positive(**values: float) -> None:
     """Raise ValueError unless every number is finite and above zero."""
-    for name, value in values.items():
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"{name}: wanted a finite number above 0; got {value}")
+    _require(lambda value: value > 0 and math.isfinite(value), "a finite number above 0", values)
 
 
 def require_non_negative(**values: float) -> None:
     """Raise ValueError unless every number is finite and at least zero."""
-    for name, value in values.items():
-        if not (value >= 0 and math.isfinite(value)):
-            raise ValueError(f"{name}: wanted a finite number of at least 0; got {value}")
+    _require(lambda value: value >= 0 and math.isfinite(value), "a finite number of at least 0", values)
 
 
 def require_count(**values: int) -> None:
     """Raise ValueError unless every value is a whole number of at least one."""
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name}: wanted a whole number of at least 1; got {value!r}")
-
-
-def require_seed(**seed: object) -> int:
-    """The seed as an int, for Gymnasium takes no number of NumPy's.
-
-    Raises ValueError unless it is a whole number from 0 to 2**63 - 1.
-    """
-    ((name, value),) = seed.items()
-    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) < 2**63:
-        raise ValueError(f"{name}: wanted a whole number from 0 to 2**63 - 1; got {value!r}")
-    return int(value)
+    _require(
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 1,
+        "a whole number of at least 1",
+        values,
+    )
 
 
 def require_one_of(options: tuple[str, ...], **values: str) -> None:
     """Raise ValueError unless every value is one of the named options: nothing falls through to a default."""
+    _require(lambda value: value in options, f"one of {', '.join(options)}", values)
+
+
+def _require(fits: Callable[[Any], bool], wanted: str, values: dict[str, Any]) -> None:
     for name, value in values.items():
-        if value not in options:
-            raise ValueError(f"{name}: wanted one of {', '.join(options)}; got {value!r}")
+        if not fits(value):
+            raise ValueError(f"{name}: wanted {wanted}; got {value!r}")
+
+
+def require_seed(**seed: Any) -> int:
+    """The seed as an int, for Gymnasium takes no number of NumPy's.
+
+    Raises ValueError unless it is a whole number from 0 to 2**63 - 1.
+    """
+    _require(
+        lambda value: isinstance(value, Integral) and not isinstance(value, bool) and 0 <= int(value) < 2**63,
+        "a whole number from 0 to 2**63 - 1",
+        seed,
+    )
+    (value,) = seed.values()
+    return int(value)
 
 
 def require_finite(**tensors: Tensor) -> None:
     """Raise ValueError unless every entry of every tensor is finite."""
     for name, tensor in tensors.items():
-        if not torch.isfinite(tensor).all():
-            bad = int((~torch.isfinite(tensor)).sum())
+        if bad := int((~torch.isfinite(tensor)).sum()):
             raise ValueError(f"{name}: wanted finite numbers; got {bad} that are NaN or infinite")

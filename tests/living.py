@@ -13,7 +13,7 @@ from torch import distributions as td
 
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.stepwise import Stepwise
-from minerva_lite.worlds.envs import EnvSpec, TabularEnv, make_env
+from minerva_lite.worlds import EnvSpec, TabularEnv, make_env
 from minerva_lite.worlds.tabular import TabularMDP
 
 # Every kind of policy an agent can have: continuous, squashed, discrete.

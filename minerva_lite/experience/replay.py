@@ -53,8 +53,7 @@ class SequenceReplay:
         for name, column in self.columns.items():
             require_shape((steps, *column.shape[1:]), **{name: rows[name]})
             require_dtype(column.dtype, **{name: rows[name]})
-        device = rollout.reward.device
-        index = (self.position + torch.arange(steps, device=device)) % self.capacity
+        index = (self.position + torch.arange(steps, device=rollout.reward.device)) % self.capacity
         for name, column in self.columns.items():
             column[index] = rows[name]
         self.position = (self.position + steps) % self.capacity

@@ -17,7 +17,7 @@ from .rollout import Actor, Rollout, _move, collect
 
 @dataclass(frozen=True)
 class Vine:
-    """K branches from each of N states. All branches of a state see the same random numbers."""
+    """K branches from each of N states."""
 
     obs: Tensor  # [N, O]  the states, raw
     action: Tensor  # [N, K, D] float or [N, K] int64: the first action of each branch
@@ -114,13 +114,11 @@ def _propose(agent: Any, params: tuple[Tensor, ...], actions: int, proposal: str
     if count and count <= actions:
         every = torch.arange(count, device=device).expand(n, count)
         return every, torch.zeros(n, count, dtype=params[0].dtype, device=device)  # every action is taken, so q = 1
-    if proposal == "policy":
+    flat = torch.zeros_like(wide[0])
+    if proposal == "policy" or policy.discrete:
+        wide = wide if proposal == "policy" else (flat,)  # equal logits
         drawn = policy.sample(wide, agent.generator)
         return drawn, policy.log_prob(wide, drawn)
-    flat = torch.zeros_like(wide[0])
-    if policy.discrete:
-        drawn = policy.sample((flat,), agent.generator)
-        return drawn, policy.log_prob((flat,), drawn)
     unit = torch.rand(flat.shape, generator=agent.generator, dtype=flat.dtype, device=device)
     # The policies' log-densities are those of the environment's action, which here has density 2^-D.
     return policy.from_env(2.0 * unit - 1.0), torch.full_like(flat[..., 0], -flat.shape[-1] * math.log(2.0))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -49,16 +50,15 @@ class AnswerTree:
                 f"vocabulary: wanted at least 2 tokens and at most {LARGEST} answers;"
                 f" got {vocabulary} tokens and {vocabulary**length} answers"
             )
-        answers = list(dict.fromkeys(_cut(a, end) for a in itertools.product(range(vocabulary), repeat=length)))
-        rows: dict[tuple[int, ...], int] = {}
-        for answer in answers:
-            for t in range(len(answer)):
-                rows.setdefault(answer[:t], len(rows))
+        full = itertools.product(range(vocabulary), repeat=length)
+        answers = list(dict.fromkeys(a[: a.index(END) + 1] if end and END in a else a for a in full))
         shape = (length, len(answers))
         token, prefix = torch.full(shape, END), torch.zeros(shape, dtype=torch.int64)
+        rows: dict[tuple[int, ...], int] = {}  # a prefix that is new gets the next row
         for n, answer in enumerate(answers):
             token[: len(answer), n] = torch.tensor(answer)
-            prefix[: len(answer), n] = torch.tensor([rows[answer[:t]] for t in range(len(answer))])
+            row_of = [rows.setdefault(answer[:t], len(rows)) for t in range(len(answer))]
+            prefix[: len(answer), n] = torch.tensor(row_of)
         mask = torch.arange(length).unsqueeze(1) < torch.tensor([len(answer) for answer in answers])
         rewards = reward(token, mask)
         require_shape((len(answers),), reward=rewards)
@@ -68,11 +68,8 @@ class AnswerTree:
     @classmethod
     def random(cls, vocabulary: int, length: int, generator: Generator, *, end: bool = True) -> AnswerTree:
         """A tree whose rewards are uniform on [0, 1), float64."""
-
-        def draw(token: Tensor, mask: Tensor) -> Tensor:
-            return torch.rand(token.shape[1], generator=generator, dtype=torch.float64)
-
-        return cls.build(vocabulary, length, draw, end=end)
+        draw = partial(torch.rand, generator=generator, dtype=torch.float64)
+        return cls.build(vocabulary, length, lambda token, mask: draw(token.shape[1]), end=end)
 
     def random_logits(self, generator: Generator) -> Tensor:
         """A policy [S, V] with standard normal logits, float64."""
@@ -105,10 +102,8 @@ class AnswerTree:
     def optimum(self, reference: Tensor, eta: float) -> Tensor:
         """pi_ref exp(r / eta) / Z, the law [N] of the best policy at a price eta of the KL, detached: MPO's E-step."""
         require_positive(eta=eta)
-        log_reference = self.log_prob(reference).unsqueeze(1)
-        return estep_weights(
-            self.reward.unsqueeze(1), log_reference, torch.tensor(eta, dtype=self.reward.dtype)
-        ).squeeze(1)
+        price = torch.tensor(eta, dtype=self.reward.dtype)
+        return estep_weights(self.reward.unsqueeze(1), self.log_prob(reference).unsqueeze(1), price).squeeze(1)
 
     def logits_of(self, law: Tensor) -> Tensor:
         """The policy [S, V] whose answers have this law [N], which gives each of them a probability above 0."""
@@ -150,7 +145,12 @@ class AnswerTree:
         every group of answers there is.
         Raises ValueError: there are too many groups.
         """
-        groups, probability = self._groups(logits, group)
+        require_count(group=group)
+        count = len(self.reward)
+        if count**group > LARGEST:
+            raise ValueError(f"group: wanted at most {LARGEST} groups; got {count}**{group}")
+        groups = torch.cartesian_prod(*[torch.arange(count)] * group).reshape(-1, group)
+        probability = self.log_prob(logits.detach())[groups].sum(1).exp()
         estimates = torch.stack([estimator(answers) for answers in groups])
         weight = probability.reshape(-1, *[1] * (estimates.dim() - 1))
         mean = (weight * estimates).sum(0)
@@ -178,36 +178,25 @@ class AnswerTree:
 
         return self.moments(logits if behavior is None else behavior, estimate, group=group)
 
-    def _groups(self, logits: Tensor, group: int) -> tuple[Tensor, Tensor]:
-        """Every group of answers [M, group] and its probability [M]."""
-        require_count(group=group)
-        answers = len(self.reward)
-        if answers**group > LARGEST:
-            raise ValueError(f"group: wanted at most {LARGEST} groups; got {answers}**{group}")
-        columns = torch.cartesian_prod(*[torch.arange(answers)] * group).reshape(-1, group)
-        return columns, self.log_prob(logits.detach())[columns].sum(1).exp()
-
 
 def count_a(token: Tensor, mask: Tensor) -> Tensor:
     """Number of a's in each answer [N], float64, of tokens and masks [L, N]."""
     return ((token == LETTERS.index("a")) & mask).sum(0).double()
 
 
-def example_tree(seed: int = 8) -> tuple[AnswerTree, Tensor]:
+def example_tree() -> tuple[AnswerTree, Tensor]:
     """The small language of chapter 9, in which an answer with exactly one a is right, and a reference policy [S, V].
 
-    The reference's logits are standard normal, drawn from `seed`; float64.
+    The reference's logits are standard normal, float64.
     """
-
     tree = AnswerTree.build(len(LETTERS), 3, lambda token, mask: count_a(token, mask).eq(1).double())
-    return tree, tree.random_logits(torch.Generator().manual_seed(seed))
+    return tree, tree.random_logits(torch.Generator().manual_seed(8))
 
 
 def paid_by_the_a() -> tuple[AnswerTree, Tensor]:
     """`example_tree` with another reward, a third for each a."""
     tree, reference = example_tree()
-    reward = count_a(tree.token, tree.mask) / len(tree.token)
-    return AnswerTree(tree.token, tree.mask, tree.prefix, reward, tree.shape), reference
+    return replace(tree, reward=count_a(tree.token, tree.mask) / len(tree.token)), reference
 
 
 def rare_a() -> tuple[AnswerTree, Tensor]:
@@ -216,17 +205,11 @@ def rare_a() -> tuple[AnswerTree, Tensor]:
     Its tokens are independent, so the number of a's has the chances 0.804, 0.174, 0.021 and 0.001; float64.
     """
     tree, _ = example_tree()
-    chance = {".": 0.3, "a": 0.1, "b": 0.6}
-    law = torch.tensor([chance[letter] for letter in LETTERS], dtype=torch.float64)
+    law = torch.tensor([0.3, 0.1, 0.6], dtype=torch.float64)  # in the order of LETTERS
     return tree, law.log().expand(tree.shape).clone()
 
 
 def spell(tree: AnswerTree) -> list[str]:
     """Every answer of the example as letters, with the point that ends it."""
     columns = zip(tree.token.T.tolist(), tree.mask.T.tolist(), strict=True)
-    return ["".join(LETTERS[t] for t, kept in zip(*column, strict=True) if kept) for column in columns]
-
-
-def _cut(answer: tuple[int, ...], end: bool) -> tuple[int, ...]:
-    """The answer up to and including the first END, if that ends one."""
-    return answer[: answer.index(END) + 1] if end and END in answer else answer
+    return ["".join(LETTERS[t] for t, inside in zip(*column, strict=True) if inside) for column in columns]

@@ -7,7 +7,6 @@ weight, so that the loaded model answers nearly as the saved one did.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -40,7 +39,8 @@ def load_base(path: str | Path) -> Decoder:
         if contents["format"] != FORMAT:
             raise ValueError(f"format {contents['format']}")
         decoder = Decoder(**contents["decoder"], generator=Generator())
-        decoder.load_state_dict({name: _unpacked(weight) for name, weight in contents["weights"].items()})
+        weights = {name: part["weight"].float() * part.get("scale", 1.0) for name, part in contents["weights"].items()}
+        decoder.load_state_dict(weights)
     except FileNotFoundError:
         raise
     except Exception as error:  # a file may hold anything
@@ -56,8 +56,3 @@ def _packed(tensor: Tensor) -> dict[str, Tensor]:
         return {"weight": tensor.half()}
     scale = tensor.abs().amax(-1, keepdim=True).clamp(min=1e-12) / 127
     return {"weight": (tensor / scale).round().to(torch.int8), "scale": scale}
-
-
-def _unpacked(packed: dict[str, Any]) -> Tensor:
-    weight = packed["weight"].float()
-    return weight * packed["scale"] if "scale" in packed else weight

@@ -70,7 +70,10 @@ class Decoder(nn.Module):
         require_count(vocabulary=vocabulary, context=context, width=width, layers=layers, heads=heads)
         if width % heads:
             raise ValueError(f"heads: wanted a divisor of width = {width}; got {heads}")
-        self.vocabulary, self.context, self.end, self.width = vocabulary, context, end, width
+        self.context, self.end = context, end
+        # By name what another one of this shape is made from, but for a generator.
+        self.arguments = {"vocabulary": vocabulary, "context": context, "end": end, "width": width}
+        self.arguments |= {"layers": layers, "heads": heads}
         self.token = nn.Embedding(vocabulary, width, _weight=_normal(vocabulary, width, generator=generator))
         self.position: Tensor = nn.Parameter(_normal(context, 1, width, generator=generator))
         self.blocks: Any = nn.ModuleList(Block(width, heads, generator) for _ in range(layers))
@@ -80,16 +83,8 @@ class Decoder(nn.Module):
     @property
     def form(self) -> str:
         """Everything that its weights must fit, in words."""
-        shape = self.arguments
-        tokens = f"{shape['vocabulary']} tokens, context {shape['context']}, end {shape['end']}"
-        return f"{shape['layers']} layers, width {shape['width']}, {shape['heads']} heads, {tokens}"
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """By name what another one of this shape is made from, but for a generator."""
-        names = ("vocabulary", "context", "end", "width")
-        made = {name: getattr(self, name) for name in names}
-        return made | {"layers": len(self.blocks), "heads": self.blocks[0].heads}
+        words = "{layers} layers, width {width}, {heads} heads, {vocabulary} tokens, context {context}, end {end}"
+        return words.format(**self.arguments)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits of what comes after each of tokens [L, B]: [L, B, V]. Raises ValueError: longer than the context."""
@@ -119,8 +114,12 @@ class Decoder(nn.Module):
         """What is known before each token of the answers: [L, B, W].
 
         prompt: [P, B / G], of which each is read once for its G answers. answer: [L, B], group by group.
+        Raises ValueError: not as many answers for each prompt.
         """
-        group = _group(prompt, answer)
+        require_shape((None, None), prompt=prompt, answer=answer)
+        group, rest = divmod(answer.shape[1], max(1, prompt.shape[1]))
+        if rest or not group:
+            raise ValueError(f"answer: wanted as many for each of {prompt.shape[1]} prompts; got {answer.shape[1]}")
         known, past = self.features(prompt)
         first = known[-1:].repeat_interleave(group, 1)
         if len(answer) == 1:
@@ -158,14 +157,13 @@ class Decoder(nn.Module):
         require_positive(temperature=temperature)
         self.require_room(len(prompt) + length - 1)
         known, past = self.features(prompt)
-        cache = [(_room(k, group, length - 1), _room(v, group, length - 1)) for k, v in past]
-        x = _spread(known[-1], group, 0)
+        room = (0, 0, 0, length - 1)  # behind what was read, for the tokens to come
+        cache = [(F.pad(_spread(k, group), room), F.pad(_spread(v, group), room)) for k, v in past]
+        x = _spread(known[-1], group)
         answer = prompt.new_full((length, len(x)), self.end or 0)
         log_prob = x.new_zeros(length, len(x))
         # One call for all draws, so that a shorter answer leaves the generator where a longer one would.
-        uniform = None
-        if not deterministic:
-            uniform = torch.rand(length, len(x), generator=generator, dtype=x.dtype, device=x.device)
+        uniform = None if deterministic else torch.empty_like(log_prob).uniform_(generator=generator)
         alive = torch.ones_like(answer[0], dtype=torch.bool)
         mask = torch.zeros_like(answer, dtype=torch.bool)
         for t in range(length):
@@ -212,22 +210,6 @@ def _linear(fan_in: int, fan_out: int, generator: Generator) -> nn.Linear:
     return layer
 
 
-def _group(prompt: Tensor, answer: Tensor) -> int:
-    """How many answers each prompt has. Raises ValueError: not as many for each."""
-    require_shape((None, None), prompt=prompt, answer=answer)
-    group, rest = divmod(answer.shape[1], max(1, prompt.shape[1]))
-    if rest or not group:
-        raise ValueError(f"answer: wanted as many for each of {prompt.shape[1]} prompts; got {answer.shape[1]}")
-    return group
-
-
-def _spread(tensor: Tensor, group: int, axis: int = 0) -> Tensor:
-    return tensor.repeat_interleave(group, axis) if group > 1 else tensor
-
-
-def _room(read: Tensor, group: int, more: int) -> Tensor:
-    """Keys or values [n, heads, P, D] of prompts, for each answer, with room for `more` tokens."""
-    count, heads, length, width = read.shape
-    room = read.new_empty(count * group, heads, length + more, width)
-    room[:, :, :length] = _spread(read, group)
-    return room
+def _spread(tensor: Tensor, group: int) -> Tensor:
+    """What was read of prompts [n, ...], for each of their answers: [n * group, ...]."""
+    return tensor.repeat_interleave(group, 0) if group > 1 else tensor

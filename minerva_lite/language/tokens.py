@@ -11,45 +11,24 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from ..checks import (
-    can_ask,
-    require_bool,
-    require_count,
-    require_dtype,
-    require_one_of,
-    require_same_shape,
-    require_shape,
-)
+from ..checks import can_ask, require_bool, require_dtype, require_one_of, require_same_shape, require_shape
 from ..worlds.envs import REGISTERED, Registered
-from ..worlds.seeding import WORLDS, generator, stream
 from ..worlds.spec import EnvSpec, Step
-
-
-def answer_mask(answer: Tensor, end: int | None) -> Tensor:
-    """[L, B] bool: true up to and including the first `end` of each answer [L, B]; all true without an end token."""
-    if end is None:
-        return torch.ones_like(answer, dtype=torch.bool)
-    ended = answer == end
-    return ended.cumsum(0) - ended.long() == 0
+from ..worlds.torch_native import SeededEnv
 
 
 class Task:
     """A kind of prompt, and what answers it. `TASKS` has one of each; another one is entered there to be trained on.
 
-    A subclass gives `alphabet`, lengths, `draw` and `solution`; and `right` where more than one answer is.
+    A subclass gives `alphabet`, lengths, `draw` and `solution`; and `judge` where the verifier pays for something else.
     """
 
     name: str  # tokens/…
     alphabet: str  # one character a token, by number; at most 32
     prompt_length: int  # P
     answer_length: int  # L, the end token included
-    ends: bool  # whether the last token of the alphabet ends an answer; without it all answers have L tokens
+    end: int | None = None  # the token that ends an answer; None: all answers have L tokens
     pretrain_steps = 50  # after which the default decoder is right 30 to 60 % of the time when it samples
-
-    @property
-    def end(self) -> int | None:
-        """The number of the end token."""
-        return len(self.alphabet) - 1 if self.ends else None
 
     @property
     def spec(self) -> EnvSpec:
@@ -84,8 +63,11 @@ class Task:
         return self.judge(prompt, answer, mask)
 
     def mask(self, answer: Tensor) -> Tensor:
-        """`answer_mask` with the end token of this task."""
-        return answer_mask(answer, self.end)
+        """[L, B] bool: true up to and including the first end token of each answer [L, B]; all true without one."""
+        if self.end is None:
+            return torch.ones_like(answer, dtype=torch.bool)
+        ended = answer == self.end
+        return ended.cumsum(0) - ended.long() == 0
 
     def judge(self, prompt: Tensor, answer: Tensor, mask: Tensor) -> Tensor:
         """`reward`, once its arguments are known to fit."""
@@ -100,8 +82,7 @@ class Task:
 
     def write(self, tokens: Tensor) -> list[str]:
         """Prompts or answers [L, B] as texts, one a column, up to and including the end token."""
-        mask = answer_mask(tokens, self.end)
-        columns = zip(tokens.T.tolist(), mask.T.tolist(), strict=True)
+        columns = zip(tokens.T.tolist(), self.mask(tokens).T.tolist(), strict=True)
         return ["".join(self.alphabet[t] for t, k in zip(*column, strict=True) if k) for column in columns]
 
 
@@ -110,7 +91,6 @@ class Sort(Task):
 
     name, alphabet = "tokens/sort", "0123456789"
     prompt_length = answer_length = 6
-    ends = False
 
     def draw(self, count: int, generator: Generator) -> Tensor:
         shape = (self.prompt_length, count)
@@ -129,68 +109,12 @@ class FlawedSort(Sort):
         return (answer[1:] >= answer[:-1]).float().mean(0)
 
 
-class Reverse(Sort):
-    """Six digits backwards: 409215 is answered by 512904."""
-
-    name = "tokens/reverse"
-    pretrain_steps = 26
-
-    def solution(self, prompt: Tensor) -> Tensor:
-        return prompt.flip(0)
-
-
-class Add(Task):
-    """Two numbers below 100: 07+58= is answered by 65 and the end token."""
-
-    name, alphabet = "tokens/add", "0123456789+=."
-    prompt_length, answer_length, ends = 6, 4, True
-    pretrain_steps = 270
-
-    def draw(self, count: int, generator: Generator) -> Tensor:
-        digits = torch.randint(10, (4, count), generator=generator, device=generator.device)
-        plus, equals = (torch.full_like(digits[:1], token) for token in (10, 11))
-        return torch.cat([digits[:2], plus, digits[2:], equals])
-
-    def solution(self, prompt: Tensor) -> Tensor:
-        total = 10 * (prompt[0] + prompt[3]) + prompt[1] + prompt[4]
-        # The digits from the end token backwards: what stands left of the first digit wraps around behind the end.
-        backwards = torch.stack([torch.full_like(total, self.end or 0), total % 10, total // 10 % 10, total // 100])
-        length = 1 + (total >= 10).long() + (total >= 100).long()
-        place = (length - torch.arange(4, device=total.device).unsqueeze(-1)).clamp(min=0)
-        return backwards.gather(0, place)
-
-
-class Brackets(Task):
-    """A beginning of brackets, to be closed: (()( is answered by )) and the end token, or by any other balanced end."""
-
-    name, alphabet = "tokens/brackets", "()."
-    prompt_length, answer_length, ends = 10, 11, True
-    pretrain_steps = 12
-
-    def draw(self, count: int, generator: Generator) -> Tensor:
-        token = torch.randint(2, (self.prompt_length, count), generator=generator, device=generator.device)
-        depth = torch.zeros_like(token[0])
-        for row in token:
-            row.mul_(depth > 0)  # nothing is open, so nothing can be closed
-            depth = depth + 1 - 2 * row
-        return token
-
-    def solution(self, prompt: Tensor) -> Tensor:
-        row = torch.arange(self.answer_length, device=prompt.device).unsqueeze(-1)
-        return torch.where(row < (1 - 2 * prompt).sum(0), 1, 2)
-
-    def right(self, prompt: Tensor, answer: Tensor, mask: Tensor) -> Tensor:
-        brackets = mask & (answer != self.end)
-        depth = torch.cat([1 - 2 * prompt, (1 - 2 * answer) * brackets]).cumsum(0)
-        ended = (mask & (answer == self.end)).any(0)
-        return (depth >= 0).all(0) & (depth[-1] == 0) & ended
-
-
 class Copy(Task):
     """Six letters without the forbidden x: `axxbca` is answered by `abca` and the end token."""
 
     name, alphabet = "tokens/copy", "abcdx."
-    prompt_length, answer_length, ends = 6, 7, True
+    prompt_length, answer_length = 6, 7
+    end: int = 5
 
     def draw(self, count: int, generator: Generator) -> Tensor:
         return torch.randint(5, (self.prompt_length, count), generator=generator, device=generator.device)
@@ -198,35 +122,25 @@ class Copy(Task):
     def solution(self, prompt: Tensor) -> Tensor:
         forbidden = prompt == 4
         order = forbidden.long().sort(stable=True, dim=0).indices  # those that stay first, in their order
-        prefix = prompt.masked_fill(forbidden, self.end or 0).gather(0, order)
-        return torch.cat([prefix, torch.full_like(prefix[:1], self.end or 0)])
+        prefix = prompt.masked_fill(forbidden, self.end).gather(0, order)
+        return torch.cat([prefix, torch.full_like(prefix[:1], self.end)])
 
 
-TASKS: dict[str, Task] = {task.name: task for task in (Sort(), FlawedSort(), Reverse(), Add(), Brackets(), Copy())}
+TASKS: dict[str, Task] = {task.name: task for task in (Sort(), FlawedSort(), Copy())}
 
 
-class TokenEnv:
+class TokenEnv(SeededEnv):
     """A task as a vector environment: a column is a prompt, a step answers it and brings the next one.
 
     It steps whole answers, so only the agent "sequence" can act in it; the other agents refuse its `spec`.
     """
 
     max_steps = 1  # of an episode, which is one answer
+    held = ("prompt",)
 
-    def __init__(
-        self,
-        task: Task,
-        num_envs: int,
-        *,
-        seed: int = 0,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-    ):
-        require_count(num_envs=num_envs)
-        self.task, self.spec, self.num_envs = task, task.spec, num_envs
-        self.dtype, self.device = dtype, torch.device(device)
-        self.seed = seed
-        self.reseed(0)
+    def __init__(self, task: Task, num_envs: int, **where: Any):
+        super().__init__(num_envs, **where)
+        self.task, self.spec = task, task.spec
         self.prompt = torch.zeros(task.prompt_length, 0, dtype=torch.int64, device=self.device)  # none before reset
 
     def reset(self) -> Tensor:
@@ -255,26 +169,10 @@ class TokenEnv:
             low, high = action.aminmax()
             raise ValueError(f"action: wanted tokens from 0 to {len(task.alphabet) - 1}; got {low} to {high}")
         prompts = self.prompt.repeat_interleave(group, 1)
-        reward = task.reward(prompts, action, answer_mask(action, task.end)).to(self.dtype)
+        reward = task.reward(prompts, action, task.mask(action)).to(self.dtype)
         over = torch.ones_like(reward, dtype=torch.bool)
         answered = self.prompt.T
         return Step(answered, reward, over, ~over, self.reset())
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that the next steps depend on."""
-        return {"prompt": self.prompt.clone(), "generator": self.generator.get_state()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state that an environment of the same task has saved."""
-        self.prompt = state["prompt"].to(self.device, copy=True)
-        self.generator.set_state(state["generator"].cpu())
-
-    def reseed(self, steps: int) -> None:
-        """Draw from here on what belongs to prompts after so many steps of training."""
-        self.generator = generator(stream(self.seed, WORLDS, steps), self.device)
-
-    def close(self) -> None:
-        """Nothing is held that would have to be let go."""
 
 
 def make_token_env(

@@ -12,30 +12,15 @@ import re
 from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Any
 
 import gymnasium as gym
 import torch
 
 from ..checks import require_count, require_one_of, require_seed
 from .numpy_backed import AUTORESET, EnvPoolEnv, GymEnv
-from .spec import EnvSpec, Step, VectorEnv
-from .torch_native import TORCH_ENVS, TabularEnv, TorchCartPole, TorchEnv, TorchPendulum
-
-__all__ = [
-    "BACKENDS",
-    "REGISTERED",
-    "TORCH_ENVS",
-    "EnvPoolEnv",
-    "Registered",
-    "EnvSpec",
-    "GymEnv",
-    "Step",
-    "TabularEnv",
-    "TorchCartPole",
-    "TorchEnv",
-    "TorchPendulum",
-    "make_env",
-]
+from .spec import VectorEnv
+from .torch_native import TORCH_ENVS, TorchEnv
 
 
 @dataclass(frozen=True)
@@ -80,11 +65,11 @@ def make_env(
     _require_form(env_id)
     require_one_of(tuple(AUTORESET), autoreset=autoreset)
     require_count(num_envs=num_envs)
-    seed = require_seed(seed=seed)
+    where: dict[str, Any] = {"seed": require_seed(seed=seed), "device": device, "dtype": dtype}
     for start, kind in REGISTERED.items():
         if env_id.startswith(start):
             options = {"backend": backend, "stagger": stagger, "autoreset": autoreset}
-            return kind.make(env_id, num_envs, seed=seed, device=device, dtype=dtype, **options)
+            return kind.make(env_id, num_envs, **where, **options)
     if backend == "torch" and env_id not in TORCH_ENVS:
         raise ValueError(f"env_id: wanted one of {', '.join(TORCH_ENVS)} for backend torch; got {env_id!r}")
     native = backend in ("auto", "torch") and env_id in TORCH_ENVS
@@ -94,7 +79,7 @@ def make_env(
             "gymnasium and parallel have"
         )
     if native:
-        twin = TORCH_ENVS[env_id](num_envs, seed=seed, device=device, dtype=dtype, stagger=stagger)
+        twin = TORCH_ENVS[env_id](num_envs, stagger=stagger, **where)
         if twin.spec.own is None and env_id in gym.registry:  # actions in the units of Gymnasium's, for `predict`
             with closing(GymEnv(env_id, 1)) as official:
                 twin.spec = replace(twin.spec, own=official.spec.own)
@@ -103,10 +88,9 @@ def make_env(
         here = f"back end {backend}" if env_id in TORCH_ENVS else env_id
         raise ValueError(f"stagger: wanted False for {here}, only torch-native clocks can be set; got True")
     if backend == "envpool":
-        return EnvPoolEnv(env_id, num_envs, seed=seed, device=device, dtype=dtype)
+        return EnvPoolEnv(env_id, num_envs, **where)
     try:
-        parallel = backend == "parallel"
-        return GymEnv(env_id, num_envs, seed=seed, device=device, dtype=dtype, parallel=parallel, autoreset=autoreset)
+        return GymEnv(env_id, num_envs, parallel=backend == "parallel", autoreset=autoreset, **where)
     except gym.error.DependencyNotInstalled:
         raise  # the id is known, and the message says what to install
     except ModuleNotFoundError as error:

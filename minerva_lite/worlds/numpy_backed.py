@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..checks import require_count, require_one_of, require_shape
+from ..checks import require_shape
 from .own_spaces import describe
 from .seeding import seeds_of_worlds
 from .single import EnvironmentFailed, make_single
@@ -27,25 +27,24 @@ AUTORESET = {"same_step": gym.vector.AutoresetMode.SAME_STEP, "next_step": gym.v
 class NumpyEnv:
     """Base of the back ends that use NumPy: spaces become a spec, actions are rescaled, results become tensors.
 
-    A subclass gives `reset`, `advance` and `close`.
+    A subclass gives `reset` and `advance`.
     """
+
+    env: Any  # what the library made
 
     def __init__(
         self,
         env_id: str,
         num_envs: int,
         spaces: tuple[gym.Space[Any], gym.Space[Any]],
-        seed: int,
-        device: torch.device | str,
-        dtype: torch.dtype,
+        *,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
     ):
         self.num_envs, self.device, self.dtype = num_envs, torch.device(device), dtype
         self.seed, self.spec = seed, describe(env_id, *spaces)
         self.reseed(0)
-
-    def reset(self) -> Tensor:
-        """Start new episodes everywhere: [B, O]. Only the first reset uses seeds, so episodes do not repeat."""
-        raise NotImplementedError
 
     def reseed(self, steps: int) -> None:
         """Give the next reset seeds of its own, for episodes that begin after so many steps of training."""
@@ -57,7 +56,7 @@ class NumpyEnv:
 
     def close(self) -> None:
         """Let go of processes and windows."""
-        raise NotImplementedError
+        self.env.close()
 
     def step(self, action: Tensor) -> Step:
         """Advance by `action` ([B, D] in [-1, 1], clipped, or int64: [B], or [B, D] of several choices)."""
@@ -93,38 +92,30 @@ class GymEnv(NumpyEnv):
 
     parallel: each environment runs in its own process, which is faster where single steps are slow. autoreset:
     `same_step`, or `next_step`, where an environment that has ended spends the next step on its reset: a phantom row,
-    `Step.phantom`.
+    `Step.phantom`. where: `seed`, `device` and `dtype`, as of every `NumpyEnv`.
     """
 
     def __init__(
-        self,
-        env_id: str,
-        num_envs: int,
-        *,
-        seed: int = 0,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-        parallel: bool = False,
-        autoreset: str = "same_step",
+        self, env_id: str, num_envs: int, *, parallel: bool = False, autoreset: str = "same_step", **where: Any
     ):
-        require_count(num_envs=num_envs)
-        require_one_of(tuple(AUTORESET), autoreset=autoreset)
         vector = gym.vector.AsyncVectorEnv if parallel else gym.vector.SyncVectorEnv
         made = [partial(make_single, registered_id(env_id), number) for number in range(num_envs)]
-        self.env: gym.vector.VectorEnv[Any, Any, Any] = vector(made, autoreset_mode=AUTORESET[autoreset])
+        self.env = vector(made, autoreset_mode=AUTORESET[autoreset])
         self.autoreset, self.steps = autoreset, 0  # that each environment has made
         spaces = self.env.single_observation_space, self.env.single_action_space
         try:
-            super().__init__(env_id, num_envs, spaces, seed, device, dtype)
+            super().__init__(env_id, num_envs, spaces, **where)
         except ValueError:
             self.env.close()  # otherwise its processes would stay
             raise
 
     def reset(self, seeds: Sequence[int] | None = None) -> Tensor:
-        """Start new episodes everywhere: [B, O]. seeds: one for each environment; else the run's, the first time."""
-        wanted = self._seeds if seeds is None else [*seeds]
+        """Start new episodes everywhere: [B, O]. seeds: one for each environment; else the run's, the first time.
+
+        Later ones draw on, so that episodes do not repeat.
+        """
         with self._failing():
-            obs, _ = self.env.reset(seed=wanted)  # type: ignore[arg-type]  # a list, too
+            obs, _ = self.env.reset(seed=self._seeds if seeds is None else [*seeds])
         self._seeds = None
         self._over = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
         return self._obs(obs)
@@ -136,9 +127,6 @@ class GymEnv(NumpyEnv):
             step = step._replace(phantom=self._over)
             self._over = step.terminated | step.truncated  # whose next step is its reset
         return step
-
-    def close(self) -> None:
-        self.env.close()
 
     def state_dict(self) -> dict[str, Any] | None:
         """All that the next steps depend on; None if `parallel`, or if `snapshot` does not know one of them."""
@@ -223,16 +211,7 @@ class EnvPoolEnv(NumpyEnv):
     environments that ended are reset at once, so no row is such a step.
     """
 
-    def __init__(
-        self,
-        env_id: str,
-        num_envs: int,
-        *,
-        seed: int = 0,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-    ):
-        require_count(num_envs=num_envs)
+    def __init__(self, env_id: str, num_envs: int, **where: Any):
         try:
             import envpool
         except ImportError as error:
@@ -244,7 +223,7 @@ class EnvPoolEnv(NumpyEnv):
         observed = self.env.observation_space
         if not isinstance(observed, gym.spaces.Box):
             raise ValueError(f"backend: wanted one that flattens {observed}, gymnasium or parallel; got envpool")
-        super().__init__(env_id, num_envs, (observed, self.env.action_space), seed, device, dtype)
+        super().__init__(env_id, num_envs, (observed, self.env.action_space), **where)
 
     def reset(self) -> Tensor:
         if self._seeds is not None:  # EnvPool takes seeds only where it makes environments, and of 31 bits
@@ -260,6 +239,3 @@ class EnvPoolEnv(NumpyEnv):
             obs = next_obs.copy()
             obs[ended], _ = self.env.reset(ended)
         return next_obs, reward, terminated, truncated, obs
-
-    def close(self) -> None:
-        self.env.close()

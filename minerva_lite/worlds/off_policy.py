@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..checks import require_count, require_shape, require_unit_interval
-from .tabular import TabularMDP
+from .tabular import TabularMDP, endless_sum
 
 # The first four ask the policy that is judged. Peng's Q(lambda) and the uncorrected return also ask the data's action.
 METHODS = ("importance sampling", "tree backup", "Q(lambda)", "Retrace", "Peng's Q(lambda)", "uncorrected")
@@ -22,13 +22,13 @@ def trace_of(method: str, policy: Tensor, behavior: Tensor, lam: float) -> Tenso
     Raises ValueError: a method without a trace of this form (the uncorrected return) or without a name here.
     """
     ratio = policy / behavior
-    each = {
+    traces = {
         "importance sampling": ratio, "tree backup": policy, "Q(lambda)": torch.ones_like(ratio),
         "Retrace": ratio.clamp(max=1.0), "Peng's Q(lambda)": torch.ones_like(ratio),
     }  # fmt: skip
-    if method not in each:
-        raise ValueError(f"method: wanted one of {tuple(each)}; got {method!r}")
-    return lam * each[method]
+    if method not in traces:
+        raise ValueError(f"method: wanted one of {tuple(traces)}; got {method!r}")
+    return lam * traces[method]
 
 
 def pair_matrix(world: TabularMDP, policy: Tensor, weight: Tensor | float = 1.0) -> Tensor:
@@ -41,9 +41,7 @@ def pair_matrix(world: TabularMDP, policy: Tensor, weight: Tensor | float = 1.0)
 def error_map(world: TabularMDP, policy: Tensor, behavior: Tensor, trace: Tensor) -> Tensor:
     """The matrix K [S A, S A] by which one application of a trace's operator changes Q - Q^pi."""
     traced = pair_matrix(world, behavior, trace)
-    ahead = torch.eye(len(traced), dtype=traced.dtype) - world.gamma * traced
-    changed: Tensor = world.gamma * torch.linalg.solve(ahead, pair_matrix(world, policy) - traced)
-    return changed
+    return world.gamma * endless_sum(world.gamma * traced, pair_matrix(world, policy) - traced)
 
 
 def target_moments(
@@ -62,11 +60,10 @@ def target_moments(
     gamma, shape = world.gamma, q_value.shape
     looked_up = (1.0 - sampled) * (policy * q_value).sum(-1, keepdim=True) + sampled * q_value  # [S', A']
     # The moments of r + gamma x(s', a') - Q(s, a) over the successor and its action.
-    eye = torch.eye(q_value.numel(), dtype=q_value.dtype)
     plain, traced = pair_matrix(world, behavior), pair_matrix(world, behavior, trace)
     base = (world.reward - q_value).flatten()
     first = base + gamma * plain @ looked_up.flatten()
-    mean = torch.linalg.solve(eye - gamma * traced, first)
+    mean = endless_sum(gamma * traced, first)
     growth = gamma**2 * pair_matrix(world, behavior, trace.square())
     dies_out = bool(growth.sum(-1).max() < 1.0) or bool(torch.linalg.eigvals(growth).abs().max() < 1.0)
     if not dies_out:
@@ -74,7 +71,7 @@ def target_moments(
     looked_up, rest = looked_up.flatten(), gamma * trace.flatten() * mean
     squared = base.square() + 2.0 * base * (gamma * plain @ looked_up) + gamma**2 * plain @ looked_up.square()
     squared = squared + 2.0 * (base * (plain @ rest) + gamma * plain @ (looked_up * rest))
-    second = torch.linalg.solve(eye - growth, squared)
+    second = endless_sum(growth, squared)
     return q_value + mean.reshape(shape), (second - mean.square()).reshape(shape)
 
 
@@ -105,5 +102,4 @@ def uncorrected_fixed_point(world: TabularMDP, policy: Tensor, behavior: Tensor,
         total = total + power @ reward
         last, power = power, power @ moved
     around = world.gamma * last @ pair_matrix(world, policy)
-    fixed: Tensor = torch.linalg.solve(torch.eye(len(moved), dtype=moved.dtype) - around, total)
-    return fixed.reshape(policy.shape)
+    return endless_sum(around, total).reshape(policy.shape)

@@ -13,6 +13,7 @@ from .spec import EnvSpec, OwnSpaces
 
 # What has rows and columns and more numbers than this is a picture; a smaller one is the map of a grid.
 PICTURE = 1_000
+NUMERIC = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 BOUND = 1e30  # from here on a bound of actions stands for none, such as the largest number of float32
 
 
@@ -33,20 +34,16 @@ def describe(env_id: str, observed: gym.Space[Any], actions: gym.Space[Any]) -> 
             f"{env_id} has {observed}; gymnasium.wrappers.TransformObservation, named where the environment is "
             "registered, can make one of another"
         )
-    numbers: dict[str, Any] = {}
-    low = high = np.zeros(())
+    if isinstance(actions, spaces.MultiBinary):
+        actions = spaces.MultiDiscrete(np.full(actions.shape, 2), dtype=actions.dtype)
+    kind: dict[str, Any]
     if isinstance(actions, spaces.Discrete):
-        numbers["num_actions"] = int(actions.n)
-        low, high = actions.start, actions.start + actions.n - 1
+        kind, low, high = {"num_actions": int(actions.n)}, actions.start, actions.start + actions.n - 1
     elif isinstance(actions, spaces.MultiDiscrete):
-        numbers["choices"] = tuple(actions.nvec.flatten().tolist())
+        kind = {"choices": tuple(actions.nvec.flatten().tolist())}
         low, high = actions.start, actions.start + actions.nvec - 1
-    elif isinstance(actions, spaces.MultiBinary):
-        numbers["choices"] = (2,) * int(np.prod(actions.shape))
-        low, high = np.zeros(actions.shape, np.int64), np.ones(actions.shape, np.int64)
     elif isinstance(actions, spaces.Box) and (np.abs(np.array([actions.low, actions.high], float)) < BOUND).all():
-        numbers["action_dim"] = int(np.prod(actions.shape))
-        low, high = actions.low, actions.high
+        kind, low, high = {"action_dim": int(np.prod(actions.shape))}, actions.low, actions.high
     else:
         raise ValueError(
             f"env_id: wanted Discrete, MultiDiscrete, MultiBinary or bounded Box actions; {env_id} has {actions}; "
@@ -54,7 +51,7 @@ def describe(env_id: str, observed: gym.Space[Any], actions: gym.Space[Any]) -> 
         )
     ends = (tuple(np.ravel(end).tolist()) for end in (low, high))
     own = OwnSpaces(observed.shape, actions.shape or (), str(actions.dtype), *ends)
-    return EnvSpec(env_id, int(np.prod(observed.shape)), own=own, **numbers)
+    return EnvSpec(env_id, int(np.prod(observed.shape)), own=own, **kind)
 
 
 def flat(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
@@ -62,9 +59,8 @@ def flat(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
     names, one of K as a unit vector. One that has a Box already, or whose space has no vector, as it is.
     """
     observed = env.observation_space
-    if isinstance(observed, spaces.Box) or not all(map(_numeric, _leaves(observed))):
-        return env
-    return gym.wrappers.FlattenObservation(env)
+    numeric = all(isinstance(leaf, NUMERIC) and not _pixels(leaf) for leaf in _leaves(observed))
+    return gym.wrappers.FlattenObservation(env) if numeric and not isinstance(observed, spaces.Box) else env
 
 
 def _leaves(space: gym.Space[Any]) -> Iterator[gym.Space[Any]]:
@@ -74,11 +70,6 @@ def _leaves(space: gym.Space[Any]) -> Iterator[gym.Space[Any]]:
             yield from _leaves(part)
     else:
         yield space
-
-
-def _numeric(space: gym.Space[Any]) -> bool:
-    kinds = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
-    return isinstance(space, kinds) and not _pixels(space)
 
 
 def _pixels(space: gym.Space[Any]) -> bool:

@@ -44,6 +44,5 @@ def seeds_of_worlds(seed: int, count: int, steps: int = 0) -> list[int]:
     no more than those has a seed of its own within the run, and one of another run by chance.
     """
     low = int(stream(seed, WORLDS, steps).generate_state(1)[0])
-    seeds = [(low + i) % 2**32 for i in range(count)]
-    high = (stream(seed, WORLDS, steps, i).generate_state(3) for i in range(count))
-    return [int.from_bytes(words.tobytes(), "little") << 32 | each for words, each in zip(high, seeds, strict=True)]
+    high = (stream(seed, WORLDS, steps, i).generate_state(3).tobytes() for i in range(count))
+    return [int.from_bytes(words, "little") << 32 | (low + i) % 2**32 for i, words in enumerate(high)]

@@ -39,15 +39,15 @@ ROBOTS = (
     "inverted_double_pendulum.InvertedDoublePendulumEnv inverted_pendulum.InvertedPendulumEnv pusher.PusherEnv "
     "reacher.ReacherEnv swimmer.SwimmerEnv walker2d.Walker2dEnv"
 )
-MUJOCO = {f"gymnasium.envs.mujoco.{each.replace('.', f'_v{n}.')}" for each in ROBOTS.split() for n in (4, 5)}
+MUJOCO = {f"gymnasium.envs.mujoco.{robot.replace('.', f'_v{n}.')}" for robot in ROBOTS.split() for n in (4, 5)}
 TASKS = (
     "acrobot.Balance ball_in_cup.BallInCup cartpole.Balance cheetah.Cheetah dog.Fetch dog.Move dog.Stand finger.Spin "
     "finger.Turn fish.Swim fish.Upright hopper.Hopper humanoid.Humanoid humanoid_CMU.HumanoidCMU lqr.LQRLevel "
     "manipulator.Bring pendulum.SwingUp point_mass.PointMass quadruped.Escape quadruped.Fetch quadruped.Move "
     "reacher.Reacher stacker.Stack swimmer.Swimmer walker.PlanarWalker"
 )
-SUITE = {f"dm_control.suite.{each}" for each in TASKS.split()}
-PHYSICS = {f"{each.rpartition('.')[0]}.Physics" for each in SUITE}
+SUITE = {f"dm_control.suite.{task}" for task in TASKS.split()}
+PHYSICS = {f"{task.rpartition('.')[0]}.Physics" for task in SUITE}
 # Of MuJoCo's model, what tasks of the Control Suite draw: where goals lie and how large, springs, gains, a terrain.
 DRAWN = ["body_pos", "body_quat", "dof_damping", "geom_pos", "geom_size", "hfield_data", "jnt_stiffness", "site_pos"]
 DRAWN += ["site_size", "wrap_prm"]
@@ -61,7 +61,7 @@ class Unknown(Exception):
 
 def snapshot(env: gym.Env[Any, Any]) -> list[dict[str, Any]]:
     """The state of one environment, a dictionary for each wrapper and for itself. Raises Unknown."""
-    return [{"class": _name(each), "state": _state(each), "random": _random(each)} for each in _layers(env)]
+    return [{"class": _name(layer), "state": _state(layer), "random": _random(layer)} for layer in _layers(env)]
 
 
 def restore(env: gym.Env[Any, Any], saved: list[dict[str, Any]]) -> None:
@@ -70,7 +70,7 @@ def restore(env: gym.Env[Any, Any], saved: list[dict[str, Any]]) -> None:
     Raises ValueError: it is of another class, or in other wrappers.
     """
     layers = _layers(env)
-    here, there = [_name(each) for each in layers], [each["class"] for each in saved]
+    here, there = [_name(layer) for layer in layers], [held["class"] for held in saved]
     if here != there:
         raise ValueError(f"env: wanted the state of {', '.join(here)}; got that of {', '.join(there)}")
     for layer, held in zip(layers, saved, strict=True):

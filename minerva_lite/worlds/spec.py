@@ -116,27 +116,21 @@ class VectorEnv(Protocol):
 
     def reset(self) -> Tensor:
         """Start new episodes everywhere: the first observations [B, O]."""
-        ...
 
     def step(self, action: Tensor) -> Step:
         """Advance by `action`: [B, D] in [-1, 1], clipped, or int64: [B], or [B, D] where there are several choices."""
-        ...
 
     def state_dict(self) -> dict[str, Any] | None:
         """All that the next steps depend on; None where it cannot be read."""
-        ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state that an environment of the same making saved."""
-        ...
 
     def reseed(self, steps: int) -> None:
         """Draw from the next reset on what belongs to episodes that begin after so many steps of training."""
-        ...
 
     def close(self) -> None:
         """Let go of processes and windows."""
-        ...
 
 
 @runtime_checkable
@@ -148,4 +142,3 @@ class BranchingEnv(VectorEnv, Protocol):
 
     def branch(self, state: Tensor, elapsed: Tensor, seed: int) -> BranchingEnv:
         """A copy with one environment a row of `state` [N, S] and `elapsed` [N], its random numbers from `seed`."""
-        ...

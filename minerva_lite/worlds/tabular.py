@@ -68,7 +68,7 @@ class TabularMDP:
                 transition[s, a, max(s - 1, 0)] += 1.0 - chance
         reward = torch.zeros(states, 2, dtype=torch.float64)
         reward[0, 0], reward[-1, 1] = 0.1, 1.0
-        return cls(transition, reward, _one_hot(states, 0), gamma)
+        return cls(transition, reward, torch.eye(states, dtype=torch.float64)[0], gamma)
 
     @classmethod
     def grid(cls, height: int, width: int, gamma: float, *, slip: float = 0.1) -> TabularMDP:
@@ -88,10 +88,11 @@ class TabularMDP:
                 column = min(max(s % width + right, 0), width - 1)
                 move[s, a, row * width + column] = 1.0
         transition = (1.0 - slip) * move + slip * move.mean(1, keepdim=True)
-        transition[goal] = _one_hot(states, 0)
+        start = torch.eye(states, dtype=torch.float64)[0]
+        transition[goal] = start
         reward = torch.full((states, 4), -0.04, dtype=torch.float64)
         reward[goal] = 1.0
-        return cls(transition, reward, _one_hot(states, 0), gamma)
+        return cls(transition, reward, start, gamma)
 
     @classmethod
     def two_state(cls, gamma: float) -> TabularMDP:
@@ -104,7 +105,7 @@ class TabularMDP:
         for s in range(2):
             transition[s, 0, s] = transition[s, 1, 1 - s] = 1.0
         reward = torch.tensor([[0.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
-        return cls(transition, reward, _one_hot(2, 0), gamma)
+        return cls(transition, reward, torch.tensor([1.0, 0.0], dtype=torch.float64), gamma)
 
     # Properties of a policy.
 
@@ -116,8 +117,7 @@ class TabularMDP:
     def value(self, policy: Tensor) -> Tensor:
         """V^pi(s), [S]: the solution of Bellman's equation. Differentiable in the policy."""
         chain, reward = self.averaged(policy)
-        value: Tensor = torch.linalg.solve(torch.eye(len(reward), dtype=reward.dtype) - self.gamma * chain, reward)
-        return value
+        return endless_sum(self.gamma * chain, reward)
 
     def q_value(self, policy: Tensor) -> Tensor:
         """Q^pi(s, a), [S, A]."""
@@ -130,9 +130,7 @@ class TabularMDP:
     def visitation(self, policy: Tensor) -> Tensor:
         """Discounted visitation sum_t gamma^t P(s_t = s), [S]: not normalized, it sums to 1 / (1 - gamma)."""
         chain, _ = self.averaged(policy)
-        identity = torch.eye(len(chain), dtype=chain.dtype)
-        visits: Tensor = torch.linalg.solve(identity - self.gamma * chain.T, self.start)
-        return visits
+        return endless_sum(self.gamma * chain.T, self.start)
 
     def expected_return(self, policy: Tensor) -> Tensor:
         """J(pi), scalar: the mean of V^pi over the start. Differentiable in the policy."""
@@ -181,9 +179,8 @@ class TabularMDP:
             return (self.transition * td_error * (td_error + 2.0 * ahead)).sum(-1)
 
         if rows is None:
-            eye = torch.eye(len(pairs), dtype=pairs.dtype)
-            mean = torch.linalg.solve(eye - decay * pairs, first.flatten()).reshape(shape)
-            second = torch.linalg.solve(eye - decay**2 * pairs, squared(mean).flatten()).reshape(shape)
+            mean = endless_sum(decay * pairs, first.flatten()).reshape(shape)
+            second = endless_sum(decay**2 * pairs, squared(mean).flatten()).reshape(shape)
             return mean, second - mean.square()
         require_count(rows=rows)
         means, seconds = [torch.zeros_like(first)], [torch.zeros_like(first)]
@@ -292,6 +289,12 @@ def drifting_critic(error: float) -> tuple[TabularMDP, Tensor, Tensor]:
     return world, policy, value + error * value.std() * noise
 
 
+def endless_sum(step: Tensor, term: Tensor) -> Tensor:
+    """The sum over k = 0, 1, ... of step^k term, [n, ...], for step [n, n]: the solution of x = term + step x."""
+    solution: Tensor = torch.linalg.solve(torch.eye(len(step), dtype=step.dtype) - step, term)
+    return solution
+
+
 def inverse_cdf(probability: Tensor, uniform: Tensor) -> Tensor:
     """Index [...] drawn from each row of `probability` [..., K] by a uniform number in [0, 1), `uniform` [...]."""
     total = probability.cumsum(-1)
@@ -303,9 +306,3 @@ def _simplex(generator: Generator, *shape: int) -> Tensor:
     """Rows uniform on the simplex: exponentials over their sum."""
     exponential = -torch.rand(*shape, generator=generator, dtype=torch.float64).log()
     return exponential / exponential.sum(-1, keepdim=True)
-
-
-def _one_hot(length: int, index: int) -> Tensor:
-    row = torch.zeros(length, dtype=torch.float64)
-    row[index] = 1.0
-    return row

@@ -140,18 +140,17 @@ def greedy(world: TabularMDP, old: Tensor) -> Tensor:
     return torch.eye(old.shape[1], dtype=old.dtype)[world.advantage(old).argmax(-1)]
 
 
-def best_response(old: Tensor, advantage: Tensor, price: Tensor | float, halvings: int = 60) -> Tensor:
+def best_response(old: Tensor, advantage: Tensor, price: Tensor | float) -> Tensor:
     """The policy [..., A] that maximizes E_pi[A] - price * KL(old || pi) in every state.
 
     old and advantage: [..., A], old above 0; price: return units per nat, above 0, a number or [..., 1].
 
-    Book: eq. trpo-tilt. Raises ValueError: fewer than one halving.
+    Book: eq. trpo-tilt.
     """
-    require_count(halvings=halvings)
     top = advantage.amax(-1, keepdim=True)
     # Between these two values of nu, the sum of price * old / (nu - A) over the actions falls from above 1 to below 1.
     low, high = top + price * old.amin(-1, keepdim=True), top + price
-    for _ in range(halvings):
+    for _ in range(60):  # halvings of the interval
         middle = (low + high) / 2.0
         too_much = (price * old / (middle - advantage)).sum(-1, keepdim=True) > 1.0
         low, high = torch.where(too_much, middle, low), torch.where(too_much, high, middle)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,16 +16,10 @@ from .spec import EnvSpec, OwnSpaces, Step
 from .tabular import TabularMDP, inverse_cdf
 
 
-class TorchEnv:
-    """Base of the torch-native environments: time limit and autoreset, with everything on one device.
+class SeededEnv:
+    """What environments written in torch share: a device, a generator of their own, and a state that can be saved."""
 
-    A subclass gives `spec`, `max_steps`, `state_dim`, `initial`, `observe` and `advance`. The state is `state`
-    [B, S] and `elapsed` [B]; both may be set, as vine sampling and the tests do.
-    """
-
-    spec: EnvSpec
-    max_steps: int
-    state_dim: int
+    held: tuple[str, ...]  # the tensors on which, with the generator, the next steps depend
 
     def __init__(
         self,
@@ -33,12 +28,45 @@ class TorchEnv:
         seed: int = 0,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
-        stagger: bool = False,
     ):
         require_count(num_envs=num_envs)
-        self.num_envs, self.device, self.dtype, self.stagger = num_envs, torch.device(device), dtype, stagger
-        self.seed = seed
+        self.num_envs, self.seed, self.device, self.dtype = num_envs, seed, torch.device(device), dtype
         self.reseed(0)
+
+    def reseed(self, steps: int) -> None:
+        """Draw from here on what belongs to episodes that begin after so many steps of training."""
+        self.generator = generator(stream(self.seed, WORLDS, steps), self.device)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that the next steps depend on; copies, because a step may change them in place."""
+        return {name: getattr(self, name).clone() for name in self.held} | {"generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on from a state that an environment made with the same arguments has saved."""
+        for name in self.held:
+            setattr(self, name, state[name].to(self.device, copy=True))
+        self.generator.set_state(state["generator"].cpu())
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+class TorchEnv(SeededEnv):
+    """Base of the torch-native environments: time limit and autoreset, with everything on one device.
+
+    A subclass gives `spec`, `max_steps`, `state_dim`, `initial`, `observe` and `advance`. The state is `state`
+    [B, S] and `elapsed` [B]; both may be set, as vine sampling and the tests do. stagger: see `reset`; where: `seed`,
+    `device` and `dtype` of a `SeededEnv`.
+    """
+
+    spec: EnvSpec
+    max_steps: int
+    state_dim: int
+    held = ("state", "elapsed")
+
+    def __init__(self, num_envs: int, *, stagger: bool = False, **where: Any):
+        super().__init__(num_envs, **where)
+        self.stagger = stagger
         self._bounds: dict[tuple[float, ...], Tensor] = {}
         self.state = self.elapsed = torch.empty(0, device=self.device)  # none before the first reset
 
@@ -99,23 +127,6 @@ class TorchEnv:
         state = torch.where(ended.unsqueeze(-1), fresh, successor)
         step = Step(self.observe(successor), reward, terminated, truncated, self.observe(state))
         return step, state, elapsed.masked_fill(ended, 0)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """All that the next steps depend on."""
-        clocks = {"state": self.state.clone(), "elapsed": self.elapsed.clone()}  # a step changes them in place
-        return clocks | {"generator": self.generator.get_state()}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from a state that an environment made with the same arguments has saved."""
-        self.state, self.elapsed = (state[name].to(self.device, copy=True) for name in ("state", "elapsed"))
-        self.generator.set_state(state["generator"].cpu())
-
-    def reseed(self, steps: int) -> None:
-        """Draw from here on what belongs to episodes that begin after so many steps of training."""
-        self.generator = generator(stream(self.seed, WORLDS, steps), self.device)
-
-    def close(self) -> None:
-        """Nothing is held that would have to be let go."""
 
     def branch(self, state: Tensor, elapsed: Tensor, seed: int) -> TorchEnv:
         """A copy with one environment per row of `state` [N, S] and `elapsed` [N], and random numbers from `seed`."""

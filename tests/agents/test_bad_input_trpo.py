@@ -10,7 +10,7 @@ import torch
 from minerva_lite.agents.trpo import SKIPS, TRPOAgent, TRPOConfig
 from minerva_lite.formulas.trust_region import fisher_vector_product
 from minerva_lite.training.loop import train
-from minerva_lite.worlds.envs import TabularEnv, make_env
+from minerva_lite.worlds import TabularEnv, make_env
 from minerva_lite.worlds.tabular import TabularMDP
 from tests.living import differ, everything, learned, make_agent, say
 

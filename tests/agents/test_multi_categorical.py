@@ -13,7 +13,7 @@ from minerva_lite.agents import MultiCategoricalPolicy, TRPOAgent, TRPOConfig
 from minerva_lite.training.checkpoints import load
 from minerva_lite.training.evaluation import evaluate
 from minerva_lite.training.loop import train
-from minerva_lite.worlds.envs import EnvSpec, TorchEnv, make_env
+from minerva_lite.worlds import EnvSpec, TorchEnv, make_env
 from tests.living import live, make_agent
 
 F64 = torch.float64

@@ -14,7 +14,7 @@ import torch
 from minerva_lite.training.checkpoints import load, save
 from minerva_lite.training.evaluation import evaluate
 from minerva_lite.training.loop import train
-from minerva_lite.worlds.envs import TORCH_ENVS, EnvSpec, make_env
+from minerva_lite.worlds import TORCH_ENVS, EnvSpec, make_env
 from tests.agents.test_multi_categorical import TOYS
 from tests.living import STEPPERS, live, refusal, small_agent
 

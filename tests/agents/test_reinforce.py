@@ -7,7 +7,7 @@ import torch
 
 from minerva_lite.agents.reinforce import REINFORCEAgent, REINFORCEConfig
 from minerva_lite.formulas.objectives import normalize_advantage
-from minerva_lite.worlds.envs import TabularEnv, make_env
+from minerva_lite.worlds import TabularEnv, make_env
 from minerva_lite.worlds.tabular import TabularMDP
 from tests.living import differ, every_option, learned, live, say, small_agent
 

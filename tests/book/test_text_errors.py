@@ -22,7 +22,7 @@ from minerva_lite.agents.networks import GaussianPolicy, ValueNet
 from minerva_lite.formulas.bounds import penalty_constant, total_variation, tv_bound
 from minerva_lite.formulas.duals import estep_weights
 from minerva_lite.formulas.trust_region import CurvatureError, conjugate_gradient
-from minerva_lite.worlds.envs import EnvSpec
+from minerva_lite.worlds import EnvSpec
 from minerva_lite.worlds.tabular import TabularMDP
 from tests.equations import ROOT
 

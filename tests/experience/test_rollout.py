@@ -12,7 +12,7 @@ import torch
 from minerva_lite.agents.trpo import TRPOAgent, TRPOConfig
 from minerva_lite.experience.rollout import Batch, collect, collect_episodes
 from minerva_lite.experience.vine import collect_vine
-from minerva_lite.worlds.envs import TabularEnv, make_env
+from minerva_lite.worlds import TabularEnv, make_env
 from minerva_lite.worlds.tabular import TabularMDP
 from tests.living import make_agent, say
 

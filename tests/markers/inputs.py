@@ -381,7 +381,7 @@ def _(g: Generator) -> Iterator[Any]:
 def agent_of(name: str, discrete: bool = False, **config: Any) -> Any:
     """A small agent in float64, whose options are not the values that hide a mistake."""
     from minerva_lite.agents import AGENTS
-    from minerva_lite.worlds.envs import EnvSpec
+    from minerva_lite.worlds import EnvSpec
 
     kind, settings = AGENTS[name]
     shared = {"num_envs": B, "rollout_steps": T, "hidden": (4,), "gamma": 0.9}

@@ -20,7 +20,7 @@ from minerva_lite import checks
 from minerva_lite.experience import episodes
 from minerva_lite.formulas import duals
 from minerva_lite.training import evaluation, gpu, load, save, train
-from minerva_lite.worlds.envs import Step, make_env
+from minerva_lite.worlds import Step, make_env
 from tests.runs import new
 
 CASES = [
@@ -33,7 +33,7 @@ CASES = [
     ("mpo", "Pendulum-v1", {}),
     ("mpo", "CartPole-v1", {}),
     ("vmpo", "Pendulum-v1", {}),
-    ("sequence", "tokens/reverse", {}),
+    ("sequence", "tokens/sort", {}),
 ]
 
 

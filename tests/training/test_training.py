@@ -19,7 +19,7 @@ import torch
 
 from minerva_lite import History, __main__, make_env, train
 from minerva_lite.training import loop
-from minerva_lite.worlds.envs import TabularEnv
+from minerva_lite.worlds import TabularEnv
 from minerva_lite.worlds.tabular import TabularMDP
 from tests.runs import STEPS, contents, new, run
 

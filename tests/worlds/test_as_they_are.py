@@ -20,7 +20,7 @@ from minerva_lite.__main__ import main
 from minerva_lite.agents.ppo import PPOAgent, PPOConfig
 from minerva_lite.training.settings_file import read_settings
 from minerva_lite.training.studies import read_failures, study
-from minerva_lite.worlds.envs import TORCH_ENVS, EnvSpec, TorchCartPole
+from minerva_lite.worlds import TORCH_ENVS, EnvSpec, TorchCartPole
 from minerva_lite.worlds.own_spaces import describe
 from minerva_lite.worlds.single import EnvironmentFailed
 

@@ -12,8 +12,7 @@ import pytest
 import scipy.stats
 import torch
 
-from minerva_lite.worlds import BranchingEnv, EnvSpec, OwnSpaces, VectorEnv
-from minerva_lite.worlds.envs import TORCH_ENVS, GymEnv, TabularEnv, make_env
+from minerva_lite.worlds import TORCH_ENVS, BranchingEnv, EnvSpec, GymEnv, OwnSpaces, TabularEnv, VectorEnv, make_env
 from minerva_lite.worlds.seeding import seeds_of_worlds
 from minerva_lite.worlds.tabular import TabularMDP
 from tests.laws import LAWS, law_of, played, random_actions, same_action

@@ -16,7 +16,7 @@ from minerva_lite import PPOAgent, PPOConfig, make_env, train
 from minerva_lite.agents import AGENTS
 from minerva_lite.experience.rollout import collect
 from minerva_lite.training.checkpoints import load
-from minerva_lite.worlds.envs import TabularEnv
+from minerva_lite.worlds import TabularEnv
 from minerva_lite.worlds.seeding import generator, seeds_of_worlds, stream
 from minerva_lite.worlds.tabular import TabularMDP
 from tests.living import ANSWERS, STEPPERS
