@@ -139,6 +139,7 @@ FORMERLY = {
     "experience.vine": "rollout",
     "training.loop": "training",
     "training.evaluation": "training",
+    "training.presets.Preset": "training.preset_type.Preset",
     "worlds.numpy_backed": "envs.numpy_backed",
     "worlds.torch_native": "envs.torch_native",
     "exercises": "grading",
