@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -272,11 +271,11 @@ class _Run:
     def about(self) -> dict[str, Any]:
         """What must be the same when the run is resumed, beside configuration and spec."""
         agent, env = self.agent, self.env
-        seeds = {"seed": getattr(agent, "seed", None), "env_seed": getattr(env, "seed", None)}
         kinds = [type(each).__name__ for each in (env, getattr(env, "env", None)) if each is not None]
         return {
             "total_steps": self.total_steps,
-            **{name: int(seed) for name, seed in seeds.items() if isinstance(seed, Integral)},
+            "seed": agent.seed,
+            "env_seed": env.seed,
             "backend": " of ".join(kinds),  # what Gymnasium made, which may be processes, stands inside
             "autoreset": getattr(env, "autoreset", "same_step"),
             "stagger": getattr(env, "stagger", False),
@@ -359,13 +358,17 @@ class _Run:
         run = saved["training"]
         with fitting(self.path, self.agent.name):
             self.runner.load_state_dict(saved["state"])
-        self.refused = dict(self.agent.guard.skipped)
-        with fitting(self.path, self.agent.name):
             self.steps, self.seconds, self.stopped = int(run["steps"]), float(run["seconds"]), bool(run["stopped"])
             self.history.updates, self.history.evaluations = ([*map(dict, run[x])] for x in ("updates", "evaluations"))
             means = [row["eval/mean"] for row in run["evaluations"]]
             self.best_mean = max([self.best_mean, *(mean for mean in means if math.isfinite(mean))])
             state, obs = unpacked(run["env"]), run["obs"].to(self.agent.device)
+            if state is not None:
+                self.env.load_state_dict(state)
+                # A file that does not hold them was written by a version that did not count them.
+                unknown = {"running": torch.full((2, self.env.num_envs), torch.nan)}
+                self.episodes.load_state_dict(run.get("episodes", unknown))
+        self.refused = dict(self.agent.guard.skipped)
         self.saved = self.steps
         if state is None:
             warnings.warn(
@@ -374,12 +377,6 @@ class _Run:
             self.agent.fresh_episodes()
             self.env.reseed(self.steps)  # not the first episodes again
             return self.env.reset()
-        with fitting(self.path, self.agent.name):
-            self.env.load_state_dict(state)
-        # A file that does not hold them was written by a version that did not count them.
-        unknown = {"running": torch.full((2, self.env.num_envs), torch.nan)}
-        with fitting(self.path, self.agent.name):
-            self.episodes.load_state_dict(run.get("episodes", unknown))
         return obs
 
     def require_same(self, path: Path, part: str) -> dict[str, Any]:

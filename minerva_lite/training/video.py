@@ -56,7 +56,7 @@ def film(
     path = Path(path)
     require_one_of(tuple(FORMATS), **{"the suffix of path": path.suffix})
     require_count(episodes=episodes)
-    require_place(path=path)
+    require_place("path", path)
     if fps is not None:
         require_positive(fps=fps)
     env_id = named_env(agent, env_id)
@@ -65,7 +65,6 @@ def film(
     with _named(env_id, AttributeError), closing(make_env(env_id, backend="gymnasium")) as one:
         rate = fps or _pictures_a_second(one.env.envs[0], env_id)
     actions: list[np.ndarray] = []
-    require_count(episodes=episodes)
     with official(agent, env_id, episodes) as copies:
         how = {"seed": seed, "max_steps": max_steps, "watch": actions.append, "copies": copies}
         figures = evaluate(agent, env_id, episodes=episodes, **how)

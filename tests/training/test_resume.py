@@ -387,7 +387,8 @@ def test_the_history_is_written_however_the_training_ends(error, means, minerva,
     assert any(row.startswith("128,") and ",loss/" in row for row in rows)
     assert any(row.startswith("320,") for row in rows) == (error is None)
     if error is None:  # the last figures are told even where the history finds no room
-        monkeypatch.setattr(History, "to_csv", lambda self, path: (_ for _ in ()).throw(OSError("path: wanted room")))
+        full = OSError("--history: wanted room")
+        monkeypatch.setattr(__main__, "write_text", lambda path, text, name: (_ for _ in ()).throw(full))
         assert minerva(f"{words} --history full.csv") == 1
         out, err = capsys.readouterr()
         assert out == 2 * '{"eval/mean": 7.0}\n' and "\n--history: wanted room\n" in err
