@@ -130,8 +130,7 @@ def study(
     if eval_episodes == 100:
         raise ValueError("eval_episodes: wanted another number than that of a final evaluation, 100; got 100")
     often = {"eval_every": eval_every, "eval_episodes": eval_episodes, "backend": backend}
-    made = _tasks(algorithms, env_ids, seeds, variants, settings or {"": {}}, total_steps, often)
-    tasks = {task.name: task for task in made}
+    tasks = _tasks(algorithms, env_ids, seeds, variants, settings or {"": {}}, total_steps, often)
     with claim("path", path):
         table = _Table(Path(path), list(tasks), command or f"python -m minerva_lite {shlex.join(sys.argv[1:])}")
         if total_steps is not None:
@@ -173,10 +172,10 @@ def _tasks(
     settings: Mapping[str, Mapping[str, Any]],
     total_steps: int | None,
     often: dict[str, Any],
-) -> list[Task]:
-    """All runs of a study, in the order of the table."""
-    algorithms = [algorithms] if isinstance(algorithms, str) else list(algorithms)
-    env_ids, seeds = list(env_ids), list(seeds)
+) -> dict[Name, Task]:
+    """All runs of a study by name, in the order of the table."""
+    algorithms = [algorithms] if isinstance(algorithms, str) else algorithms
+    env_ids = list(env_ids)
     seeds = [require_seed(**{f"seeds[{i}]": seed}) for i, seed in enumerate(seeds)]
     names = None if variants is None else list(variants)
     tasks = []
@@ -196,7 +195,7 @@ def _tasks(
                 tasks += [Task(algorithm, env_id, called, seed, *work, **often) for seed in seeds]
     if not tasks:
         raise ValueError("seeds: wanted at least one algorithm, environment, variant and seed; got none of one of them")
-    return tasks
+    return {task.name: task for task in tasks}
 
 
 def _config(usual: Any, variant: str, changes: Mapping[str, Any], more: Mapping[str, Any]) -> Any:
