@@ -104,15 +104,16 @@ def _pictures_a_second(env: gym.Env, env_id: str) -> float:
 
 def _replay(env_id: str, seed: int, actions: list[np.ndarray]) -> Generator[np.ndarray, None, list[float]]:
     """Pictures [H, W, 3] of one episode, its last state among them; then the rewards."""
-    rewards, over = [], False
+    rewards = []
     with closing(make_single(registered_id(env_id), 0, render_mode="rgb_array")) as env:
         env.reset(seed=seed)
         yield _first_picture(env, env_id)
-        while not over and len(rewards) < len(actions):
-            _, reward, terminated, truncated, _ = env.step(actions[len(rewards)])
+        for action in actions:
+            _, reward, terminated, truncated, _ = env.step(action)
             rewards.append(reward)
-            over = terminated or truncated
             yield env.render()
+            if terminated or truncated:
+                break
     return rewards
 
 
