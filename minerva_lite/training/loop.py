@@ -268,7 +268,7 @@ class _Run:
         return {
             "total_steps": self.total_steps,
             "seed": agent.seed,
-            "env_seed": env.seed,
+            "env_seed": int(env.seed),  # a number of NumPy's could not be read back
             "backend": " of ".join(kinds),  # what Gymnasium made, which may be processes, stands inside
             "autoreset": getattr(env, "autoreset", "same_step"),
             "stagger": getattr(env, "stagger", False),
@@ -338,7 +338,7 @@ class _Run:
         self.left = {path: stamp(path) for path in (self.path, self.best) if path}
         if self.path:
             plain(self.runner.state_dict(), "state")  # better refused now than when the first checkpoint is due
-        saved = None
+        saved = state = None
         if self.path and self.path.exists():
             if not resume:
                 raise ValueError(
@@ -351,29 +351,27 @@ class _Run:
                     f"checkpoint: {self.best.name} exists, the best agent of another run; wanted another name"
                 )
             self.best_mean = self.require_same(self.best, "best_mean")["training"]["best_mean"]
-        if saved is None:
-            self.agent.fresh_episodes()
-            self.obs = self.env.reset()
-            return
-        run = saved["training"]
-        with fitting(self.path, self.agent.name):
-            self.runner.load_state_dict(saved["state"])
-            self.steps, self.seconds, self.stopped = int(run["steps"]), float(run["seconds"]), bool(run["stopped"])
-            self.history.updates, self.history.evaluations = ([*map(dict, run[x])] for x in ("updates", "evaluations"))
-            means = [row["eval/mean"] for row in run["evaluations"]]
-            self.best_mean = max([self.best_mean, *(mean for mean in means if math.isfinite(mean))])
-            state, self.obs = unpacked(run["env"]), run["obs"].to(self.agent.device)
-            if state is not None:
-                self.env.load_state_dict(state)
-                self.episodes.load_state_dict(run["episodes"])
-        self.refused = dict(self.agent.guard.skipped)
-        self.saved = self.steps
+        if saved:
+            run = saved["training"]
+            with fitting(self.path, self.agent.name):
+                self.runner.load_state_dict(saved["state"])
+                self.steps, self.seconds, self.stopped = int(run["steps"]), float(run["seconds"]), bool(run["stopped"])
+                self.history.updates = [dict(row) for row in run["updates"]]
+                self.history.evaluations = [dict(row) for row in run["evaluations"]]
+                means = [row["eval/mean"] for row in run["evaluations"]]
+                self.best_mean = max([self.best_mean, *filter(math.isfinite, means)])
+                state, self.obs = unpacked(run["env"]), run["obs"].to(self.agent.device)
+                if state is not None:
+                    self.env.load_state_dict(state)
+                    self.episodes.load_state_dict(run["episodes"])
+            self.refused = dict(self.agent.guard.skipped)
+            self.saved = self.steps
+            if state is None:
+                name = self.env.spec.env_id
+                warnings.warn(f"{name} goes on with fresh episodes: its state cannot be saved", stacklevel=3)
+                self.env.reseed(self.steps)  # not the first episodes again
         if state is None:
-            warnings.warn(
-                f"{self.env.spec.env_id} goes on with fresh episodes: its state cannot be saved", stacklevel=3
-            )
             self.agent.fresh_episodes()
-            self.env.reseed(self.steps)  # not the first episodes again
             self.obs = self.env.reset()
 
     def require_same(self, path: Path, part: str) -> dict[str, Any]:
