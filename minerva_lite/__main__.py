@@ -139,7 +139,7 @@ def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset, se
         if typed is not None and values["num_envs"] != args.num_envs:
             raise ValueError(f"--num-envs: wanted {typed}, as in --config.num-envs; got {args.num_envs}")
         values["num_envs"] = args.num_envs
-    return args, AGENTS[algorithm][1](**values), start, {*settings, *changes}
+    return args, AGENTS[algorithm][1](**values), start, {*settings, *changes} - {"config"}
 
 
 def train_command(args: Train[Any], config: Any, start: Preset, given: set[str]) -> None:
@@ -156,8 +156,8 @@ def train_command(args: Train[Any], config: Any, start: Preset, given: set[str])
         args.algorithm, args.env, args.steps, args.eval_every, args.eval_episodes, usual=50
     )
     if start.family or start.untrained:
-        start = replace(start, config=config, total_steps=args.steps)
-        if line := announcement(args.algorithm, args.env, start, given, plan):
+        taken = replace(start, config=config, total_steps=args.steps)
+        if line := announcement(args.algorithm, args.env, taken, given, plan):
             print(line, file=sys.stderr)
     about = {"algorithm": args.algorithm, "env": args.env, "seed": seed}
     settings = settings_text(**about, steps=args.steps, config=asdict(config))
@@ -168,9 +168,9 @@ def train_command(args: Train[Any], config: Any, start: Preset, given: set[str])
         worlds = make_env(args.env, config.num_envs, seed=seed, device=where, backend=args.backend)
         agent = AGENTS[args.algorithm][0](config, worlds.spec, seed=seed, device=where, compile=args.compile)
         trackers = [opened.enter_context(TensorBoard(args.tensorboard))] if args.tensorboard else []
+        file = {"checkpoint": args.out, "resume": args.resume}
         if args.wandb:
-            files = {"checkpoint": args.out, "resume": args.resume}
-            board = WeightsAndBiases(args.wandb, config=about | asdict(config), **files)
+            board = WeightsAndBiases(args.wandb, config=about | asdict(config), **file)
             trackers.append(opened.enter_context(board))
         history, unwritten = History(), False
 
@@ -185,18 +185,8 @@ def train_command(args: Train[Any], config: Any, start: Preset, given: set[str])
                 tracker(row)
 
         try:
-            train(
-                agent,
-                worlds,
-                args.steps,
-                eval_every=every,
-                eval_episodes=episodes,
-                callback=track,
-                checkpoint=args.out,
-                checkpoint_every=args.checkpoint_every,
-                resume=args.resume,
-                history=history,
-            )
+            often = {"eval_every": every, "eval_episodes": episodes, "checkpoint_every": args.checkpoint_every}
+            train(agent, worlds, args.steps, callback=track, history=history, **often, **file)
             save_config()
         finally:
             if args.history and history.updates:

@@ -26,9 +26,6 @@ class Curve:
     returns: Tensor  # [S, K] mean return of the episodes of each evaluation
     final: Tensor  # [S] mean return of the final policy over 100 episodes
     final_steps: int  # environment steps that it was trained for, the median over seeds
-    seconds: Tensor  # [S] of training, evaluations left out
-    seeds: tuple[int, ...]
-    fingerprint: str
 
 
 def read_curves(path: str | Path, *, seeds: int) -> dict[Key, Curve]:
@@ -75,9 +72,6 @@ def _curve(name: str, by_seed: Mapping[int, list[dict]]) -> Curve:
         returns=torch.tensor([[row["mean"] for row in rows] for rows in watched], dtype=torch.float64),
         final=torch.tensor([row["mean"] for row in finals], dtype=torch.float64),
         final_steps=int(taken[:, -1].median()),
-        seconds=torch.tensor([row["seconds"] for row in finals], dtype=torch.float64),
-        seeds=tuple(by_seed),
-        fingerprint=marks[0],
     )
 
 

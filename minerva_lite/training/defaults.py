@@ -19,7 +19,6 @@ A default is where to start. What an environment needs beyond it, nobody has tri
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from contextlib import closing
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
@@ -124,19 +123,13 @@ def defaults_for(algorithm: str, env_id: str, *, backend: str = "auto") -> Prese
     return Preset(config, _whole_rollouts(usual.total_steps, config), known.family)
 
 
-def announcement(
-    algorithm: str,
-    env_id: str,
-    settings: Preset,
-    given: Collection[str] = (),
-    evaluated: Evaluations | None = None,
-) -> str:
+def announcement(algorithm: str, env_id: str, settings: Preset, given: set[str], evaluated: Evaluations) -> str:
     """One line for a user: there is no preset, which defaults were taken instead, and the main ones of them.
 
-    given: settings, or `steps`, that a file gives and no family. Empty if the file gives them all. evaluated: told too.
+    given: settings, or `steps`, that a file gives and no family. Empty if the file gives them all.
     Of a preset that nobody has trained it says so.
     """
-    if {"steps", *(field.name for field in fields(settings.config))} <= set(given):
+    if {"steps", *(field.name for field in fields(settings.config))} <= given:
         return ""
     if settings.untrained:
         return (
@@ -149,9 +142,8 @@ def announcement(
     parts = [family + " for what the file leaves open" if given else family]
     parts += [f"{name} {getattr(settings.config, name)}" for name in own]
     parts += [] if "steps" in given else [f"over {settings.total_steps} steps"]
-    parts += [f"evaluated every {evaluated.every} steps over {evaluated.episodes} episodes"] if evaluated else []
-    ways = "--config.…, --steps and --eval-…" if evaluated else "--config.… and --steps"
-    return f"no preset for {algorithm} on {env_id}: {', '.join(parts)}; {ways} change them"
+    parts += [f"evaluated every {evaluated.every} steps over {evaluated.episodes} episodes"]
+    return f"no preset for {algorithm} on {env_id}: {', '.join(parts)}; --config.…, --steps and --eval-… change them"
 
 
 def _lengths(config: Any, time_limit: int) -> dict[str, int]:

@@ -67,8 +67,7 @@ def train(
     has written it. OutOfMemoryError: the device's memory is full. EnvironmentFailed: an environment raised; a note
     names the checkpoint that stands. FloatingPointError: three updates in a row were refused, an evaluation met a
     number that is not finite, or one would have gone into a checkpoint, on Ctrl-C and at the end too. In all cases the
-    last checkpoint stands, and its numbers are finite. An update is refused if its rollout holds a number that is not
-    finite; it ends early, before anything moves by that, at a step whose loss or gradient is not. The first such update
+    last checkpoint stands, and its numbers are finite. The first update that is refused or cut short (`Agent.update`)
     is told by a warning, every hundredth too, and all of them by the figure `train/skipped_batches`.
     """
     counts = {"eval_every": eval_every, "eval_episodes": eval_episodes, "checkpoint_every": checkpoint_every}

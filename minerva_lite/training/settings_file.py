@@ -15,8 +15,12 @@ from ..checks import require_one_of
 
 TOP: dict[str, Any] = {"algorithm": str, "env": str, "seed": int, "steps": int, "config": dict}
 CALLED = {
-    **{int: "a whole number", float: "a number", bool: "true or false", str: "a string"},
-    **{dict: "an object", NoneType: "null"},
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a string",
+    dict: "an object",
+    NoneType: "null",
 }
 
 
