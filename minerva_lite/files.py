@@ -53,6 +53,7 @@ def write_text(path: str | Path, text: str, *, name: str = "path") -> None:
 
 
 def as_csv(rows: Iterable[Iterable[Any]]) -> str:
+    """The rows as a table of CSV."""
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
     return text.getvalue()
