@@ -233,7 +233,7 @@ class _Run:
         return due and self.steps not in self.history.steps("eval/mean")
 
     def judge(self, play: Callable[[], dict[str, float]]) -> None:
-        """Evaluate, and keep what comes of it. An error leaves a checkpoint of this step.
+        """Evaluate; save the agent by itself if it is the best so far. An error leaves a checkpoint of this step.
 
         All evaluations of a run cut episodes at the same step, so their means compare, cut or not.
         Raises FloatingPointError: a number that is not finite.
@@ -248,17 +248,13 @@ class _Run:
             raise
         if "eval/unfinished" in row and not len(self.history.column("eval/unfinished")):
             warn_of_cut(self.agent.spec.env_id, play.keywords["max_steps"])
-        self.keep_best(row)
-        self.history.evaluations.append(row)
-        self.report(row)
-        self.stopped = self.goal <= row["eval/mean"] < math.inf
-
-    def keep_best(self, row: dict[str, float]) -> None:
-        """Save the agent by itself if no evaluation so far was as good; one that is not finite is no measure."""
-        if math.isfinite(row["eval/mean"]) and row["eval/mean"] > self.best_mean:
+        if math.isfinite(row["eval/mean"]) and row["eval/mean"] > self.best_mean:  # what is not finite is no measure
             self.best_mean = row["eval/mean"]
             if self.best:
                 self.write(self.best, self.about() | {"best_mean": self.best_mean})
+        self.history.evaluations.append(row)
+        self.report(row)
+        self.stopped = self.goal <= row["eval/mean"] < math.inf
 
     def about(self) -> dict[str, Any]:
         """What must be the same when the run is resumed, beside configuration and spec."""
@@ -396,6 +392,8 @@ class _Run:
             ours = asdict(agent.spec) | asdict(agent.config) | about
             theirs = asdict(EnvSpec(**state["spec"])) | completed(agent.config, state["config"])
             theirs |= {name: run[name] for name in about}
+            if theirs["own"] is None:  # of a spec that was made by hand, or is older
+                del ours["own"]
             other = [name for name in ours if theirs[name] != ours[name]]
         if other:
             raise ValueError(
