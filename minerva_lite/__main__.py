@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -20,14 +18,15 @@ import tyro
 from .agents import AGENTS
 from .agents.base import pick_device
 from .checks import require_count
-from .training.checkpoints import claim, load, read, require_own, require_place
+from .files import write_text
+from .training.checkpoints import claim, load, read
 from .training.defaults import announcement, episode_limit, evaluations, settings_for
 from .training.evaluation import History, evaluate
 from .training.loop import require_learning, train
 from .training.options import as_typed, combinations, listed, option, said, unchecked
 from .training.presets import Preset
 from .training.reached import table_of_presets
-from .training.settings_file import read_config, read_settings, settings_text, write_settings
+from .training.settings_file import read_config, read_settings, settings_text
 from .training.studies import read_failures, study
 from .training.trackers import TensorBoard, WeightsAndBiases
 from .training.video import film
@@ -102,8 +101,9 @@ class Study(Generic[Config]):
     address: str | None = None  # of a Ray cluster that does the runs: host:port or auto; local starts one here
 
 
-def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset | None]:
-    """What the words after `train` ask for, the agent's configuration, and the settings that it started from.
+def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset, set[str]]:
+    """What the words after `train` ask for, the agent's configuration, the settings that it started from, and the names
+    of those that a file gives.
 
     The words are read twice: algorithm, environment and file first, because they say which options there are and what
     their defaults are.
@@ -116,7 +116,7 @@ def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset | N
         raise ValueError(
             f"env: wanted it typed, because {env!r} imports a module, which runs its code, and only the file names it"
         )
-    start, config = None, Nothing()
+    start, config, changes = None, Nothing(), {}
     if algorithm in AGENTS:
         changes = read_config(settings, algorithm, file) if file else {}
         if env is not None:
@@ -139,53 +139,45 @@ def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset | N
         if typed is not None and values["num_envs"] != args.num_envs:
             raise ValueError(f"--num-envs: wanted {typed}, as in --config.num-envs; got {args.num_envs}")
         values["num_envs"] = args.num_envs
-    return args, AGENTS[algorithm][1](**values), start
+    return args, AGENTS[algorithm][1](**values), start, {*settings, *changes} - {"config"}
 
 
-def train_command(args: Train[Any], config: Any, start: Preset) -> None:
-    """Train, save and evaluate as asked."""
+def train_command(args: Train[Any], config: Any, start: Preset, given: set[str]) -> None:
+    """Train, save and evaluate as asked. given: the settings that a file gives."""
     if args.resume and not args.out:
         raise ValueError("--resume: wanted --out, the checkpoint to go on from; got none")
     counts = ("steps", "episodes", "eval_every", "eval_episodes", "checkpoint_every")
     require_count(**{name: getattr(args, name) for name in counts if getattr(args, name) is not None})
     require_learning(config, args.steps)
     where = pick_device(args.device)
-    require_place(out=args.out)
     resumed = (args.resume and args.out.is_file() and read(args.out)["training"]) or {}
     seed = resumed.get("seed", 0) if args.seed is None else args.seed
     every, episodes, final = plan = evaluations(
         args.algorithm, args.env, args.steps, args.eval_every, args.eval_episodes, usual=50
     )
     if start.family or start.untrained:
-        file = read_settings(args.config_file) if args.config_file else {}
-        start = replace(start, config=config, total_steps=args.steps)
-        given = {*file, *file.get("config", ())} - {"config"}
-        if line := announcement(args.algorithm, args.env, start, given, plan):
+        taken = replace(start, config=config, total_steps=args.steps)
+        if line := announcement(args.algorithm, args.env, taken, given, plan):
             print(line, file=sys.stderr)
     about = {"algorithm": args.algorithm, "env": args.env, "seed": seed}
-    settings = about | {"steps": args.steps, "config": asdict(config)}
+    settings = settings_text(**about, steps=args.steps, config=asdict(config))
+    first_row = History(resumed["updates"][:1]).text() if "updates" in resumed else ""
     with ExitStack() as opened:
-        for name, path, start in (
-            ("history", args.history, History(resumed["updates"][:1]).text() if "updates" in resumed else ""),
-            ("save_config", args.save_config, settings_text(**settings)),
-        ):
-            if path:
-                opened.enter_context(claim(name, path, streams=True))
-                require_own(name, path, start)
+        opened.enter_context(claim("history", args.history, start=first_row))
+        opened.enter_context(claim("save_config", args.save_config, start=settings))
         worlds = make_env(args.env, config.num_envs, seed=seed, device=where, backend=args.backend)
         agent = AGENTS[args.algorithm][0](config, worlds.spec, seed=seed, device=where, compile=args.compile)
         trackers = [opened.enter_context(TensorBoard(args.tensorboard))] if args.tensorboard else []
+        file = {"checkpoint": args.out, "resume": args.resume}
         if args.wandb:
-            files = {"checkpoint": args.out, "resume": args.resume}
-            board = WeightsAndBiases(args.wandb, config=about | asdict(config), **files)
+            board = WeightsAndBiases(args.wandb, config=about | asdict(config), **file)
             trackers.append(opened.enter_context(board))
         history, unwritten = History(), False
 
         @cache  # with the first row, because a training that is refused changes no file
         def save_config() -> None:
             if args.save_config:
-                with _naming("save_config"):
-                    write_settings(args.save_config, **settings)
+                write_text(args.save_config, settings, name="save_config")
 
         def track(row: dict[str, float]) -> None:
             save_config()
@@ -193,27 +185,13 @@ def train_command(args: Train[Any], config: Any, start: Preset) -> None:
                 tracker(row)
 
         try:
-            train(
-                agent,
-                worlds,
-                args.steps,
-                eval_every=every,
-                eval_episodes=episodes,
-                callback=track,
-                checkpoint=args.out,
-                checkpoint_every=args.checkpoint_every,
-                resume=args.resume,
-                history=history,
-            )
+            often = {"eval_every": every, "eval_episodes": episodes, "checkpoint_every": args.checkpoint_every}
+            train(agent, worlds, args.steps, callback=track, history=history, **often, **file)
             save_config()
-        except KeyboardInterrupt:
-            place = f"{args.out} is where --resume goes on" if args.out else "nothing is saved without --out"
-            sys.exit(f"stopped; {place}")
         finally:
             if args.history and history.updates:
                 try:
-                    with _naming("--history"):
-                        history.to_csv(args.history)
+                    write_text(args.history, history.text(), name="--history")
                 except OSError as error:  # what the training itself has to tell comes as well
                     unwritten = True
                     print(error, file=sys.stderr)
@@ -221,15 +199,6 @@ def train_command(args: Train[Any], config: Any, start: Preset) -> None:
     print(json.dumps(evaluate(agent, episodes=args.episodes or final, max_steps=limit, interval=True)))
     if unwritten:
         sys.exit(1)
-
-
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Let an error about a file begin with this name."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(re.sub("^path:", f"{name}:", str(error))) from error
 
 
 def evaluate_command(
@@ -260,8 +229,7 @@ def video_command(
     env: as in evaluate. seed: of the first episode; that of `evaluate` unless named. fps:
     pictures a second, if not the environment's own. max_steps: the longest episode allowed.
     """
-    with claim("out", out, streams=True):
-        require_own("out", out)
+    with claim("out", out, start=""):
         facts = film(load(path), out, env_id=env, episodes=episodes, seed=seed, fps=fps, max_steps=max_steps)
     print(json.dumps(facts))
 
@@ -293,25 +261,20 @@ def read_study(words: list[str], prog: str) -> tuple[Study[Any], dict[str, dict[
 
 def study_command(args: Study[Any], settings: dict[str, dict[str, Any]]) -> None:
     """Run the study that is asked for."""
-    seeds = range(args.first_seed, args.first_seed + args.seeds)
-    chosen = None if args.ablations else args.variants
-    try:
-        study(
-            args.algorithms,
-            args.env,
-            seeds,
-            chosen,
-            args.out,
-            settings=settings,
-            total_steps=args.steps,
-            eval_every=args.eval_every,
-            eval_episodes=args.eval_episodes,
-            backend=args.backend,
-            jobs=args.jobs,
-            address=args.address,
-        )
-    except KeyboardInterrupt:
-        sys.exit(f"stopped; the same command goes on from {args.out}")
+    study(
+        args.algorithms,
+        args.env,
+        range(args.first_seed, args.first_seed + args.seeds),
+        None if args.ablations else args.variants,
+        args.out,
+        settings=settings,
+        total_steps=args.steps,
+        eval_every=args.eval_every,
+        eval_episodes=args.eval_episodes,
+        backend=args.backend,
+        jobs=args.jobs,
+        address=args.address,
+    )
     if failures := read_failures(args.out):
         sys.exit("\n".join(["failed; the same command tries again:", *failures]))
 
@@ -368,8 +331,15 @@ def main() -> None:
         lines = [" ".join(line.split()) for line in (str(error), *getattr(error, "__notes__", ()))]
         sys.exit(error.trace + "; ".join(lines))
     except KeyboardInterrupt:
-        out = said(words, "out") if command == "train" else None
-        sys.exit(f"stopped; {out} is where --resume goes on" if out and Path(out).exists() else "stopped")
+        out = said(words, "out")
+        if command == "study":
+            sys.exit(f"stopped; the same command goes on from {out}")
+        if command == "train":
+            there = out and Path(out).exists()
+            sys.exit(
+                f"stopped; {out} is where --resume goes on" if there else "stopped; no checkpoint is saved in --out"
+            )
+        sys.exit("stopped")
     except (ValueError, ImportError, OSError, FloatingPointError, torch.OutOfMemoryError, gym.error.Error) as error:
         if sys.flags.dev_mode:
             raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import pickle
 import secrets
@@ -10,7 +12,7 @@ import stat
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,11 +21,11 @@ import torch
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def replacing(path: str | Path, *, name: str = "path") -> Iterator[Path]:
     """A name to write to. The file takes the place of `path` when the block ends, or goes if it fails.
 
     A symbolic link stays, and the file that it leads to is replaced. A device or a pipe is written to.
-    Raises OSError: it cannot be written; the message says where, and what stood there is untouched.
+    Raises OSError: it cannot be written; the message begins with `name`, and what stood there is untouched.
     """
     path, real, stream = Path(path), Path(os.path.realpath(path)), stream_of(path)
     folder = real.parent if stream is None else Path(tempfile.gettempdir())
@@ -39,9 +41,22 @@ def replacing(path: str | Path) -> Iterator[Path]:
             with part.open("rb") as file, open(stream, "wb", closefd=not isinstance(stream, int)) as target:
                 shutil.copyfileobj(file, target)
     except OSError as error:
-        raise OSError(f"path: wanted to write {path}, where nothing has changed; got {error}") from error
+        raise OSError(f"{name}: wanted to write {path}, where nothing has changed; got {error}") from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str, *, name: str = "path") -> None:
+    """Replace a file by this text, in UTF-8 and with the text's own line ends. Raises what `replacing` raises."""
+    with replacing(path, name=name) as part:
+        part.write_text(text, "utf8", newline="")
+
+
+def as_csv(rows: Iterable[Iterable[Any]]) -> str:
+    """The rows as a table of CSV."""
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
 
 
 def stream_of(path: str | Path) -> str | int | None:

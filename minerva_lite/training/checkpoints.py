@@ -29,14 +29,18 @@ else:
     import fcntl
 
 FORMAT = 3  # 1 had no training; 1 and 2 are of version 0.1, whose settings and networks differ from these
+FORMER = (
+    "of minerva_lite 0.1: train again with this version, or evaluate and film it with 0.1; its weights alone are in "
+    "torch.load(path)['state']['modules'], under the names that they had in 0.1"
+)
 PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype, torch.device)  # besides tensors
 
 
 def save(agent: Any, path: str | Path, training: dict[str, Any] | None = None) -> None:
     """Write everything that training changes, normalizer and generator included, and the settings.
 
-    training: where a run stands, as `train` tells it. The file is read back before it takes its place; a state of the
-    environments that cannot be read is left out, with a warning. A crash never leaves half a checkpoint.
+    training: where a run stands, as `train` tells it. The file is read back before it takes its place, and a crash
+    never leaves half a checkpoint.
     Raises OSError: there is no room for it. FloatingPointError: a number that training changes is NaN or infinite.
     ValueError: the agent holds something that cannot be read back. In all cases the file that stood there is untouched.
     """
@@ -46,24 +50,13 @@ def save(agent: Any, path: str | Path, training: dict[str, Any] | None = None) -
     state = {"format": FORMAT, "agent": agent.name, "versions": versions, "state": learned, "training": training}
     with replacing(path) as part:
         try:
-            _write(state, part)
-        except ValueError as error:
-            if not (training and training.get("env")):
-                raise
-            _warn_of_fresh_episodes(error)
-            _write(state | {"training": training | {"env": None}}, part)
-
-
-def _write(state: dict[str, Any], part: Path) -> None:
-    """Write, and read back where it lies, without a second copy in memory. Raises ValueError: it cannot be read."""
-    try:
-        with part.open("wb") as file:
-            torch.save(state, file)
-        loaded(part, in_place=True)
-    except RuntimeError as error:  # what torch makes of a disk that fills up while it writes
-        raise OSError(str(error.__context__ or error)) from error
-    except (AttributeError, TypeError, ValueError, pickle.PicklingError) as error:
-        raise ValueError(f"path: wanted a checkpoint that can be read, so nothing has changed; {error}") from None
+            with part.open("wb") as file:
+                torch.save(state, file)
+            loaded(part, in_place=True)  # without a second copy in memory
+        except RuntimeError as error:  # what torch makes of a disk that fills up while it writes
+            raise OSError(str(error.__context__ or error)) from error
+        except (AttributeError, TypeError, ValueError, pickle.PicklingError) as error:
+            raise ValueError(f"path: wanted a checkpoint that can be read, so nothing has changed; {error}") from None
 
 
 def plain(value: Any, name: str) -> Any:
@@ -99,13 +92,9 @@ def state_of(env: Any) -> Any:
     try:
         return packed(env.state_dict())
     except Exception as error:
-        _warn_of_fresh_episodes(error)
+        message = f"the state of the environments is not saved, a resumed run starts fresh episodes: {error}"
+        warnings.warn(message, stacklevel=3)
         return None
-
-
-def _warn_of_fresh_episodes(error: Exception) -> None:
-    message = f"the state of the environments is not saved, a resumed run starts fresh episodes: {error}"
-    warnings.warn(message, stacklevel=4)
 
 
 def packed(value: Any) -> Any:
@@ -117,8 +106,8 @@ def packed(value: Any) -> Any:
     kind = type(value)
     if kind in PLAIN:
         return value
-    if isinstance(value, torch.Tensor):
-        return value.detach()
+    if isinstance(value, torch.Tensor) and type(tensor := value.detach()) is torch.Tensor:
+        return tensor
     if kind is list:
         return [packed(each) for each in value]
     if kind is tuple:
@@ -166,40 +155,36 @@ def _require_finite(state: Any, where: str = "") -> None:
         raise FloatingPointError(f"{where}: wanted finite numbers in a checkpoint; got {bad} that are NaN or infinite")
 
 
-def require_place(**paths: str | Path | None) -> None:
-    """Raise ValueError unless every path that is not None could be a file: better now than after hours of training."""
-    for name, path in paths.items():
-        real = Path(os.path.realpath(path or "."))
-        if path is not None and stream_of(path) is None and (real.is_dir() or not os.access(real.parent, os.W_OK)):
-            raise ValueError(f"{name}: wanted a file in a folder that exists and may be written to; got {path}")
-
-
-def require_own(name: str, path: str | Path, start: str = "") -> None:
-    """Raise ValueError if a file holds something, unless it begins with `start`, by which a run knows what it wrote."""
-    if stream_of(path) is None and Path(path).exists():
-        with Path(path).open("rb") as file:
-            found = file.read(max(1, len(start.encode())))
-        if found and found != start.encode():
-            raise ValueError(f"{name}: {Path(path).name} exists, and is not of this run; wanted another name")
+def require_place(name: str, path: str | Path) -> None:
+    """Raise ValueError unless a file can be there: better now than after hours of training."""
+    real = Path(os.path.realpath(path))
+    if stream_of(path) is None and (real.is_dir() or not os.access(real.parent, os.W_OK)):
+        raise ValueError(f"{name}: wanted a file in a folder that exists and may be written to; got {path}")
 
 
 @contextmanager
-def claim(name: str, *paths: str | Path | None, streams: bool = False) -> Iterator[None]:
+def claim(name: str, *paths: str | Path | None, start: str | None = None) -> Iterator[None]:
     """Keep files for the block: meanwhile no other process, and no other block of this one, may claim them.
 
     The lock is on an empty file beside each, `.<name>.lock`, because a file that is replaced would lose its own. The
     operating system opens it when its process dies, and it goes with the block. So does what a killed process had not
-    finished writing. streams: let devices and pipes pass, which nobody claims.
-    Raises ValueError: a place where no file can be, a device or pipe, or a file that is claimed already.
+    finished writing. start: unless None, devices and pipes pass, which nobody claims, and a file has to be empty or
+    begin with this text, by which a run knows what it wrote.
+    Raises ValueError: a place where no file can be, a device or pipe, or a file that is claimed or another run's.
     """
     with ExitStack() as claimed:
-        for path in paths:
-            require_place(**{name: path})
-            if path is not None and stream_of(path) is not None:
-                if not streams:
+        for path in filter(None, paths):
+            require_place(name, path)
+            if stream_of(path) is not None:
+                if start is None:
                     raise ValueError(f"{name}: wanted a file; got {path}")
-            elif path is not None:
-                claimed.enter_context(_locked(name, Path(os.path.realpath(path))))
+                continue
+            claimed.enter_context(_locked(name, Path(os.path.realpath(path))))
+            if start is not None and Path(path).exists():
+                with Path(path).open("rb") as file:
+                    found = file.read(max(1, len(start.encode())))
+                if found not in (b"", start.encode()):
+                    raise ValueError(f"{name}: {Path(path).name} exists, and is not of this run; wanted another name")
         yield
 
 
@@ -305,15 +290,6 @@ def read(path: str | Path) -> dict[str, Any]:
     if not fits or saved["agent"] not in AGENTS:
         raise ValueError(f"path: wanted a checkpoint of minerva_lite; {path.name} holds something else")
     if saved["format"] != FORMAT:
-        raise ValueError(f"path: wanted format {FORMAT}; {path.name} has format {saved['format']}, {_of(saved)}")
+        what = "of a newer version: update minerva_lite" if saved["format"] > FORMAT else FORMER
+        raise ValueError(f"path: wanted format {FORMAT}; {path.name} has format {saved['format']}, {what}")
     return saved
-
-
-def _of(saved: dict[str, Any]) -> str:
-    """Which version wrote a checkpoint of another format, and what can be done with it."""
-    if saved["format"] > FORMAT:
-        return "of a newer version: update minerva_lite"
-    return (
-        "of minerva_lite 0.1: train again with this version, or evaluate and film it with 0.1; its weights alone are "
-        "in torch.load(path)['state']['modules'], under the names that they had in 0.1"
-    )

@@ -26,9 +26,6 @@ class Curve:
     returns: Tensor  # [S, K] mean return of the episodes of each evaluation
     final: Tensor  # [S] mean return of the final policy over 100 episodes
     final_steps: int  # environment steps that it was trained for, the median over seeds
-    seconds: Tensor  # [S] of training, evaluations left out
-    seeds: tuple[int, ...]
-    fingerprint: str
 
 
 def read_curves(path: str | Path, *, seeds: int) -> dict[Key, Curve]:
@@ -41,7 +38,10 @@ def read_curves(path: str | Path, *, seeds: int) -> dict[Key, Curve]:
     cannot stop on the step.
     """
     path = Path(path)
-    _require_columns(path)
+    with path.open(newline="", encoding="utf8") as file:
+        found = next(csv.reader(line for line in file if not line.startswith("#")), [])
+    if missing := [name for name in COLUMNS if name not in found]:
+        raise ValueError(f"{path.name}: wanted the columns of a study; {', '.join(missing)} missing")
     runs: dict[Key, dict[int, list[dict]]] = defaultdict(lambda: defaultdict(list))
     for row in read_study(path):
         runs[row["algorithm"], row["env_id"], row["variant"]][int(row["seed"])].append(row)
@@ -75,9 +75,6 @@ def _curve(name: str, by_seed: Mapping[int, list[dict]]) -> Curve:
         returns=torch.tensor([[row["mean"] for row in rows] for rows in watched], dtype=torch.float64),
         final=torch.tensor([row["mean"] for row in finals], dtype=torch.float64),
         final_steps=int(taken[:, -1].median()),
-        seconds=torch.tensor([row["seconds"] for row in finals], dtype=torch.float64),
-        seeds=tuple(by_seed),
-        fingerprint=marks[0],
     )
 
 
@@ -91,10 +88,3 @@ def _in_turn(steps: Tensor) -> bool:
     apart = int(final.max() - final.min())
     between = watched.median(0).values.diff()
     return in_turn and (apart == 0 or apart < int(between.min()) if len(between) else apart == 0)
-
-
-def _require_columns(path: Path) -> None:
-    with path.open(newline="", encoding="utf8") as file:
-        found = next(csv.reader(line for line in file if not line.startswith("#")), [])
-    if missing := [name for name in COLUMNS if name not in found]:
-        raise ValueError(f"{path.name}: wanted the columns of a study; {', '.join(missing)} missing")

@@ -19,9 +19,8 @@ A default is where to start. What an environment needs beyond it, nobody has tri
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from contextlib import closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -32,7 +31,6 @@ from ..checks import require_one_of
 from ..language import TASKS, SequenceConfig
 from ..worlds.envs import make_env
 from ..worlds.numpy_backed import registered_id
-from ..worlds.spec import EnvSpec
 from .presets import BODY, HUMANOID, LUNAR_LANDER, PENDULUM, PRESETS, Preset
 
 TIME_LIMIT = 1_000  # steps; of MuJoCo's episodes, and of nearly all of the Control Suite's
@@ -41,37 +39,32 @@ ROWS = 2_048  # steps of one update
 SHORTEST, LONGEST = 64, 512  # rollouts
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What is registered of an environment, by which its family is chosen."""
+class Facts(NamedTuple):
+    """What is known of an environment before anybody has trained on it."""
 
-    spec: EnvSpec
-    bounded: bool  # whether every observation is
-    time_limit: int | None  # steps; None: nothing is registered
-
-    @property
-    def family(self) -> str:
-        """The name of its family: `discrete`, `control`, `body`, `humanoid` or `tokens`."""
-        if self.spec.env_id in TASKS:
-            return "tokens"
-        if not self.spec.action_dim:
-            return "discrete"
-        if self.bounded and self.spec.obs_dim < MANY:
-            return "control"
-        return "body" if self.spec.action_dim < MANY else "humanoid"
+    family: str  # `discrete`, `control`, `body`, `humanoid` or `tokens`
+    time_limit: int | None  # of an episode, steps; None: nothing is registered
 
 
 def facts(env_id: str, *, backend: str = "auto") -> Facts:
     """Make one environment, as `make_env` does, and read its facts. Raises what `make_env` raises."""
     backend = "gymnasium" if backend == "parallel" else backend  # the same environments, without a process
     with closing(make_env(env_id, backend=backend)) as env:
-        inner = getattr(env, "env", None)
+        spec, inner = env.spec, getattr(env, "env", None)
         if inner is None:  # torch-native
-            return Facts(env.spec, True, env.max_steps)
-        space = getattr(inner, "single_observation_space", inner.observation_space)  # EnvPool has but the latter
-        registered = inner.envs[0].spec if hasattr(inner, "envs") else inner.spec.config
-        limit = getattr(registered, "max_episode_steps", None)
-        return Facts(env.spec, bool(np.isfinite([space.low, space.high]).all()), limit)
+            bounded, limit = True, env.max_steps
+        else:
+            space = getattr(inner, "single_observation_space", inner.observation_space)  # EnvPool has but the latter
+            bounded = np.isfinite([space.low, space.high]).all()
+            registered = inner.envs[0].spec if hasattr(inner, "envs") else inner.spec.config
+            limit = getattr(registered, "max_episode_steps", None)
+    if env_id in TASKS:
+        return Facts("tokens", limit)
+    if not spec.action_dim:
+        return Facts("discrete", limit)
+    if bounded and spec.obs_dim < MANY:
+        return Facts("control", limit)
+    return Facts("body" if spec.action_dim < MANY else "humanoid", limit)
 
 
 def episode_limit(env_id: str) -> int:
@@ -130,19 +123,13 @@ def defaults_for(algorithm: str, env_id: str, *, backend: str = "auto") -> Prese
     return Preset(config, _whole_rollouts(usual.total_steps, config), known.family)
 
 
-def announcement(
-    algorithm: str,
-    env_id: str,
-    settings: Preset,
-    given: Collection[str] = (),
-    evaluated: Evaluations | None = None,
-) -> str:
+def announcement(algorithm: str, env_id: str, settings: Preset, given: set[str], evaluated: Evaluations) -> str:
     """One line for a user: there is no preset, which defaults were taken instead, and the main ones of them.
 
-    given: settings, or `steps`, that a file gives and no family. Empty if the file gives them all. evaluated: told too.
+    given: settings, or `steps`, that a file gives and no family. Empty if the file gives them all.
     Of a preset that nobody has trained it says so.
     """
-    if {"steps", *(field.name for field in fields(settings.config))} <= set(given):
+    if {"steps", *(field.name for field in fields(settings.config))} <= given:
         return ""
     if settings.untrained:
         return (
@@ -155,9 +142,8 @@ def announcement(
     parts = [family + " for what the file leaves open" if given else family]
     parts += [f"{name} {getattr(settings.config, name)}" for name in own]
     parts += [] if "steps" in given else [f"over {settings.total_steps} steps"]
-    parts += [f"evaluated every {evaluated.every} steps over {evaluated.episodes} episodes"] if evaluated else []
-    ways = "--config.…, --steps and --eval-…" if evaluated else "--config.… and --steps"
-    return f"no preset for {algorithm} on {env_id}: {', '.join(parts)}; {ways} change them"
+    parts += [f"evaluated every {evaluated.every} steps over {evaluated.episodes} episodes"]
+    return f"no preset for {algorithm} on {env_id}: {', '.join(parts)}; --config.…, --steps and --eval-… change them"
 
 
 def _lengths(config: Any, time_limit: int) -> dict[str, int]:
@@ -175,22 +161,17 @@ def _whole_rollouts(steps: int, config: Any) -> int:
     return -(-steps // config.batch_size) * config.batch_size
 
 
-def _changed(presets: dict[str, Preset], steps: int, **changes: dict[str, Any]) -> dict[str, Preset]:
-    """Settings of a task made general; `changes` are those of all on-policy agents, under `every`, or of one."""
-    every = changes.get("every", {})
-    general = {}
-    for algorithm, settings in presets.items():
-        own = {} if algorithm == "mpo" else every  # its critic normalizes by a layer of its own
-        config = replace(settings.config, **own | {"gamma": 0.99} | changes.get(algorithm, {}))
-        general[algorithm] = Preset(config, 102_400 if algorithm == "mpo" else steps)
+def _general(presets: dict[str, Preset], **ppo: Any) -> dict[str, Preset]:
+    """Settings of a task made general; `ppo` are more changes of PPO's."""
+    general = {name: kept.changed(512_000, gamma=0.99, normalize_obs=True) for name, kept in presets.items()}
+    general["mpo"] = presets["mpo"].changed(102_400, gamma=0.99)  # its critic normalizes by a layer of its own
+    general["ppo"] = general["ppo"].changed(**ppo)
     return general
 
 
 FAMILIES: dict[str, dict[str, Preset]] = {
-    "discrete": _changed(LUNAR_LANDER, 512_000, every={"normalize_obs": True}),
-    "control": _changed(
-        PENDULUM, 512_000, every={"normalize_obs": True}, ppo={"learning_rate": 1e-3, "minibatch_size": ROWS // 4}
-    ),
+    "discrete": _general(LUNAR_LANDER),
+    "control": _general(PENDULUM, learning_rate=1e-3, minibatch_size=ROWS // 4),
     "body": BODY,
     "humanoid": HUMANOID,
     "tokens": {"sequence": Preset(SequenceConfig(), 102_400)},

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
@@ -15,7 +13,7 @@ import numpy as np
 import torch
 
 from ..checks import require_count, require_finite, require_one_of, require_seed
-from ..files import replacing
+from ..files import as_csv, write_text
 from ..formulas.statistics import stratified_bootstrap
 from ..language.answering import AnsweringAgent
 from ..language.tokens import TASKS
@@ -52,19 +50,17 @@ class History:
 
     def text(self) -> str:
         """One tidy table as CSV: steps, seconds, name, value."""
-        table = io.StringIO(newline="")
-        writer = csv.writer(table)
-        writer.writerow(["steps", "seconds", "name", "value"])
-        for row in self.updates + self.evaluations:
-            for name, value in row.items():
-                if name not in ("steps", "seconds"):
-                    writer.writerow([int(row["steps"]), row["seconds"], name, value])
-        return table.getvalue()
+        figures = [
+            (int(row["steps"]), row["seconds"], name, value)
+            for row in self.updates + self.evaluations
+            for name, value in row.items()
+            if name not in ("steps", "seconds")
+        ]
+        return as_csv([("steps", "seconds", "name", "value"), *figures])
 
     def to_csv(self, path: str | Path) -> None:
         """Write the table. Raises OSError: it cannot be written."""
-        with replacing(path) as part:
-            part.write_text(self.text(), "utf8", newline="")
+        write_text(path, self.text())
 
 
 @torch.no_grad()
@@ -152,7 +148,7 @@ def named_env(agent: Any, env_id: str | None) -> str:
 
     Raises ValueError: the agent's would import a module, and it is a file that names it.
     """
-    if env_id is None and getattr(agent, "env_from_file", False) and ":" in str(agent.spec.env_id):
+    if env_id is None and agent.env_from_file and ":" in str(agent.spec.env_id):
         raise ValueError(
             f"env_id: wanted it named here, because {agent.spec.env_id!r} imports a module, which runs its code, and "
             "only the agent's file names it; got none"

@@ -19,8 +19,8 @@ CLOSE = 1e-3  # of two numbers of the same code; plain and vectorized arithmetic
 
 def settings_digest(config: Any) -> str:
     """The first half of a fingerprint, of every setting that is not the default: eight hexadecimal digits."""
-    values = {field.name: getattr(config, field.name) for field in fields(config)}
-    changed = sorted((f.name, repr(values[f.name])) for f in fields(config) if values[f.name] != f.default)
+    values = ((field, getattr(config, field.name)) for field in fields(config))
+    changed = sorted((field.name, repr(value)) for field, value in values if value != field.default)
     return hashlib.sha256(repr(changed).encode()).hexdigest()[:8]
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +67,7 @@ def train(
     has written it. OutOfMemoryError: the device's memory is full. EnvironmentFailed: an environment raised; a note
     names the checkpoint that stands. FloatingPointError: three updates in a row were refused, an evaluation met a
     number that is not finite, or one would have gone into a checkpoint, on Ctrl-C and at the end too. In all cases the
-    last checkpoint stands, and its numbers are finite. An update is refused if its rollout holds a number that is not
-    finite; it ends early, before anything moves by that, at a step whose loss or gradient is not. The first such update
+    last checkpoint stands, and its numbers are finite. The first update that is refused or cut short (`Agent.update`)
     is told by a warning, every hundredth too, and all of them by the figure `train/skipped_batches`.
     """
     counts = {"eval_every": eval_every, "eval_episodes": eval_episodes, "checkpoint_every": checkpoint_every}
@@ -79,26 +77,24 @@ def train(
     env_id = agent.spec.env_id
     eval_every, eval_episodes, _ = evaluations(agent.name, env_id, total_steps, eval_every, eval_episodes, usual=10)
     runner, history = accelerate(agent), History() if history is None else history
-    run = _Run(checkpoint, runner, env, total_steps, history)
+    run = _Run(checkpoint, runner, env, total_steps, history, callback, stop_at)
     with (
-        run.naming_what_is_left(),
+        run.explaining_errors(),
         claim("checkpoint", run.path, run.best),
         official(agent, env_id, eval_episodes) as copies,
-        nullcontext(run.begin(resume)) as obs,
+        nullcontext(run.begin(resume)),
         runner,
         _bar(run, progress) as bar,
-        _memory_hint(agent),
         _finish_the_update() as interrupted,
     ):
         play = partial(evaluate, agent, episodes=eval_episodes, max_steps=episode_limit(env_id), copies=copies)
         if run.owes_evaluation(eval_every):
-            if callback:  # a tracker forgets what it has from the first step that it gets again
-                callback(dict(history.updates[-1]))
-            run.judge(play, obs, callback, stop_at)
-            run.save(obs)
+            run.report(history.updates[-1])  # a tracker forgets what it has from the first step that it gets again
+            run.judge(play)
+            run.save()
         while run.steps < total_steps and not run.stopped:
             start = time.perf_counter()
-            rollout, obs = runner.collect(env, obs)
+            rollout, run.obs = runner.collect(env, run.obs)
             figures = runner.update(rollout, progress=min(1.0, run.steps / total_steps))
             episodes = run.episodes.absorb(rollout)
             figures = finished_only(floats(figures | {"train/reward_mean": _mean_reward(rollout)} | episodes))
@@ -108,17 +104,16 @@ def train(
             row["train/steps_per_second"] = run.steps / run.seconds
             run.notice_refusals(row, rollout)
             history.updates.append(row)
-            if callback:
-                callback(dict(row))
+            run.report(row)
             last = run.steps >= total_steps
             evaluated = _passed(before, run.steps, eval_every) or last
             due = evaluated if checkpoint_every is None else _passed(before, run.steps, checkpoint_every)
             if due or last or interrupted:
-                run.save(obs)  # before an evaluation, so that nothing that happens there can lose the training
+                run.save()  # before an evaluation, so that nothing that happens there can lose the training
             if evaluated and not interrupted:
-                run.judge(play, obs, callback, stop_at)
+                run.judge(play)
                 if due or last or run.stopped or interrupted:
-                    run.save(obs)
+                    run.save()
             _show(bar, run)
             if interrupted:
                 raise KeyboardInterrupt
@@ -178,18 +173,6 @@ def _show(bar: tqdm, run: _Run) -> None:
     bar.update(min(run.steps, run.total_steps) - bar.n)  # tqdm drops the bar of a run that passes its end
 
 
-@contextmanager
-def _memory_hint(agent: Any) -> Iterator[None]:
-    """Say what to change when the device's memory is full."""
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        sizes = _written(vars(agent.config), ["num_envs", "rollout_steps", "group", "minibatch_size", "replay_steps"])
-        raise torch.OutOfMemoryError(
-            f"device: wanted room on {agent.device} for {sizes}; make one of these smaller ({error})"
-        ) from error
-
-
 def _mean_reward(rollout: Any) -> torch.Tensor:
     """The mean reward of a rollout's real rows, 0-d: a reset is no step."""
     weight = rollout.tensors().get("restart_weight")
@@ -205,10 +188,20 @@ def _passed(before: int, after: int, every: int) -> bool:
 class _Run:
     """Where a training stands, and its files."""
 
-    def __init__(self, path: str | Path | None, runner: Plain, env: VectorEnv, total_steps: int, history: History):
+    def __init__(
+        self,
+        path: str | Path | None,
+        runner: Plain,
+        env: VectorEnv,
+        total_steps: int,
+        history: History,
+        callback: Callable[[dict[str, float]], None] | None,
+        stop_at: float | None,
+    ):
         self.path, self.runner, self.agent = Path(path) if path else None, runner, runner.agent
-        self.env, self.total_steps = env, total_steps
-        self.history, self.steps, self.seconds, self.stopped = history, 0, 0.0, False
+        self.env, self.total_steps, self.history, self.callback = env, total_steps, history, callback
+        self.steps, self.seconds = 0, 0.0
+        self.goal, self.stopped = math.inf if stop_at is None else stop_at, False
         self.episodes = RunningEpisodes(whole=getattr(self.agent.config, "whole_episodes", False))
         self.shown: dict[str, str] = {}  # on the progress bar, the latest of each
         self.refused = dict(self.agent.guard.skipped)  # what the guard has refused so far, by name
@@ -218,11 +211,16 @@ class _Run:
         self.saved: int | None = None  # steps of the checkpoint that stands in the file
         self.left: dict[Path, tuple[int, ...] | None] = {}  # the files as they were read or written last
 
-    def save(self, obs: torch.Tensor) -> None:
+    def report(self, row: dict[str, float]) -> None:
+        """Call the callback with a row that it may change."""
+        if self.callback:
+            self.callback(dict(row))
+
+    def save(self) -> None:
         if self.path:
             state = self.about() | {name: getattr(self, name) for name in ("steps", "seconds", "stopped")}
             state |= {"updates": self.history.updates, "evaluations": self.history.evaluations}
-            state |= {"episodes": self.episodes.state_dict(), "obs": obs, "env": state_of(self.env)}
+            state |= {"episodes": self.episodes.state_dict(), "obs": self.obs, "env": state_of(self.env)}
             self.write(self.path, state)
             self.saved = self.steps
 
@@ -234,14 +232,8 @@ class _Run:
         due = _passed(before, self.steps, every) or self.steps >= self.total_steps
         return due and self.steps not in self.history.steps("eval/mean")
 
-    def judge(
-        self,
-        play: Callable[[], dict[str, float]],
-        obs: torch.Tensor,
-        callback: Callable[[dict[str, float]], None] | None,
-        stop_at: float | None,
-    ) -> None:
-        """Evaluate, and keep what comes of it. An error leaves a checkpoint of this step.
+    def judge(self, play: Callable[[], dict[str, float]]) -> None:
+        """Evaluate; save the agent by itself if it is the best so far. An error leaves a checkpoint of this step.
 
         All evaluations of a run cut episodes at the same step, so their means compare, cut or not.
         Raises FloatingPointError: a number that is not finite.
@@ -250,33 +242,28 @@ class _Run:
             row = {"steps": self.steps, "seconds": self.seconds} | play()
         except BaseException as error:
             if self.saved != self.steps:
-                self.save(obs)
+                self.save()
             if isinstance(error, ValueError):
                 raise FloatingPointError(f"{error}; {self.what_is_left()}") from error
             raise
         if "eval/unfinished" in row and not len(self.history.column("eval/unfinished")):
             warn_of_cut(self.agent.spec.env_id, play.keywords["max_steps"])
-        self.keep_best(row)
-        self.history.evaluations.append(row)
-        if callback:
-            callback(dict(row))
-        self.stopped = stop_at is not None and stop_at <= row["eval/mean"] < math.inf
-
-    def keep_best(self, row: dict[str, float]) -> None:
-        """Save the agent by itself if no evaluation so far was as good; one that is not finite is no measure."""
-        if math.isfinite(row["eval/mean"]) and row["eval/mean"] > self.best_mean:
+        if math.isfinite(row["eval/mean"]) and row["eval/mean"] > self.best_mean:  # what is not finite is no measure
             self.best_mean = row["eval/mean"]
             if self.best:
                 self.write(self.best, self.about() | {"best_mean": self.best_mean})
+        self.history.evaluations.append(row)
+        self.report(row)
+        self.stopped = self.goal <= row["eval/mean"] < math.inf
 
     def about(self) -> dict[str, Any]:
         """What must be the same when the run is resumed, beside configuration and spec."""
         agent, env = self.agent, self.env
-        seeds = {"seed": getattr(agent, "seed", None), "env_seed": getattr(env, "seed", None)}
         kinds = [type(each).__name__ for each in (env, getattr(env, "env", None)) if each is not None]
         return {
             "total_steps": self.total_steps,
-            **{name: int(seed) for name, seed in seeds.items() if isinstance(seed, Integral)},
+            "seed": agent.seed,
+            "env_seed": int(env.seed),  # a number of NumPy's could not be read back
             "backend": " of ".join(kinds),  # what Gymnasium made, which may be processes, stands inside
             "autoreset": getattr(env, "autoreset", "same_step"),
             "stagger": getattr(env, "stagger", False),
@@ -305,13 +292,19 @@ class _Run:
         return "; ".join(["no good checkpoint was written" if self.saved is None else good, *best])
 
     @contextmanager
-    def naming_what_is_left(self) -> Iterator[None]:
-        """Add to the error of an environment where the training stood, and what is left of it."""
+    def explaining_errors(self) -> Iterator[None]:
+        """Say what an error of an environment leaves, and what to change when the device's memory is full."""
         try:
             yield
         except EnvironmentFailed as error:
             error.add_note(f"the training stood at {self.steps} steps; {self.what_is_left()}")
             raise
+        except torch.OutOfMemoryError as error:
+            sizes = ["num_envs", "rollout_steps", "group", "minibatch_size", "replay_steps"]
+            raise torch.OutOfMemoryError(
+                f"device: wanted room on {self.agent.device} for {_written(vars(self.agent.config), sizes)}; "
+                f"make one of these smaller ({error})"
+            ) from error
 
     def notice_refusals(self, row: dict[str, float], rollout: Any) -> None:
         """Warn of this training's first refusal, and of every hundredth.
@@ -335,12 +328,12 @@ class _Run:
                 stacklevel=3,
             )
 
-    def begin(self, resume: bool) -> torch.Tensor:
-        """Start, or take over what the file says; what to act on first, [B, O]."""
+    def begin(self, resume: bool) -> None:
+        """Start, or take over what the file says; `obs`, [B, O], is what to act on first."""
         self.left = {path: stamp(path) for path in (self.path, self.best) if path}
         if self.path:
             plain(self.runner.state_dict(), "state")  # better refused now than when the first checkpoint is due
-        saved = None
+        saved = state = None
         if self.path and self.path.exists():
             if not resume:
                 raise ValueError(
@@ -353,34 +346,28 @@ class _Run:
                     f"checkpoint: {self.best.name} exists, the best agent of another run; wanted another name"
                 )
             self.best_mean = self.require_same(self.best, "best_mean")["training"]["best_mean"]
-        if saved is None:
-            self.agent.fresh_episodes()
-            return self.env.reset()
-        run = saved["training"]
-        with fitting(self.path, self.agent.name):
-            self.runner.load_state_dict(saved["state"])
-        self.refused = dict(self.agent.guard.skipped)
-        with fitting(self.path, self.agent.name):
-            self.steps, self.seconds, self.stopped = int(run["steps"]), float(run["seconds"]), bool(run["stopped"])
-            self.history.updates, self.history.evaluations = ([*map(dict, run[x])] for x in ("updates", "evaluations"))
-            means = [row["eval/mean"] for row in run["evaluations"]]
-            self.best_mean = max([self.best_mean, *(mean for mean in means if math.isfinite(mean))])
-            state, obs = unpacked(run["env"]), run["obs"].to(self.agent.device)
-        self.saved = self.steps
+        if saved:
+            run = saved["training"]
+            with fitting(self.path, self.agent.name):
+                self.runner.load_state_dict(saved["state"])
+                self.steps, self.seconds, self.stopped = int(run["steps"]), float(run["seconds"]), bool(run["stopped"])
+                self.history.updates = [dict(row) for row in run["updates"]]
+                self.history.evaluations = [dict(row) for row in run["evaluations"]]
+                means = [row["eval/mean"] for row in run["evaluations"]]
+                self.best_mean = max([self.best_mean, *filter(math.isfinite, means)])
+                state, self.obs = unpacked(run["env"]), run["obs"].to(self.agent.device)
+                if state is not None:
+                    self.env.load_state_dict(state)
+                    self.episodes.load_state_dict(run["episodes"])
+            self.refused = dict(self.agent.guard.skipped)
+            self.saved = self.steps
+            if state is None:
+                name = self.env.spec.env_id
+                warnings.warn(f"{name} goes on with fresh episodes: its state cannot be saved", stacklevel=3)
+                self.env.reseed(self.steps)  # not the first episodes again
         if state is None:
-            warnings.warn(
-                f"{self.env.spec.env_id} goes on with fresh episodes: its state cannot be saved", stacklevel=3
-            )
             self.agent.fresh_episodes()
-            self.env.reseed(self.steps)  # not the first episodes again
-            return self.env.reset()
-        with fitting(self.path, self.agent.name):
-            self.env.load_state_dict(state)
-        # A file that does not hold them was written by a version that did not count them.
-        unknown = {"running": torch.full((2, self.env.num_envs), torch.nan)}
-        with fitting(self.path, self.agent.name):
-            self.episodes.load_state_dict(run.get("episodes", unknown))
-        return obs
+            self.obs = self.env.reset()
 
     def require_same(self, path: Path, part: str) -> dict[str, Any]:
         """What a file holds. Raises ValueError: it is not of this training, or `part` is not among what it tells."""
@@ -401,13 +388,13 @@ class _Run:
                 f"checkpoint: wanted {wanted} of {agent.name} over {self.total_steps} steps; {file} holds {held}: {way}"
             )
         with fitting(path, agent.name):
-            spec = EnvSpec(**state["spec"])
             about = self.about()
             ours = asdict(agent.spec) | asdict(agent.config) | about
-            theirs = asdict(spec) | completed(agent.config, state["config"]) | {n: run.get(n, about[n]) for n in about}
-        if theirs["own"] is None:
-            del ours["own"]
-        other = [name for name in ours if name not in theirs or theirs[name] != ours[name]]
+            theirs = asdict(EnvSpec(**state["spec"])) | completed(agent.config, state["config"])
+            theirs |= {name: run[name] for name in about}
+            if theirs["own"] is None:  # of a spec that was made by hand, or is older
+                del ours["own"]
+            other = [name for name in ours if theirs[name] != ours[name]]
         if other:
             raise ValueError(
                 f"checkpoint: wanted a training with {_written(ours, other)}; {file} holds one with "

@@ -8,25 +8,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ..agents import AGENTS
 from ..checks import require_one_of
-from ..files import replacing
 
 TOP: dict[str, Any] = {"algorithm": str, "env": str, "seed": int, "steps": int, "config": dict}
-CALLED = {int: "a whole number", float: "a number", bool: "true or false", str: "a string", dict: "an object"}
+CALLED = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a string",
+    dict: "an object",
+    NoneType: "null",
+}
 
 
 def settings_text(**settings: Any) -> str:
     """The settings of a run, those named in `TOP`, as JSON."""
     return json.dumps({name: settings[name] for name in TOP}, indent=2) + "\n"
-
-
-def write_settings(path: str | Path, **settings: Any) -> None:
-    """Write the settings of a run, those named in `TOP`. Raises OSError: they cannot be written."""
-    with replacing(path) as part:
-        part.write_text(settings_text(**settings), "utf8", newline="\n")
 
 
 def read_settings(path: str | Path) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def read_settings(path: str | Path) -> dict[str, Any]:
 
 
 def read_config(settings: Mapping[str, Any], algorithm: str, path: str | Path) -> dict[str, Any]:
-    """The changes that `told`, as `read_settings` returns it, makes in the configuration of `algorithm`.
+    """The changes that `settings`, from `read_settings`, make in the configuration of `algorithm`.
 
     Raises ValueError: an unknown algorithm, the settings of another one, an unknown key, a value of another type.
     """
@@ -94,7 +94,7 @@ def _fitting(value: Any, hint: Any) -> Any:
                 continue
     elif origin is tuple and isinstance(value, list):
         return tuple(_fitting(each, inside[0]) for each in value)
-    elif (origin is Literal and value in inside) or type(value) is hint:
+    elif type(value) is hint:
         return value
     elif hint is float and type(value) is int:
         return float(value)
@@ -105,7 +105,7 @@ def _called(hint: Any) -> str:
     """A type in words."""
     origin, inside = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return " or ".join("null" if each is NoneType else _called(each) for each in inside)
+        return " or ".join(map(_called, inside))
     if origin is tuple:
         return f"a list, each of it {_called(inside[0])}"
-    return f"one of {', '.join(map(repr, inside))}" if origin is Literal else CALLED.get(hint, str(hint))
+    return CALLED[hint]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import itertools
 import os
 import platform
@@ -21,7 +20,7 @@ from tqdm.auto import tqdm
 
 from ..agents import AGENTS
 from ..checks import require_count, require_one_of, require_seed
-from ..files import replacing
+from ..files import as_csv, write_text
 from ..worlds.envs import BACKENDS, make_env
 from ..worlds.seeding import SEEDING
 from .checkpoints import claim, stamp
@@ -35,6 +34,7 @@ from .workers import outcomes, workers
 COLUMNS = ["algorithm", "env_id", "variant", "seed", "steps", "seconds", "episodes", "mean", "std", "min", "max"]
 COLUMNS += ["fingerprint"]  # of what decides the numbers; older files have none
 SEEDING_LINE = f"# seeding: {SEEDING}"  # files of the former seeding have none
+VERSIONS = f"python {platform.python_version()}, torch {torch.__version__}, gymnasium {gymnasium.__version__}"
 FAILED = "# failed: "  # begins the line of a run that raised
 Name = tuple[str, ...]  # of a run: its first four columns
 
@@ -130,8 +130,7 @@ def study(
     if eval_episodes == 100:
         raise ValueError("eval_episodes: wanted another number than that of a final evaluation, 100; got 100")
     often = {"eval_every": eval_every, "eval_episodes": eval_episodes, "backend": backend}
-    made = _tasks(algorithms, env_ids, seeds, variants, settings or {"": {}}, total_steps, often)
-    tasks = {task.name: task for task in made}
+    tasks = _tasks(algorithms, env_ids, seeds, variants, settings or {"": {}}, total_steps, often)
     with claim("path", path):
         table = _Table(Path(path), list(tasks), command or f"python -m minerva_lite {shlex.join(sys.argv[1:])}")
         if total_steps is not None:
@@ -173,10 +172,10 @@ def _tasks(
     settings: Mapping[str, Mapping[str, Any]],
     total_steps: int | None,
     often: dict[str, Any],
-) -> list[Task]:
-    """All runs of a study, in the order of the table."""
-    algorithms = [algorithms] if isinstance(algorithms, str) else list(algorithms)
-    env_ids, seeds = list(env_ids), list(seeds)
+) -> dict[Name, Task]:
+    """All runs of a study by name, in the order of the table."""
+    algorithms = [algorithms] if isinstance(algorithms, str) else algorithms
+    env_ids = list(env_ids)
     seeds = [require_seed(**{f"seeds[{i}]": seed}) for i, seed in enumerate(seeds)]
     names = None if variants is None else list(variants)
     tasks = []
@@ -189,11 +188,14 @@ def _tasks(
             usual = settings_for(algorithm, env_id, backend=often["backend"])
             for variant, (name, more) in itertools.product(chosen, settings.items()):
                 config = _config(usual.config, variant, known[variant], more)
-                work = AGENTS[algorithm][0], config, _steps(total_steps, usual.total_steps, config)
-                tasks += [Task(algorithm, env_id, _called(variant, name), seed, *work, **often) for seed in seeds]
+                if total_steps is not None:
+                    require_learning(config, total_steps)
+                work = AGENTS[algorithm][0], config, total_steps or max(usual.total_steps, config.batch_size)
+                called = f"{variant}, {name}" if name and variant != "preset" else name or variant
+                tasks += [Task(algorithm, env_id, called, seed, *work, **often) for seed in seeds]
     if not tasks:
         raise ValueError("seeds: wanted at least one algorithm, environment, variant and seed; got none of one of them")
-    return tasks
+    return {task.name: task for task in tasks}
 
 
 def _config(usual: Any, variant: str, changes: Mapping[str, Any], more: Mapping[str, Any]) -> Any:
@@ -208,21 +210,6 @@ def _config(usual: Any, variant: str, changes: Mapping[str, Any], more: Mapping[
         if name in more:
             raise ValueError(f"{name}: wanted a setting that the variant {variant!r} leaves alone; got {more[name]!r}")
     return varied(usual, {**more, **changes})
-
-
-def _called(variant: str, name: str) -> str:
-    """A variant with more changes, by the names of both."""
-    return variant if not name else name if variant == "preset" else f"{variant}, {name}"
-
-
-def _steps(steps: int | None, usual: int, config: Any) -> int:
-    """The steps that are asked for; unless named the preset's, but at least a rollout of changed settings."""
-    if steps is None:
-        return max(usual, config.batch_size)
-    if steps < config.batch_size:
-        raise ValueError(f"total_steps: wanted at least one rollout, {config.batch_size} steps; got {steps}")
-    require_learning(config, steps)
-    return steps
 
 
 class _Table:
@@ -250,16 +237,17 @@ class _Table:
                 f"path: wanted a study with {SEEDING_LINE[2:]!r}; {file} is of the former seeding, in which streams of "
                 "random numbers were shared: name another file"
             )
-        if lines[1] != _versions():
+        if lines[1] != f"# versions: {VERSIONS}":
             raise ValueError(
-                f"path: wanted a study by {_versions()[2:]}; {file} has {lines[1][2:]}: name another file, or remove it"
+                f"path: wanted a study by versions: {VERSIONS}; {file} has {lines[1][2:]}: name another file, "
+                "or remove it"
             )
         rows: dict[Name, list[list[str]]] = {}
         for row in csv.reader(line for line in lines[3:] if not line.startswith("#")):
             if len(row) != len(COLUMNS):
                 raise ValueError(f"path: wanted {len(COLUMNS)} columns; {file} has a row {row}: name another file")
             rows.setdefault(tuple(row[:4]), []).append(row)
-        self.runs = {name: _as_csv(rows[name]) for name in rows if any(row[6] == "100" for row in rows[name])}
+        self.runs = {name: as_csv(rows[name]) for name in rows if any(row[6] == "100" for row in rows[name])}
         if others := [name for name in self.runs if name not in self.names]:
             raise ValueError(
                 f"path: wanted runs of this study alone; {file} also holds {' '.join(others[0])}: ask for it too, or "
@@ -287,7 +275,7 @@ class _Table:
         if rows is None:
             self.failures[name] = text = f"{FAILED}{' '.join(name)}: {error}\n"
         else:
-            self.runs[name] = text = _as_csv(row.values() for row in rows)
+            self.runs[name] = text = as_csv(row.values() for row in rows)
             self.failures.pop(name, None)
         alone = stamp(self.path) in (None, self.stamp)
         with self.path.open("a", newline="", encoding="utf8") as file:
@@ -304,22 +292,10 @@ class _Table:
         """
         if stamp(self.path) not in (None, self.stamp):
             raise OSError(f"path: wanted {self.path.name} as this study left it; what somebody else wrote stands")
-        head = f"{self.command}\n{_versions()}\n{SEEDING_LINE}\n{_as_csv([COLUMNS])}"
+        head = f"{self.command}\n# versions: {VERSIONS}\n{SEEDING_LINE}\n{as_csv([COLUMNS])}"
         rows = [texts[name] for texts in (self.runs, self.failures) for name in self.names if name in texts]
-        with replacing(self.path) as part:
-            part.write_text(head + "".join(rows), "utf8", newline="")
+        write_text(self.path, head + "".join(rows))
         self.stamp = stamp(self.path)
-
-
-def _versions() -> str:
-    versions = f"python {platform.python_version()}, torch {torch.__version__}, gymnasium {gymnasium.__version__}"
-    return f"# versions: {versions}"
-
-
-def _as_csv(rows: Iterable[Iterable[Any]]) -> str:
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows(rows)
-    return text.getvalue()
 
 
 def _whole_lines(path: Path) -> list[str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 
-class TensorBoard:
+class TensorBoard(AbstractContextManager):
     """Every figure over environment steps, in a folder for `tensorboard --logdir`; one folder per run.
 
     A resumed run goes on in its folder. Its first row replaces what the folder held from that step on.
@@ -36,18 +37,12 @@ class TensorBoard:
                 self._writer.add_scalar(name, value, step)
         self._writer.flush()  # so that a kill loses no row that the checkpoint counts as done
 
-    def close(self) -> None:
+    def __exit__(self, *error: Any) -> None:
         if self._writer is not None:
             self._writer.close()
 
-    def __enter__(self) -> TensorBoard:
-        return self
 
-    def __exit__(self, *error: Any) -> None:
-        self.close()
-
-
-class WeightsAndBiases:
+class WeightsAndBiases(AbstractContextManager):
     """Every figure over environment steps, in a run of `project`; `settings` go to `wandb.init`.
 
     `mode="offline"` and `dir=…` keep it on this machine. checkpoint: that of the training, whose run a resumed training
@@ -69,15 +64,9 @@ class WeightsAndBiases:
             self.run = self._begin(**self.settings | same_run(self.checkpoint, bool(self.settings["resume"])))
         self.run.log({name: value for name, value in row.items() if name != "steps"}, step=int(row["steps"]))
 
-    def close(self, *, failed: bool = False) -> None:
-        if self.run is not None:
-            self.run.finish(exit_code=int(failed))
-
-    def __enter__(self) -> WeightsAndBiases:
-        return self
-
     def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
-        self.close(failed=kind is not None)
+        if self.run is not None:
+            self.run.finish(exit_code=int(kind is not None))
 
 
 def same_run(checkpoint: str | Path | None, resume: bool) -> dict[str, str]:

@@ -56,7 +56,7 @@ def film(
     path = Path(path)
     require_one_of(tuple(FORMATS), **{"the suffix of path": path.suffix})
     require_count(episodes=episodes)
-    require_place(path=path)
+    require_place("path", path)
     if fps is not None:
         require_positive(fps=fps)
     env_id = named_env(agent, env_id)
@@ -65,7 +65,6 @@ def film(
     with _named(env_id, AttributeError), closing(make_env(env_id, backend="gymnasium")) as one:
         rate = fps or _pictures_a_second(one.env.envs[0], env_id)
     actions: list[np.ndarray] = []
-    require_count(episodes=episodes)
     with official(agent, env_id, episodes) as copies:
         how = {"seed": seed, "max_steps": max_steps, "watch": actions.append, "copies": copies}
         figures = evaluate(agent, env_id, episodes=episodes, **how)
@@ -105,15 +104,16 @@ def _pictures_a_second(env: gym.Env, env_id: str) -> float:
 
 def _replay(env_id: str, seed: int, actions: list[np.ndarray]) -> Generator[np.ndarray, None, list[float]]:
     """Pictures [H, W, 3] of one episode, its last state among them; then the rewards."""
-    rewards, over = [], False
+    rewards = []
     with closing(make_single(registered_id(env_id), 0, render_mode="rgb_array")) as env:
         env.reset(seed=seed)
         yield _first_picture(env, env_id)
-        while not over and len(rewards) < len(actions):
-            _, reward, terminated, truncated, _ = env.step(actions[len(rewards)])
+        for action in actions:
+            _, reward, terminated, truncated, _ = env.step(action)
             rewards.append(reward)
-            over = terminated or truncated
             yield env.render()
+            if terminated or truncated:
+                break
     return rewards
 
 

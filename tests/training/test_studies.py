@@ -124,7 +124,7 @@ def test_a_study_takes_what_is_changed_beside_its_variants(tasks):
     assert all(type(task.seed) is int for task in found.values()), "what Gymnasium takes, of what NumPy gives"
     assert {task.total_steps for task in tasks(variants=["preset"]).values()} == {512_000}
     for wrong, message in (
-        ({"total_steps": 9}, "total_steps: wanted at least one rollout, 2048 steps; got 9"),
+        ({"total_steps": 9}, r"total_steps: wanted at least one rollout, 64 \* 32 = 2048; got 9"),
         ({"eval_episodes": 100}, "eval_episodes: wanted another number than that of a final evaluation, 100; got 100"),
         (
             {"settings": {"x": {"normalize_advantage": True}}, "variants": ["raw advantages"]},
