@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,8 +42,8 @@ def functions(path: Path) -> list[ast.FunctionDef]:
 
 
 def test_there_is_a_table_for_each():
-    assert list(ROWS) == ["To add an agent", "To add an environment", "To add a chapter"]
-    assert len(FILES) == 16 and len(RULES) >= 10
+    named = ["To add an agent", "To add a setting", "To add a formula", "To add an environment", "To add a chapter"]
+    assert list(ROWS) == named and len(FILES) == 24 and len(RULES) >= 10
 
 
 @pytest.mark.parametrize("row", FILES, ids=lambda row: row[0].strip("`"))
@@ -61,6 +63,29 @@ def test_the_rules_of_a_chapter_are_those_that_are_tested():
     of_each = asked_with("tests/book/test_chapters.py", "chapters")
     listed = {row[1].strip("`") for row in RULES}
     assert of_each <= listed <= {node.name for node in tested}, of_each ^ listed
+
+
+# A setting and its formula
+
+
+def test_a_setting_and_its_formula_need_the_files_of_their_tables_and_no_other(tmp_path):
+    """The worked example, put into a copy: the formula is evaluated and mutated, the setting matters and is refused."""
+    diff = ROOT / "tests/examples/huber.diff"
+    rows = [row for name in ("setting", "formula") for row in ROWS[f"To add a {name}"] if row in FILES]
+    listed = {row[0].strip("`") for row in rows}
+    changed = re.findall(r"^\+\+\+ b/(\S+)", diff.read_text("utf8"), re.M)
+    assert {re.sub(r"/(test_)?(ppo|objectives)\.py", r"/\1<name>.py", file) for file in changed} == listed
+    for name in ("minerva_lite", "tests", "book"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("_static", "*.ipynb"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    subprocess.run(["git", "apply", str(diff)], cwd=tmp_path, check=True)
+    named = {row[2].strip("`") for row in rows if "::" in row[2]}
+    files = sorted({test.partition("::")[0] for test in named} | {f for f in changed if "/test_" in f})
+    tests = ["-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-k", "huber or every_setting_stands", *files]
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{tmp_path / 'book'}"}
+    done = subprocess.run([sys.executable, *tests], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    assert set(re.findall(r"^PASSED (\S+::test_\w+)", done.stdout, re.M)) >= named
 
 
 # Agents
