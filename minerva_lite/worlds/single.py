@@ -10,8 +10,6 @@ import numpy as np
 
 from .own_spaces import flat
 
-RAISED = (Exception, SystemExit)  # by an environment; Ctrl-C is somebody else's
-
 
 class EnvironmentFailed(RuntimeError):
     """An environment raised, or returned what is no transition: the message says which one, where, and what.
@@ -34,9 +32,9 @@ def make_single(env_id: str, number: int, **options: Any) -> gym.Env[Any, Any]:
         single = Single(flat(env), name)
         # Gymnasium's checker warns of observations that share memory: it looks at the copies, which do not.
         return single if unchecked else gym.wrappers.PassiveEnvChecker(single)
-    except (gym.error.Error, ModuleNotFoundError):
+    except (KeyboardInterrupt, gym.error.Error, ModuleNotFoundError):
         raise
-    except RAISED as error:
+    except BaseException as error:
         raise _failed(name, "its making", error) from error
 
 
@@ -53,7 +51,9 @@ class Single(gym.Wrapper[Any, Any, Any, Any]):
         """The first observation. Raises EnvironmentFailed."""
         try:
             return self._copy(self._first(seed, options)), {}
-        except RAISED as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise _failed(self.name, "reset", error) from error
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
@@ -61,7 +61,9 @@ class Single(gym.Wrapper[Any, Any, Any, Any]):
         try:
             obs, reward, terminated, truncated, _ = self.env.step(action)
             return self._copy(obs), _number(reward), bool(terminated), bool(truncated), {}
-        except RAISED as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise _failed(self.name, "step", error) from error
 
     def _first(self, seed: int | None, options: dict[str, Any] | None) -> Any:
