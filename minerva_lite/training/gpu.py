@@ -199,6 +199,8 @@ class Accelerated(Plain):
         agent, rollout = self.agent, self.kind(**fields)
         agent.guard.finite(**rollout.tensors())
         before = copied(learned_state(agent))
+        if self.rates:  # a copy, for the next update writes over them
+            agent.learning_rate = self.rates[0].clone()
         figures = agent.learn(rollout, self.progress)
         finite = self.finite = agent.guard.admitted()
         for name, tensor in learned_state(agent).items():
@@ -219,7 +221,6 @@ class Accelerated(Plain):
         for group, rate in zip(groups, self.rates, strict=True):
             rate.fill_(group["lr"])
             group["lr"], group["capturable"] = rate, True
-        agent.learning_rate = self.rates[0]
         agent.set_learning_rate = lambda progress: None  # it is done, and must not be recorded
         try:
             yield
@@ -384,7 +385,7 @@ class Recorded:
             self.calls += 1
             # Copies, as a recording has them: for two inputs that are one tensor (CartPole's state is its observation)
             # something else is compiled, and to compile while a graph is recorded spoils the graph.
-            return copied(aside(self.function, copied(inputs)))
+            return aside(self.function, copied(inputs))
         if self.graph is None:
             self.inputs = copied(inputs)
             self.graph, self.outputs = record(self.function, self.inputs, self.generators)
