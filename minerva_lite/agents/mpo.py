@@ -163,9 +163,7 @@ class MPOAgent(Stepwise, Agent):
         self.replay.insert(rollout, self.replay.starts_of(rollout))
         figures: dict[str, Tensor] = {}
         if self.replay.num_steps >= c.warmup_steps and self.replay.size >= c.sequence_length:
-            left = 1.0 - progress if c.anneal_lr else 1.0
-            for name, rate in (("critic", c.critic_learning_rate), ("policy", c.policy_learning_rate)):
-                self.optimizers[name].param_groups[0]["lr"] = left * rate
+            self.set_learning_rate(progress)
             try:
                 for _ in range(c.learner_steps):
                     batch = self.replay.sample(c.minibatch_size, c.sequence_length, self.minibatch_generator)
@@ -175,6 +173,15 @@ class MPOAgent(Stepwise, Agent):
                 raise
             figures |= self.sums_and_shares(figures)
         return figures | {"train/replay_steps": torch.tensor(float(self.replay.num_steps))}
+
+    def set_learning_rate(self, progress: float) -> None:
+        """The learning rates of this update: constant, or policy's and critic's falling linearly to 0 at progress 1."""
+        c, left = self.config, 1.0
+        if c.anneal_lr:
+            # LaTeX: f_u = 1 - p_u
+            left = 1.0 - progress
+        for name, rate in (("critic", c.critic_learning_rate), ("policy", c.policy_learning_rate)):
+            self.optimizers[name].param_groups[0]["lr"] = left * rate
 
     def sums_and_shares(self, figures: dict[str, Tensor]) -> dict[str, Tensor]:
         """From the diagnostics of a learner step: what the duals lose together, and each KL over its bound."""

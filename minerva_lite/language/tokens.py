@@ -28,7 +28,7 @@ class Task:
     prompt_length: int  # P
     answer_length: int  # L, the end token included
     end: int | None = None  # the token that ends an answer; None: all answers have L tokens
-    pretrain_steps = 50  # after which the default decoder is right 30 to 60 % of the time when it samples
+    pretrain_steps = 50  # after which the default decoder, when it samples, is right 26 to 52 % of the time (22 seeds)
 
     @property
     def spec(self) -> EnvSpec:

@@ -436,10 +436,7 @@ ORDER = [
     "make_modules", "make_policy", "setup", "make_optimizer", "check",
 ]  # fmt: skip
 
-ABSENT = {  # a page's settings have no such statistics, and MPO has a rate for each of its optimizers
-    "one_mpo": {"absorb_rewards", "absorb_obs", "set_learning_rate"},
-    "one_vmpo": {"absorb_rewards", "absorb_obs"},
-}
+ABSENT = dict.fromkeys(("one_mpo", "one_vmpo"), {"absorb_rewards", "absorb_obs"})  # no such statistics are on
 
 
 @pages

@@ -104,7 +104,8 @@ def test_what_takes_no_work_earns_nothing(name, question, seeds):
     for seed in seeds:
         problem = assignment(name, seed).question(question)
         counted = counting(problem, seed)
-        assert problem.judge or counted, "a share can be earned"
+        # In some terms a fault shows only where an input is the answer: then nothing counts, and it is all or nothing.
+        assert problem.judge or counted or seed != EXAMPLE_SEED, "a share can be earned"
         for body in ("raise NotImplementedError()", "return 0.0"):
             assert wrong_cases(problem, f"{problem.header}\n    {body}", seed)
         for got in [] if problem.judge else worthless(problem, seed):

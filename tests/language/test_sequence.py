@@ -537,10 +537,10 @@ def test_an_answer_that_is_paid_becomes_likelier():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind["advantage"])
 @pytest.mark.parametrize("seed", range(2))
-def test_sorting_is_learned_from_42_to_90_percent(kind, seed):
+def test_sorting_is_learned_from_a_quarter_or_a_half_to_90_percent(kind, seed):
     plain = {"advantage": kind["advantage"]}
     agent, env, obs = make_agent("sequence", "tokens/sort", seed=seed, **plain)
     agent.pretrain()
-    assert 0.3 < evaluate(agent, episodes=2000)["eval/right_sampled"] < 0.6
+    assert 0.25 < evaluate(agent, episodes=2000)["eval/right_sampled"] < 0.55
     train(agent, env, 256 * 320, eval_every=10**9, eval_episodes=10, progress=False)
     assert evaluate(agent, episodes=2000)["eval/right_sampled"] > 0.9

@@ -270,6 +270,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "self": (lambda g: reward_scaler(g, 10.0), lambda g: reward_scaler(g, 0.7)),
     },
     "experience.normalizer.RewardScaler.absorb": {"self": lambda g: reward_scaler(g, 10.0)},
+    "agents.mpo.MPOAgent.set_learning_rate": {
+        "self": lambda g: agent_of("mpo", anneal_lr=True), "progress": (0.2, 0.7),
+    },
     "agents.base.GradientAgent.set_learning_rate": {
         "self": lambda g: agent_of("a2c", anneal_lr=True, learning_rate=0.3), "progress": (0.2, 0.7),
     },

@@ -240,6 +240,7 @@ TABLES: dict[str, Table] = {
     "agents.on_policy.OnPolicyAgent.prepare": Table(
         {"A_t": "advantage [t b]", "V(s_t)": "value [t b]", "R_t": "[t b]"}
     ),
+    "agents.mpo.MPOAgent.set_learning_rate": Table({"f_u": "[]", "p_u": "progress"}),
     "agents.base.GradientAgent.set_learning_rate": Table(
         {"f_u": "[]", "p_u": "progress", r"\alpha_u": "[]", r"\alpha_0": "self.config.learning_rate"}
     ),
