@@ -43,4 +43,4 @@ __all__ = [
     "preset",
     "train",
 ]
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -158,7 +158,6 @@ FORMERLY = {
     "files.as_csv": "training.studies._as_csv",
     "files.write_text": "training.settings_file.write_settings",
     "files.": "checkpoints.",
-    "language.answer_tree": "worlds.answer_tree",
     "language.answers": "experience.answers",
     "language.base_model": "training.base_model",
     "language.tokens": "worlds.tokens",

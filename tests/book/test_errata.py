@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 import torch
 
+from minerva_book.worlds import tabular_trpo
 from minerva_lite.formulas.bounds import cpi_bound
-from minerva_lite.worlds import tabular_trpo
 from tests.equations import ROOT
 from tests.mutants.faults import MUTANTS
 from tests.mutants.runner import patched

@@ -6,8 +6,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from minerva_book.figures import answers
+from minerva_book.worlds.answer_tree import paid_by_the_a, spell
 from minerva_lite.formulas import best_of_n_law
-from minerva_lite.language.answer_tree import paid_by_the_a, spell
 
 
 def test_bars_are_the_three_laws_and_their_words_are_true():

@@ -7,7 +7,7 @@ import torch
 from matplotlib.figure import Figure
 
 from minerva_book.figures import preferences
-from minerva_lite.language.answer_tree import rare_a, spell
+from minerva_book.worlds.answer_tree import rare_a, spell
 
 
 @pytest.mark.parametrize("learned", [True, False])

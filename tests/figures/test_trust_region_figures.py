@@ -7,7 +7,7 @@ import torch
 from matplotlib.figure import Figure
 
 from minerva_book.figures import draw_ledge, draw_trap, explore_trap, plot_trap
-from minerva_lite.worlds import tabular_trpo as exact
+from minerva_book.worlds import tabular_trpo as exact
 
 F64 = torch.float64
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from minerva_book.worlds.tabular_trpo import error, random_walk, trap
 from minerva_lite.formulas import bounds as b
 from minerva_lite.worlds.tabular import TabularMDP, random_policy
-from minerva_lite.worlds.tabular_trpo import error, random_walk, trap
 
 F64 = torch.float64
 

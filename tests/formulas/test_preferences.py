@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from minerva_book.worlds.answer_tree import AnswerTree
 from minerva_lite.formulas import preferences as p
 from minerva_lite.formulas.duals import top_k_mask
-from minerva_lite.language.answer_tree import AnswerTree
 from tests.living import vector
 
 F64 = torch.float64

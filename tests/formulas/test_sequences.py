@@ -9,8 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from minerva_book.worlds.answer_tree import AnswerTree
 from minerva_lite.formulas import sequences as s
-from minerva_lite.language.answer_tree import AnswerTree
 
 F64 = torch.float64
 @pytest.fixture(scope="module")

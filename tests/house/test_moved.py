@@ -37,9 +37,11 @@ def test_modules_below_are_found_too():
     assert callable(frames_figure) and callable(compare)
 
 
-def test_the_tree_of_answers_is_found_where_homework_of_before_looks_for_it():
-    done = run("from minerva_lite.worlds.answer_tree import AnswerTree\nassert 'language' in AnswerTree.__module__")
-    assert (done.returncode, done.stderr) == (0, "")
+@pytest.mark.parametrize("world", ["answer_tree.AnswerTree", "off_policy.error_map", "tabular_trpo.gain"])
+def test_worlds_are_found_where_notebooks_of_before_look_for_them(world):
+    file, name = world.split(".")
+    before, now = (importlib.import_module(f"{package}.worlds.{file}") for package in ("minerva_lite", "minerva_book"))
+    assert getattr(before, name) is getattr(now, name)
 
 
 def test_the_command_of_before_is_the_command_of_now(monkeypatch):

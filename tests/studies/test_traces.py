@@ -4,7 +4,7 @@ import pytest
 
 from book.results.studies.record import read_rows
 from book.results.studies.traces import ACTIONS, COUNTS, MIXTURES, WORLDS, cell
-from minerva_lite.worlds.off_policy import METHODS
+from minerva_book.worlds.off_policy import METHODS
 from tests.studies.test_record import RESULTS
 
 

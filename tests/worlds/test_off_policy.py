@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from minerva_lite.worlds.off_policy import (
+from minerva_book.worlds.off_policy import (
     METHODS,
     error_map,
     target_moments,

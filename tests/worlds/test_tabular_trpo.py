@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from minerva_book.worlds import tabular_trpo as t
 from minerva_lite.formulas.bounds import average_kl_penalty, penalty_constant
-from minerva_lite.worlds import tabular_trpo as t
 from minerva_lite.worlds.tabular import TabularMDP, random_policy, softmax_score
 
 F64 = torch.float64

@@ -640,7 +640,7 @@ logits changes nothing; `torch.linalg.pinv` gives a direction all the same.
 For 60 values of $\delta_{{\mathrm{{KL}}}}$ from $10^{{-9}}$ to $10$, spaced evenly in the logarithm, make the *full* natural-gradient step to this bound. The model
 promises a gain of $g^\top \Delta\theta$ (with $g$ not normalized). Draw one figure, $\delta_{{\mathrm{{KL}}}}$ on a logarithmic axis, four lines, each **divided by the promised gain**:
 the true gain $J(\pi) - J(\pi_{{\mathrm{{old}}}})$; the surrogate $L(\pi)$; the sure gain by the largest KL, $L - \tfrac12 C\,\mathrm{{KL}}_{{\max}}$; and the sure gain by the average KL,
-$L - \frac{{\sqrt2\,\gamma\,\varepsilon'_\pi}}{{(1 - \gamma)^2}} \sqrt{{\overline{{\mathrm{{KL}}}}}}$ with $\varepsilon'_\pi = \max_s | \mathbb E_{{a \sim \pi}} A^{{\pi_{{\mathrm{{old}}}}}}(s, a) |$. The functions are in `minerva_lite.worlds.tabular_trpo` and
+$L - \frac{{\sqrt2\,\gamma\,\varepsilon'_\pi}}{{(1 - \gamma)^2}} \sqrt{{\overline{{\mathrm{{KL}}}}}}$ with $\varepsilon'_\pi = \max_s | \mathbb E_{{a \sim \pi}} A^{{\pi_{{\mathrm{{old}}}}}}(s, a) |$. The functions are in `minerva_book.worlds.tabular_trpo` and
 `minerva_lite.formulas.bounds` (`max_kl_bound` with `pinsker=True`, `average_kl_bound`). Two of the lines nearly coincide: dash one. Axes need names; limit the vertical axis to
 $[-0.5, 1.5]$.
 
@@ -650,7 +650,7 @@ this say about what the bounds are for?
 """,
         code=f"""from minerva_lite.formulas.bounds import average_kl_bound, max_kl_bound
 from minerva_lite.worlds.tabular import TabularMDP, softmax_score
-from minerva_lite.worlds.tabular_trpo import average_kl, gain, kl, surrogate
+from minerva_book.worlds.tabular_trpo import average_kl, gain, kl, surrogate
 
 world = TabularMDP.random({states}, 3, {gamma}, torch.Generator().manual_seed({seed}))
 old = torch.full_like(world.reward, 1 / 3)

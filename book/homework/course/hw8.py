@@ -678,7 +678,7 @@ def myopic(draw: Random) -> Experiment:
         minutes=45,
         goal="what a price on tokens in the loss leaves out, seen in a language whose every answer is known",
         text=rf"""
-`AnswerTree` of `minerva_lite.language.answer_tree` is a language whose every answer can be listed. Here it has a full stop, two letters and room for three
+`AnswerTree` of `minerva_book.worlds.answer_tree` is a language whose every answer can be listed. Here it has a full stop, two letters and room for three
 tokens, so 15 answers, and random rewards:
 
 ```python
@@ -704,7 +704,7 @@ prices from 0.03 to 3 (`tree.expected_reward`, `tree.kl` and `tree.logits_of` he
 - At which policy is the mean gradient of "k2" 0? Write it at a prefix $s$ with $Q^\pi(s, a)$, the mean reward of what follows. What is missing, compared with the optimum?
 - Which other divergence does "k3" charge at every prefix, and how does its policy treat tokens of low $Q^\pi$?
 """,
-        code=f"""from minerva_lite.language.answer_tree import AnswerTree
+        code=f"""from minerva_book.worlds.answer_tree import AnswerTree
 
 generator = torch.Generator().manual_seed({seed})
 tree = AnswerTree.random(3, 3, generator)

@@ -8,8 +8,8 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from minerva_book.worlds.answer_tree import AnswerTree, paid_by_the_a, spell
 from minerva_lite.formulas.preferences import best_of_n_law
-from minerva_lite.language.answer_tree import AnswerTree, paid_by_the_a, spell
 
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
 

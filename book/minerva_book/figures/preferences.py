@@ -8,7 +8,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from minerva_lite.language.answer_tree import AnswerTree, count_a, rare_a, spell
+from minerva_book.worlds.answer_tree import AnswerTree, count_a, rare_a, spell
 
 from .answers import LOOKS
 from .style import BLUE, GRAY, GREEN, RED

@@ -17,7 +17,7 @@ import torch
 from torch import Generator, Tensor
 
 from book.results.studies.record import Record
-from minerva_lite.worlds.off_policy import METHODS, target_moments, trace_of, uncorrected_moments
+from minerva_book.worlds.off_policy import METHODS, target_moments, trace_of, uncorrected_moments
 from minerva_lite.worlds.tabular import TabularMDP, random_policy
 
 STATES, GAMMA, WORLDS = 6, 0.95, 15

@@ -8,8 +8,8 @@ import pytest
 import scipy.stats
 import torch
 
+from minerva_book.worlds.answer_tree import AnswerTree, example_tree, paid_by_the_a, rare_a, spell
 from minerva_lite.formulas.distributions import categorical_kl
-from minerva_lite.language.answer_tree import AnswerTree, example_tree, paid_by_the_a, rare_a, spell
 
 F64 = torch.float64
 

@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from ..checks import require_count, require_finite, require_positive, require_same_shape, require_shape
-from ..formulas.duals import estep_weights
-from ..formulas.sequences import sequence_log_prob
-from ..worlds.tabular import inverse_cdf
+from minerva_lite.checks import require_count, require_finite, require_positive, require_same_shape, require_shape
+from minerva_lite.formulas.duals import estep_weights
+from minerva_lite.formulas.sequences import sequence_log_prob
+from minerva_lite.worlds.tabular import inverse_cdf
 
 END = 0  # the token that ends an answer, where one does
 LETTERS = ".ab"  # the tokens of the example; the point ends an answer
