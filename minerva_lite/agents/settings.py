@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from types import MappingProxyType, NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -109,6 +109,7 @@ class Settings:
     """
 
     normalize_obs = normalize_reward = False  # for settings without such a field
+    formerly: ClassVar[Mapping[str, str]] = {}  # names that fields had in earlier versions, each with that of today
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
@@ -123,8 +124,9 @@ class Settings:
 
 
 def completed(current: Any, saved: Mapping[str, Any]) -> dict[str, Any]:
-    """A dataclass as it was saved, and the default of each field of `current` that there was not yet at that time."""
-    return {each.name: each.default for each in fields(current) if each.default is not MISSING} | dict(saved)
+    """Settings as they were saved, by the names of today, and the defaults of those that there were not yet."""
+    named = {current.formerly.get(name, name): value for name, value in saved.items()}
+    return {each.name: each.default for each in fields(current) if each.default is not MISSING} | named
 
 
 @dataclass(frozen=True)

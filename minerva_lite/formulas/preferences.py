@@ -1,8 +1,8 @@
 """Preferences between two answers, and the best of n: what can be learned from rewards without a policy gradient.
 
-The optimum of the regularized objective E r - eta KL(pi || pi_ref) is pi_ref exp(r / eta) / Z, which is MPO's E-step:
-`estep_weights(reward, reference_log_prob, eta)`, with answers instead of actions. Solved for the reward, this reads
-r = eta log(pi / pi_ref) + eta log Z, and a difference of two answers to one prompt does not know Z.
+The optimum of the regularized objective E r - beta KL(pi || pi_ref) is pi_ref exp(r / beta) / Z, which is MPO's E-step:
+`estep_weights(reward, reference_log_prob, beta)`, with answers instead of actions. Solved for the reward, this reads
+r = beta log(pi / pi_ref) + beta log Z, and a difference of two answers to one prompt does not know Z.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ def dpo_loss(
     rejected: Tensor,  # [B]  log pi_theta of the others, nats
     reference_chosen: Tensor,  # [B]  the same under the reference
     reference_rejected: Tensor,  # [B]
-    eta: float,  # price of KL(pi || pi_ref), reward units per nat; papers: beta
+    beta: float,  # price of KL(pi || pi_ref), reward units per nat
 ) -> Tensor:
     r"""Direct preference optimization: the Bradley-Terry loss of the reward whose optimum the policy is: scalar, nats.
 
     No gradient enters the reference.
 
     Source: Rafailov et al. 2023, arXiv:2305.18290, eq. 7.
-    Raises ValueError: shapes differ or eta is not above 0.
+    Raises ValueError: shapes differ or beta is not above 0.
     """
-    _require_pairs(chosen, rejected, reference_chosen, reference_rejected, eta)
-    # LaTeX: f(y^+) = \eta \left( \log \pi_\theta(y^+) - \log \pi_{\mathrm{ref}}(y^+) \right)
-    score_chosen = eta * (chosen - reference_chosen.detach())
-    # LaTeX: f(y^-) = \eta \left( \log \pi_\theta(y^-) - \log \pi_{\mathrm{ref}}(y^-) \right)
-    score_rejected = eta * (rejected - reference_rejected.detach())
+    _require_pairs(chosen, rejected, reference_chosen, reference_rejected, beta)
+    # LaTeX: f(y^+) = \beta \left( \log \pi_\theta(y^+) - \log \pi_{\mathrm{ref}}(y^+) \right)
+    score_chosen = beta * (chosen - reference_chosen.detach())
+    # LaTeX: f(y^-) = \beta \left( \log \pi_\theta(y^-) - \log \pi_{\mathrm{ref}}(y^-) \right)
+    score_rejected = beta * (rejected - reference_rejected.detach())
     return bradley_terry_loss(score_chosen, score_rejected)
 
 
 def dpo_weight(
-    chosen: Tensor, rejected: Tensor, reference_chosen: Tensor, reference_rejected: Tensor, eta: float
+    chosen: Tensor, rejected: Tensor, reference_chosen: Tensor, reference_rejected: Tensor, beta: float
 ) -> Tensor:
-    r"""How much each pair counts in the gradient of `dpo_loss`: [B], between 0 and eta, detached.
+    r"""How much each pair counts in the gradient of `dpo_loss`: [B], between 0 and beta, detached.
 
     The gradient is minus the mean of weight * (gradient of log pi(chosen) - gradient of log pi(rejected)): weighted
     likelihood up for the one and down for the other, most where the implicit rewards order the pair wrongly. Arguments
@@ -62,12 +62,12 @@ def dpo_weight(
 
     Source: Rafailov et al. 2023, arXiv:2305.18290, section 4.
     """
-    _require_pairs(chosen, rejected, reference_chosen, reference_rejected, eta)
+    _require_pairs(chosen, rejected, reference_chosen, reference_rejected, beta)
     with torch.no_grad():
         # LaTeX: h = \log \pi_\theta(y^+) - \log \pi_{\mathrm{ref}}(y^+) - \log \pi_\theta(y^-) + \log \pi_{\mathrm{ref}}(y^-)
         margin = chosen - reference_chosen - rejected + reference_rejected
-        # LaTeX: v = \eta \operatorname{sigmoid}(-\eta h)
-        return eta * torch.sigmoid(-eta * margin)
+        # LaTeX: v = \beta \operatorname{sigmoid}(-\beta h)
+        return beta * torch.sigmoid(-beta * margin)
 
 
 def best_of_n_law(probability: Tensor, reward: Tensor, n: int) -> Tensor:
@@ -111,10 +111,10 @@ def best_of_n_kl(n: int) -> float:
 
 
 def _require_pairs(
-    chosen: Tensor, rejected: Tensor, reference_chosen: Tensor, reference_rejected: Tensor, eta: float
+    chosen: Tensor, rejected: Tensor, reference_chosen: Tensor, reference_rejected: Tensor, beta: float
 ) -> None:
-    """Raise ValueError unless the four have one shape and eta is above 0."""
+    """Raise ValueError unless the four have one shape and beta is above 0."""
     require_same_shape(
         chosen=chosen, rejected=rejected, reference_chosen=reference_chosen, reference_rejected=reference_rejected
     )
-    require_positive(eta=eta)
+    require_positive(beta=beta)

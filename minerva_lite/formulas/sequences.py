@@ -125,26 +125,26 @@ def last_token(mask: Tensor) -> Tensor:
     return mask & ~torch.cat([mask[1:], torch.zeros_like(mask[:1])])
 
 
-def kl_rewards(log_prob: Tensor, reference_log_prob: Tensor, mask: Tensor, reward: Tensor, eta: float) -> Tensor:
+def kl_rewards(log_prob: Tensor, reference_log_prob: Tensor, mask: Tensor, reward: Tensor, beta: float) -> Tensor:
     r"""Rewards of the tokens: the task's on the last one, and on each the price of leaving the reference: [L, B].
 
     Detached. log_prob, reference_log_prob: [L, B], nats, of the sampled tokens. mask: [L, B] bool. reward: [B], the
-    task's. eta: price of KL(pi || pi_ref), reward units per nat, at least 0; papers: beta. An answer's tokens sum to
-    r - eta (log pi - log pi_ref), and behind its end all is 0. The policy gradient with these rewards is that of
-    E r - eta KL(pi || pi_ref), because the terms are k1, and the gradient of k1 itself has mean 0.
+    task's. beta: price of KL(pi || pi_ref), reward units per nat, at least 0. An answer's tokens sum to
+    r - beta (log pi - log pi_ref), and behind its end all is 0. The policy gradient with these rewards is that of
+    E r - beta KL(pi || pi_ref), because the terms are k1, and the gradient of k1 itself has mean 0.
 
     Source: Ziegler et al. 2019, arXiv:1909.08593; Ouyang et al. 2022, arXiv:2203.02155.
-    Raises ValueError: as `sequence_log_prob`, a reward is not finite, or eta is below 0.
+    Raises ValueError: as `sequence_log_prob`, a reward is not finite, or beta is below 0.
     """
     _require_answers(mask, log_prob=log_prob, reference_log_prob=reference_log_prob)
     _require_rewards(mask, reward)
-    require_non_negative(eta=eta)
+    require_non_negative(beta=beta)
     with torch.no_grad():
         last = last_token(mask)
         # LaTeX: k_t = m_t \left( \log \pi_\theta(a_t \mid s_t) - \log \pi_{\mathrm{ref}}(a_t \mid s_t) \right)
         kl_to_reference = (log_prob - reference_log_prob).masked_fill(~mask, 0.0)
-        # LaTeX: r_t = e_t r(y) - \eta k_t
-        return last.to(log_prob.dtype) * reward - eta * kl_to_reference
+        # LaTeX: r_t = e_t r(y) - \beta k_t
+        return last.to(log_prob.dtype) * reward - beta * kl_to_reference
 
 
 def kl_loss_terms(log_prob: Tensor, reference_log_prob: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -40,6 +40,8 @@ from .answers import AnswerBatch, Answers
 class SequenceConfig(OptimizerSettings):
     """Settings of the sequence agent; contradictions are refused when the object is made."""
 
+    formerly = {"eta": "beta"}
+
     num_envs: int = count(32)  # prompts of one update
     group: int = count(8)  # answers to each prompt, G; an answer is what `train` counts as a step
     advantage: str = one_of("rloo", "grpo", "critic")  # off the reward: mean of the others, of the group, or a value
@@ -50,7 +52,7 @@ class SequenceConfig(OptimizerSettings):
     average: str = one_of("constant", "sequence", "token")  # how "token" sums: over B * L, answer by answer, or tokens
     kl: str = one_of("none", "reward", "loss")  # where KL(pi || reference) is priced
     kl_estimate: str = one_of("k3", "k1", "k2")  # of kl "loss"
-    eta: float = non_negative(0.05)  # price of that KL, reward units per nat
+    beta: float = non_negative(0.05)  # price of that KL, reward units per nat
     epochs: int = count(1)  # passes over each batch of answers
     minibatch_prompts: int = count(32)  # prompts of one gradient step, with all answers to them
     temperature: float = positive(1.0)  # of what is sampled and learned: logits are divided by it
@@ -85,7 +87,7 @@ class SequenceConfig(OptimizerSettings):
         self._refuse_unread(self.advantage == "rloo", "another advantage than 'rloo'", ("normalize_advantage",))
         self._refuse_unread(self.objective != "token", "objective 'token'", ("average",))
         self._refuse_unread(self.kl != "loss", "kl 'loss'", ("kl_estimate",))
-        self._refuse_unread(self.kl == "none", "kl 'reward' or 'loss'", ("eta",))
+        self._refuse_unread(self.kl == "none", "kl 'reward' or 'loss'", ("beta",))
         if self.objective != "token" and self.advantage == "critic":
             raise ValueError(
                 f"objective: wanted 'token' with advantage 'critic', which differs from token to token; "
@@ -158,14 +160,14 @@ class SequenceAgent(GradientAgent, AnsweringAgent):
                 rollout.behavior_log_prob - reference, mask, per_token=False
             ).mean()
         if c.kl == "reward" and reference is not None:
-            tokens = kl_rewards(rollout.behavior_log_prob, reference, mask, rollout.reward, c.eta)
+            tokens = kl_rewards(rollout.behavior_log_prob, reference, mask, rollout.reward, c.beta)
             whole = tokens.sum(0)
         value_target = None
         if c.advantage == "critic":
             advantage, value_target = self.token_advantage(rollout, tokens)
             made_of = advantage.abs() + value_target.abs()
             if c.kl == "reward":
-                made_of = made_of + c.eta * rollout.behavior_log_prob.abs()
+                made_of = made_of + c.beta * rollout.behavior_log_prob.abs()
         else:
             advantage = self.answer_advantage(whole).expand_as(mask)
         mean = average_tokens(advantage, mask, "token")
@@ -230,8 +232,8 @@ class SequenceAgent(GradientAgent, AnsweringAgent):
         if batch.reference_log_prob is not None:
             kl_loss = self.kl_loss(log_prob, batch.reference_log_prob, mask)
             parts["loss/kl"] = kl_loss.detach()
-            # LaTeX: L := L + \eta L^{\mathrm{KL}}
-            loss = loss + c.eta * kl_loss
+            # LaTeX: L := L + \beta L^{\mathrm{KL}}
+            loss = loss + c.beta * kl_loss
         if batch.value_target is not None:
             value = self.critic(features)
             # LaTeX: x_t = (V(s_t) - R_t)^2

@@ -20,6 +20,7 @@ import torch
 
 from ..agents import AGENTS
 from ..agents.base import pick_device
+from ..agents.settings import completed
 from ..files import loaded, replacing, stream_of
 from ..worlds.spec import EnvSpec
 
@@ -254,7 +255,7 @@ def load(path: str | Path, *, device: str | torch.device = "auto") -> Any:
     agent_class, config_class = AGENTS[saved["agent"]]
     with fitting(path, saved["agent"]):
         state = saved["state"]
-        config = config_class(**state["config"])
+        config = config_class(**completed(config_class, state["config"]))
         dtype = next(each.dtype for each in state["modules"].values() if each.is_floating_point())
         agent = agent_class(config, EnvSpec(**state["spec"]), device=device, dtype=dtype)
         own = {name: getattr(agent, name).get_state() for name in ("generator", "minibatch_generator")}

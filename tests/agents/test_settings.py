@@ -12,6 +12,7 @@ from torch import nn
 from minerva_lite import PPOConfig, TRPOConfig
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.settings import completed
+from minerva_lite.language import SequenceConfig
 from tests.living import STEPPERS, differ, learned, live, small_agent
 
 DUALS = ["mpo", "vmpo"]
@@ -126,4 +127,5 @@ def test_what_was_saved_is_completed_by_defaults_alone():
     config = AGENTS["mpo"][1](eps_eta=0.3, critic_hidden=(4,))
     assert completed(config, {"eps_eta": 0.2})["eps_eta"] == 0.2
     assert completed(config, {})["critic_hidden"] is None
+    assert completed(SequenceConfig(), {"eta": 0.3})["beta"] == 0.3, "its name until version 0.3"
     assert completed(config, dataclasses.asdict(config)) == dataclasses.asdict(config)

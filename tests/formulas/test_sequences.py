@@ -113,15 +113,15 @@ def test_the_spread_weight_is_what_right_or_wrong_answers_give_in_the_exact_worl
 def test_the_policy_gradient_of_kl_rewards_is_that_of_the_regularized_objective(world):
     """Every token with what comes after it, as GAE with lambda = 1 and no critic has it."""
     tree, policy, reference = world
-    reference_log_prob, eta = tree.token_log_prob(reference), 0.3
+    reference_log_prob, beta = tree.token_log_prob(reference), 0.3
 
     def objective(answers, log_prob):
         mask = tree.mask[:, answers]
-        reward = s.kl_rewards(log_prob, reference_log_prob[:, answers], mask, tree.reward[answers], eta)
+        reward = s.kl_rewards(log_prob, reference_log_prob[:, answers], mask, tree.reward[answers], beta)
         return (reward.flip(0).cumsum(0).flip(0) * log_prob).sum()
 
     mean, _ = tree.gradient_moments(policy, objective)
-    truth = tree.gradient(lambda x: tree.regularized(x, reference, eta), policy)
+    truth = tree.gradient(lambda x: tree.regularized(x, reference, beta), policy)
     assert truth.abs().max() > 0.01 and near(mean, truth)
 
 

@@ -112,7 +112,7 @@ def test_minibatches_are_whole_groups_and_all_of_them():
 @pytest.mark.parametrize("kl", ["none", "reward"])
 @pytest.mark.parametrize("advantage", ["rloo", "grpo"])
 def test_an_answers_advantage_is_over_the_others_to_its_prompt(advantage, kl):
-    price = {"kl": "reward", "eta": 0.3} if kl == "reward" else {}
+    price = {"kl": "reward", "beta": 0.3} if kl == "reward" else {}
     agent, rollout = lived_in(advantage=advantage, group=4, **price)
     reward = torch.arange(16.0, dtype=torch.float64).square()
     rollout = dataclasses.replace(rollout, reward=reward)
@@ -128,7 +128,7 @@ def test_an_answers_advantage_is_over_the_others_to_its_prompt(advantage, kl):
 
 
 def test_a_critic_sees_each_token_as_a_step_and_the_last_as_the_end():
-    agent, rollout = lived_in(advantage="critic", gamma=0.9, lam=0.8, kl="reward", eta=0.3, normalize_advantage=False)
+    agent, rollout = lived_in(advantage="critic", gamma=0.9, lam=0.8, kl="reward", beta=0.3, normalize_advantage=False)
     with torch.no_grad():
         agent.critic.head.weight.normal_(generator=torch.Generator().manual_seed(0))
     batch, _ = agent.prepare(rollout)
@@ -170,7 +170,7 @@ def ratios(agent, batch) -> tuple[torch.Tensor, torch.Tensor]:
     [("token", "constant"), ("token", "sequence"), ("token", "token"), ("sequence", "constant"), ("gspo", "constant")],
 )
 def test_the_loss_by_loops_over_tokens_or_answers(objective, average, kl_estimate):
-    options = {"objective": objective, "average": average, "kl": "loss", "kl_estimate": kl_estimate, "eta": 0.7}
+    options = {"objective": objective, "average": average, "kl": "loss", "kl_estimate": kl_estimate, "beta": 0.7}
     agent, rollout = lived_in(clip_low=0.05, clip_high=0.1, temperature=0.8, **options)
     rollout = dataclasses.replace(rollout, reward=torch.linspace(0, 1, 8, dtype=torch.float64).square())
     batch = moved(agent, rollout)
@@ -255,8 +255,8 @@ def test_what_stands_behind_the_end_changes_nothing():
         ("kl", "reward", "loss", {}),
         ("kl_estimate", "k3", "k1", {"kl": "loss"}),
         ("kl_estimate", "k3", "k2", {"kl": "loss"}),
-        ("eta", 0.05, 0.5, {"kl": "loss"}),
-        ("eta", 0.05, 0.5, {"kl": "reward"}),
+        ("beta", 0.05, 0.5, {"kl": "loss"}),
+        ("beta", 0.05, 0.5, {"kl": "reward"}),
         ("epochs", 2, 3, {}),
         ("minibatch_prompts", 2, 4, {}),
         ("temperature", 1.0, 0.5, {}),
@@ -284,7 +284,7 @@ def test_every_option_matters(option, one, other, beside):
         return agent, paying(env), obs
 
     # In the first update the policy is the reference still.
-    check_option_matters(rewarded, option, one, other, updates=2 if option in ("kl", "eta") else 1)
+    check_option_matters(rewarded, option, one, other, updates=2 if option in ("kl", "beta") else 1)
 
 
 def test_every_setting_is_tried_above():
@@ -307,7 +307,7 @@ def test_every_setting_is_tried_above():
         ({"objective": "gspo", "average": "token"}, "average: wanted constant without objective 'token', which reads it"),
         ({"kl_estimate": "k1"}, "kl_estimate: wanted k3 without kl 'loss', which reads it; got k1"),
         ({"kl_estimate": "k1", "kl": "reward"}, "kl_estimate: wanted k3 without kl 'loss', which reads it; got k1"),
-        ({"eta": 0.1}, "eta: wanted 0.05 without kl 'reward' or 'loss', which reads it; got 0.1"),
+        ({"beta": 0.1}, "beta: wanted 0.05 without kl 'reward' or 'loss', which reads it; got 0.1"),
         ({"objective": "sequence", "advantage": "critic"}, "objective: wanted 'token' with advantage 'critic', which dif"),
     ],
 )  # fmt: skip

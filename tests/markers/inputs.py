@@ -244,7 +244,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "eps": (0.1, 0.7, 0.1),
     },  # fmt: skip
     "formulas.sequences.spread_weight": {"probability": uniform, "group": (2, 5)},
-    "formulas.sequences.kl_rewards": {"eta": (0.3, 2.0)},
+    "formulas.sequences.kl_rewards": {"beta": (0.3, 2.0)},
     "formulas.sequences.clipped_token_objective": {"low": (0.2, 0.4), "high": (0.35, 0.1)},
     "formulas.sequences.sequence_log_ratio": {"per_token": (True, False)},
     "formulas.sequences.clipped_sequence_objective": ANSWERED
@@ -254,8 +254,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "formulas.sequences.average_tokens": {"average": ("token", "sequence", "constant")},
     "formulas.sequences.normalize_tokens": {"mask": ANSWERED["mask"], "eps": (0.1, 0.7)},
-    "formulas.preferences.dpo_loss": {"eta": (0.3, 2.0)},
-    "formulas.preferences.dpo_weight": {"eta": (0.3, 2.0)},
+    "formulas.preferences.dpo_loss": {"beta": (0.3, 2.0)},
+    "formulas.preferences.dpo_weight": {"beta": (0.3, 2.0)},
     "formulas.preferences.best_of_n_law": {"probability": law, "reward": coarse, "n": (2, 5)},
     "formulas.preferences.best_of_n_kl": {"n": (2, 16)},
     "training.loop._passed": {"before": (0, 7, 10, 19, 3), "after": (7, 10, 19, 41, 9), "every": 10},
@@ -643,9 +643,9 @@ def _(g: Generator) -> Iterator[Any]:
 @cases("language.sequence.SequenceAgent.loss")
 def _(g: Generator) -> Iterator[Any]:
     for config in (
-        {"advantage": "critic", "kl": "loss", "eta": 0.7, "vf_coef": 0.3},
+        {"advantage": "critic", "kl": "loss", "beta": 0.7, "vf_coef": 0.3},
         {"advantage": "critic", "average": "token", "vf_coef": 0.8},
-        {"objective": "sequence", "kl": "loss", "eta": 0.7},
+        {"objective": "sequence", "kl": "loss", "beta": 0.7},
         {"objective": "gspo", "advantage": "grpo"},
     ):
         agent = writer(**config)

@@ -372,7 +372,7 @@ CLIP = {r"\varepsilon_-": "low", r"\varepsilon_+": "high"}
 PAIR = {
     r"\log \pi_\theta(y^+)": "chosen [i]", r"\log \pi_\theta(y^-)": "rejected [i]",
     r"\log \pi_{\mathrm{ref}}(y^+)": "reference_chosen [i]",
-    r"\log \pi_{\mathrm{ref}}(y^-)": "reference_rejected [i]", r"\eta": "eta",
+    r"\log \pi_{\mathrm{ref}}(y^-)": "reference_rejected [i]", r"\beta": "beta",
 }
 TABLES |= {
     "formulas.sequences.sequence_log_prob": Table(TOKEN | {r"\log \pi_\theta(y)": "[i]"}),
@@ -389,7 +389,7 @@ TABLES |= {
         TOKEN
         | {
             r"\log \pi_{\mathrm{ref}}(a_t \mid s_t)": "reference_log_prob [t i]", "r(y)": "reward [i]",
-            r"\eta": "eta", "e_t": "last [t i]", "k_t": "[t i]", "r_t": "[t i]",
+            r"\beta": "beta", "e_t": "last [t i]", "k_t": "[t i]", "r_t": "[t i]",
         }
     ),
     "formulas.sequences.last_token": Table({"m_t": "mask [t i]", "e_t": "[t i]"}),
@@ -425,7 +425,7 @@ TABLES |= {
         {
             r"\log \pi_\theta(a_t \mid s_t)": "log_prob [t i]",
             r"\log \pi_b(a_t \mid s_t)": "batch.behavior_log_prob [t i]", r"\log \rho_t": "[t i]", "J": "objective",
-            "J_i": "answer_gain [i]", r"L^{\mathrm{KL}}": "kl_loss", r"\eta": "self.config.eta",
+            "J_i": "answer_gain [i]", r"L^{\mathrm{KL}}": "kl_loss", r"\beta": "self.config.beta",
             "V(s_t)": "value [t i]", "R_t": "batch.value_target [t i]", "x_t": "[t i]", r"\nu": "mean_square",
             "L^V": "[]", "c_V": "self.config.vf_coef", "L": "[]",
         }

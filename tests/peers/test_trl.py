@@ -94,10 +94,10 @@ def test_trls_spread_of_the_batch_is_that_of_the_rewards_and_not_of_what_is_divi
     assert not torch.allclose(centered / (centered.std() + 1e-4), told, rtol=1e-2)
 
 
-@pytest.mark.parametrize("eta", [0.0, 0.05])
-def test_the_advantage_of_rloo_is_trls_with_the_price_in_the_reward(eta):
-    told = advantage_of(case("rloo", beta=eta))
-    whole = kl_rewards(OLD, REFERENCE, MASK, REWARD, eta).sum(0)
+@pytest.mark.parametrize("beta", [0.0, 0.05])
+def test_the_advantage_of_rloo_is_trls_with_the_price_in_the_reward(beta):
+    told = advantage_of(case("rloo", beta=beta))
+    whole = kl_rewards(OLD, REFERENCE, MASK, REWARD, beta).sum(0)
     assert torch.allclose(leave_one_out_advantage(whole, GROUP), told, rtol=1e-6, atol=1e-7)
 
 
@@ -213,12 +213,12 @@ def test_our_default_for_rloo_clips_tokens_and_divides_by_their_number_too():
     assert (sequence_log_ratio(NEW - OLD, MASK, per_token=False).abs() > (NEW - OLD).abs().amax(0)).any()
 
 
-@pytest.mark.parametrize("eta", [0.1, 0.5])
-def test_the_loss_of_dpo_is_trls(eta):
-    told, new = case("dpo", beta=eta), learner()
+@pytest.mark.parametrize("beta", [0.1, 0.5])
+def test_the_loss_of_dpo_is_trls(beta):
+    told, new = case("dpo", beta=beta), learner()
     chosen, rejected = sequence_log_prob(new, MASK).chunk(2)
     reference_chosen, reference_rejected = sequence_log_prob(REFERENCE, MASK).chunk(2)
-    same(told, dpo_loss(chosen, rejected, reference_chosen, reference_rejected, eta), new)
+    same(told, dpo_loss(chosen, rejected, reference_chosen, reference_rejected, beta), new)
 
 
 def log_ratios(new: Tensor, *, per_token: bool = False) -> list[Tensor]:

@@ -74,22 +74,22 @@ def test_the_kl_is_the_sum_over_prefixes_of_the_kl_of_the_next_token(tree, gener
     assert tree.kl(second, first).item() != pytest.approx(wanted.item(), rel=0.01)
 
 
-@pytest.mark.parametrize("eta", [0.05, 0.7])
-def test_what_a_policy_falls_short_of_the_optimum_is_eta_times_its_kl_from_it(tree, generator, eta):
-    """J - eta KL(pi || ref) = eta log Z - eta KL(pi || optimum): the optimum is unique and its value eta log Z."""
+@pytest.mark.parametrize("beta", [0.05, 0.7])
+def test_what_a_policy_falls_short_of_the_optimum_is_eta_times_its_kl_from_it(tree, generator, beta):
+    """J - beta KL(pi || ref) = beta log Z - beta KL(pi || optimum): the optimum is unique and its value beta log Z."""
     reference, policy = tree.random_logits(generator), tree.random_logits(generator)
-    log_z = (tree.log_prob(reference) + tree.reward / eta).logsumexp(0)
-    law = tree.optimum(reference, eta)
+    log_z = (tree.log_prob(reference) + tree.reward / beta).logsumexp(0)
+    law = tree.optimum(reference, beta)
     assert law.sum().item() == pytest.approx(1, abs=1e-14)
-    torch.testing.assert_close(law.log(), tree.log_prob(reference) + tree.reward / eta - log_z, rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(law.log(), tree.log_prob(reference) + tree.reward / beta - log_z, rtol=1e-13, atol=1e-13)
     best = tree.logits_of(law)
     torch.testing.assert_close(tree.log_prob(best).exp(), law, rtol=1e-13, atol=0)
-    assert tree.regularized(best, reference, eta).item() == pytest.approx((eta * log_z).item(), rel=1e-13)
-    shortfall = tree.regularized(best, reference, eta) - tree.regularized(policy, reference, eta)
-    assert shortfall.item() == pytest.approx((eta * tree.kl(policy, best)).item(), rel=1e-12)
-    slope = tree.gradient(lambda x: tree.regularized(x, reference, eta), best)
+    assert tree.regularized(best, reference, beta).item() == pytest.approx((beta * log_z).item(), rel=1e-13)
+    shortfall = tree.regularized(best, reference, beta) - tree.regularized(policy, reference, beta)
+    assert shortfall.item() == pytest.approx((beta * tree.kl(policy, best)).item(), rel=1e-12)
+    slope = tree.gradient(lambda x: tree.regularized(x, reference, beta), best)
     assert slope.abs().max() < 1e-14
-    assert tree.gradient(lambda x: tree.regularized(x, reference, eta), policy).abs().max() > 1e-3
+    assert tree.gradient(lambda x: tree.regularized(x, reference, beta), policy).abs().max() > 1e-3
 
 
 def test_samples_have_the_law_of_the_policy_and_repeat_with_the_generator(tree, generator):
@@ -142,7 +142,7 @@ def test_moments_of_a_gradient_are_those_over_the_samples(tree, generator):
     (lambda t: t.log_prob(torch.zeros(2, 3)), r"logits: wanted shape \(7, 3\); got \(2, 3\)"),
     (lambda t: t.logits_of(torch.ones(3)), r"law: wanted shape \(15,\), the shape of reward; got \(3,\)"),
     (lambda t: t.logits_of(torch.zeros(15)), "law: wanted probabilities above 0; got 0"),
-    (lambda t: t.optimum(torch.zeros(7, 3), 0.0), "eta: wanted a finite number above 0; got 0.0"),
+    (lambda t: t.optimum(torch.zeros(7, 3), 0.0), "beta: wanted a finite number above 0; got 0.0"),
     (lambda t: t.moments(torch.zeros(7, 3), lambda a: a[0], group=5), r"group: wanted at most 100000 groups; got 15"),
     (lambda t: t.sample(torch.zeros(7, 3), 0, torch.Generator()), "count: wanted a whole number of at least 1; got 0"),
 ])  # fmt: skip

@@ -125,7 +125,7 @@ def tokens(draw: Random) -> Code:
         ("the sum over all tokens, divided by $L B$, whatever the answers' lengths", "term.sum() / mask.numel()", lambda n, ns, rows: 1 / rows / len(ns)),
     ])  # fmt: skip
 
-    def oracle(log_prob, reference_log_prob, mask, reward, eta):
+    def oracle(log_prob, reference_log_prob, mask, reward, beta):
         rows, answers = log_prob.shape
         ns = [sum(column) for column in mask.T.tolist()]
         total, slope = 0.0, torch.zeros_like(log_prob)
@@ -134,7 +134,7 @@ def tokens(draw: Random) -> Code:
                 credit = 0.0
                 for later in range(t, n):
                     u = float(log_prob[later, b]) - float(reference_log_prob[later, b])
-                    credit += paid(later, n, rows, float(reward[b])) - eta * priced(u)
+                    credit += paid(later, n, rows, float(reward[b])) - beta * priced(u)
                 weight = -weigh(n, ns, rows) * credit
                 total += weight * float(log_prob[t, b])
                 slope[t, b] = weight
@@ -142,7 +142,7 @@ def tokens(draw: Random) -> Code:
 
     def cases(generator: Generator) -> list[Case]:
         made = []
-        for name, rows, answers, spread, eta in (
+        for name, rows, answers, spread, beta in (
             ("ordinary answers", 6, 5, 0.5, 0.3),
             ("answers of one token", 4, 4, 0.7, 0.5),
             ("one answer", 5, 1, 0.6, 0.2),
@@ -166,7 +166,7 @@ def tokens(draw: Random) -> Code:
                 reference = torch.where(mask, reference, 500.0)
                 log_prob = torch.where(mask, log_prob, -400.0)
             reward = torch.rand(answers, generator=generator, dtype=torch.float64)
-            given = {"log_prob": log_prob, "reference_log_prob": reference, "mask": mask, "reward": reward, "eta": eta}
+            given = {"log_prob": log_prob, "reference_log_prob": reference, "mask": mask, "reward": reward, "beta": beta}
             made.append(Case(name, given))
         return made
 
@@ -180,7 +180,7 @@ def tokens(draw: Random) -> Code:
 Column $b$ of the tensors $[L, B]$ is an answer, and `mask` is true on its first $n$ rows ($n \ge 1$), up to and including its last
 token. Behind it any finite numbers stand, such as 500, and they count nowhere. Write `token_loss`, a policy gradient's loss:
 
-- A token's log-ratio is $u_t = \log \pi_\theta - \log \pi_{{\mathrm{{ref}}}}$, and its price is $\eta\, c_t$, where {price_text}.
+- A token's log-ratio is $u_t = \log \pi_\theta - \log \pi_{{\mathrm{{ref}}}}$, and its price is $\beta\, c_t$, where {price_text}.
 - What an answer earns, with the task's reward $r(y)$ (`reward`): {pay_text}.
 - A token's return $G_t$ is what its answer earns from this token on, this token's earnings included, less the prices of the same tokens.
 - The loss is $-\operatorname{{mean}}[G_t \log \pi_\theta]$, where the mean is {mean_text}.
@@ -189,13 +189,13 @@ The returns are numbers: **a gradient flows through the $\log \pi_\theta$ that s
 at the gradients by `log_prob` and `reference_log_prob`.
 """,
         function="token_loss",
-        header='''def token_loss(log_prob, reference_log_prob, mask, reward, eta):
-    """The loss, a scalar tensor. log_prob, reference_log_prob: [L, B]; mask: [L, B] bool; reward: [B]; eta: a number."""''',
+        header='''def token_loss(log_prob, reference_log_prob, mask, reward, beta):
+    """The loss, a scalar tensor. log_prob, reference_log_prob: [L, B]; mask: [L, B] bool; reward: [B]; beta: a number."""''',
         body=f"""    length = mask.sum(0)
     last = torch.arange(len(mask))[:, None] == length - 1
     away = (log_prob - reference_log_prob).detach().masked_fill(~mask, 0.0)
     earned = {pay_code}
-    paid = (earned - eta * ({price_code})).masked_fill(~mask, 0.0)
+    paid = (earned - beta * ({price_code})).masked_fill(~mask, 0.0)
     returns = paid.flip(0).cumsum(0).flip(0)
     term = returns * log_prob.masked_fill(~mask, 0.0)
     return -{mean_code}""",
@@ -208,7 +208,7 @@ at the gradients by `log_prob` and `reference_log_prob`.
                 "reference_log_prob": torch.tensor([[-1.5, -0.75, -1.0], [-1.0, -0.5, -1.25], [-0.5, -1.0, -2.0]]).double(),
                 "mask": torch.tensor([[True, True, True], [True, False, True], [True, False, False]]),
                 "reward": torch.tensor([1.0, 0.25, 0.5]).double(),
-                "eta": 0.5,
+                "beta": 0.5,
             },
         ),
         leaves=("log_prob", "reference_log_prob"),
@@ -325,9 +325,9 @@ def preferences(draw: Random) -> Code:
         (f"$h_i = u^+_i - u^-_i - {rate}\\,(n^+_i - n^-_i)$, so that nothing is won by length alone", f"up - down - {rate} * (length_chosen - length_rejected)", lambda u, v, n, m: (u - v - rate * (n - m), 1.0, -1.0)),
     ])  # fmt: skip
     loss_text, loss_code, loss = draw.choice([
-        (f"$f_i = -{round(1 - noise, 2)} \\log \\sigma(\\eta h_i) - {noise} \\log \\sigma(-\\eta h_i)$: a share of the labels is taken to be wrong", f"{round(1 - noise, 2)} * softplus(-eta * margin) + {noise} * softplus(eta * margin)", lambda h, eta: (_softplus(eta * h) - (1 - noise) * eta * h, eta * (_sigmoid(eta * h) - (1 - noise)))),
-        ("$f_i = \\big(\\eta h_i - \\tfrac12\\big)^2$: the margin has a target, and beyond it is too far", "(eta * margin - 0.5).square()", lambda h, eta: ((eta * h - 0.5) ** 2, 2 * eta * (eta * h - 0.5))),
-        (f"$f_i = -\\log \\sigma(\\eta h_i - {offset})$: winning has to be clear", f"softplus({offset} - eta * margin)", lambda h, eta: (_softplus(offset - eta * h), -eta * _sigmoid(offset - eta * h))),
+        (f"$f_i = -{round(1 - noise, 2)} \\log \\sigma(\\beta h_i) - {noise} \\log \\sigma(-\\beta h_i)$: a share of the labels is taken to be wrong", f"{round(1 - noise, 2)} * softplus(-beta * margin) + {noise} * softplus(beta * margin)", lambda h, beta: (_softplus(beta * h) - (1 - noise) * beta * h, beta * (_sigmoid(beta * h) - (1 - noise)))),
+        ("$f_i = \\big(\\beta h_i - \\tfrac12\\big)^2$: the margin has a target, and beyond it is too far", "(beta * margin - 0.5).square()", lambda h, beta: ((beta * h - 0.5) ** 2, 2 * beta * (beta * h - 0.5))),
+        (f"$f_i = -\\log \\sigma(\\beta h_i - {offset})$: winning has to be clear", f"softplus({offset} - beta * margin)", lambda h, beta: (_softplus(offset - beta * h), -beta * _sigmoid(offset - beta * h))),
     ])  # fmt: skip
     mean_text, mean_code, counts, extra = draw.choice([
         ("the weighted mean $\\sum_i w_i f_i / \\sum_i w_i$", "(weight * each).sum() / weight.sum()", lambda w: w, 0.0),
@@ -335,7 +335,7 @@ def preferences(draw: Random) -> Code:
         (f"the weighted mean $\\sum_i w_i\\, (f_i + {fit}\\, g_i) / \\sum_i w_i$, where $g_i = -\\log \\pi_\\theta(y^+_i) / n^+_i$ keeps the chosen answers likely", f"(weight * (each - {fit} * chosen / length_chosen)).sum() / weight.sum()", lambda w: w, fit),
     ])  # fmt: skip
 
-    def oracle(chosen, rejected, reference_chosen, reference_rejected, length_chosen, length_rejected, weight, eta):
+    def oracle(chosen, rejected, reference_chosen, reference_rejected, length_chosen, length_rejected, weight, beta):
         total = 0.0
         slopes = torch.zeros(2, len(chosen)).double()
         whole = sum(counts(w) for w in weight.tolist())
@@ -343,7 +343,7 @@ def preferences(draw: Random) -> Code:
             n, m, w = int(length_chosen[i]), int(length_rejected[i]), counts(float(weight[i])) / whole
             u, v = float(chosen[i] - reference_chosen[i]), float(rejected[i] - reference_rejected[i])
             h, by_chosen, by_rejected = margin(u, v, n, m)
-            value, slope = loss(h, eta)
+            value, slope = loss(h, beta)
             total += w * (value - extra * float(chosen[i]) / n)
             slopes[0, i] = w * (slope * by_chosen - extra / n)
             slopes[1, i] = w * slope * by_rejected
@@ -352,7 +352,7 @@ def preferences(draw: Random) -> Code:
 
     def cases(generator: Generator) -> list[Case]:
         made = []
-        for name, count, moved, eta in (
+        for name, count, moved, beta in (
             ("ordinary pairs", 6, 1.0, 0.5),
             ("one pair", 1, 1.5, 0.3),
             ("at the reference", 5, 0.0, 0.5),
@@ -370,7 +370,7 @@ def preferences(draw: Random) -> Code:
             if "thousands" in name:  # far on both sides
                 reference[0, :2] = log_prob[0, :2] + torch.tensor([6000.0, -6000.0]).double()
                 weight[:2] = 1.0
-            made.append(Case(name, {"chosen": log_prob[0], "rejected": log_prob[1], "reference_chosen": reference[0], "reference_rejected": reference[1], "length_chosen": length[0], "length_rejected": length[1], "weight": weight, "eta": eta}))  # fmt: skip
+            made.append(Case(name, {"chosen": log_prob[0], "rejected": log_prob[1], "reference_chosen": reference[0], "reference_rejected": reference[1], "length_chosen": length[0], "length_rejected": length[1], "weight": weight, "beta": beta}))  # fmt: skip
         return made
 
     return Code(
@@ -392,8 +392,8 @@ At least one weight is positive. It must be right for log-ratios in the thousand
 `chosen`, `rejected`, `reference_chosen` and `reference_rejected`: in them you can read how much each pair counts.
 """,
         function="preference_loss",
-        header='''def preference_loss(chosen, rejected, reference_chosen, reference_rejected, length_chosen, length_rejected, weight, eta):
-    """The loss, a scalar tensor. All tensors are [B], the lengths whole numbers; eta is a number."""''',
+        header='''def preference_loss(chosen, rejected, reference_chosen, reference_rejected, length_chosen, length_rejected, weight, beta):
+    """The loss, a scalar tensor. All tensors are [B], the lengths whole numbers; beta is a number."""''',
         body=f"""    softplus = torch.nn.functional.softplus
     up = chosen - reference_chosen.detach()
     down = rejected - reference_rejected.detach()
@@ -412,7 +412,7 @@ At least one weight is positive. It must be right for log-ratios in the thousand
                 "length_chosen": torch.tensor([3, 4, 2]),
                 "length_rejected": torch.tensor([2, 5, 4]),
                 "weight": torch.tensor([1.0, 2.0, 0.0]).double(),
-                "eta": 0.5,
+                "beta": 0.5,
             },
         ),
         leaves=("chosen", "rejected", "reference_chosen", "reference_rejected"),
@@ -558,7 +558,7 @@ def objective(draw: Random) -> Code:
         ("the sum over all tokens, divided by $L B$", "term.sum() / mask.numel()", lambda n, ns, rows: 1 / rows / len(ns)),
     ])  # fmt: skip
 
-    def oracle(log_prob, behavior_log_prob, reference_log_prob, token, reward, group, eta):
+    def oracle(log_prob, behavior_log_prob, reference_log_prob, token, reward, group, beta):
         rows, answers = token.shape
         ns = [next((t + 1 for t, x in enumerate(column) if x == end), rows) for column in token.T.tolist()]
         total, slope = 0.0, torch.zeros_like(log_prob)
@@ -572,14 +572,14 @@ def objective(draw: Random) -> Code:
                 edge = 1 + high if advantage > 0 else 1 - low
                 price, pull = priced(float(log_prob[t, i] - reference_log_prob[t, i]))
                 w = weigh(n, ns, rows)
-                total += w * (advantage * (edge if flat else ratio) - eta * price)
-                slope[t, i] = w * ((0.0 if flat else advantage * ratio) - eta * pull)
+                total += w * (advantage * (edge if flat else ratio) - beta * price)
+                slope[t, i] = w * ((0.0 if flat else advantage * ratio) - beta * pull)
         zero = torch.zeros_like(log_prob)
         return torch.tensor(total).double(), slope, zero, zero
 
     def cases(generator: Generator) -> list[Case]:
         made = []
-        for name, rows, prompts, group, moved, eta in (
+        for name, rows, prompts, group, moved, beta in (
             ("ordinary answers", 6, 2, 3, 0.3, 0.2),
             ("groups of two", 5, 3, 2, 0.3, 0.1),
             ("one prompt", 5, 1, 4, 0.3, 0.3),
@@ -608,7 +608,7 @@ def objective(draw: Random) -> Code:
                 -2.5, 2.5
             )
             reward = torch.rand(answers, generator=generator, dtype=torch.float64)
-            made.append(Case(name, {"log_prob": log_prob, "behavior_log_prob": behavior, "reference_log_prob": reference, "token": token, "reward": reward, "group": group, "eta": eta}))  # fmt: skip
+            made.append(Case(name, {"log_prob": log_prob, "behavior_log_prob": behavior, "reference_log_prob": reference, "token": token, "reward": reward, "group": group, "beta": beta}))  # fmt: skip
         return made
 
     fault = draw.choice([
@@ -626,7 +626,7 @@ def objective(draw: Random) -> Code:
         goal="to ask of every token whether it counts, against which policy it is measured, and with whom its answer is compared",
         text=rf"""
 `faulty_update` is meant to compute an objective, to be maximized, from what was sampled: the mean of
-$\min(\rho_t A_i, \bar\rho_t A_i) - \eta\, k_t$ over the tokens of the answers, with $\rho_t = \pi_\theta / \pi_b$ of a token, $\bar\rho_t$ its clip to $[{round(1 - low, 2)}, {round(1 + high, 2)}]$,
+$\min(\rho_t A_i, \bar\rho_t A_i) - \beta\, k_t$ over the tokens of the answers, with $\rho_t = \pi_\theta / \pi_b$ of a token, $\bar\rho_t$ its clip to $[{round(1 - low, 2)}, {round(1 + high, 2)}]$,
 $A_i$ the answer's reward less the mean of the *others* in its group (column $i$ answers prompt $\lfloor i / G \rfloor$), and ${price_text}$.
 
 - An answer's tokens reach up to and including the first token {end}; if there is none, they are all $L$ rows. What stands behind counts nowhere.
@@ -637,8 +637,8 @@ One line holds a mistake that is easily made in real code. Find it, and write th
 example below passes with the mistake in. (Which of its numbers would you have to change to see it?)
 """,
         function="update",
-        header='''def update(log_prob, behavior_log_prob, reference_log_prob, token, reward, group, eta):
-    """The objective, a scalar tensor. The first four are [L, B], token of whole numbers; reward: [B]; group, eta: numbers."""''',
+        header='''def update(log_prob, behavior_log_prob, reference_log_prob, token, reward, group, beta):
+    """The objective, a scalar tensor. The first four are [L, B], token of whole numbers; reward: [B]; group, beta: numbers."""''',
         body=f"""    ends = token == {end}
     mask = ends.cumsum(0) - ends.long() == 0
     log_ratio = log_prob - behavior_log_prob.detach()
@@ -648,7 +648,7 @@ example below passes with the mistake in. (Which of its numbers would you have t
     advantage = (reward - mean) * group / (group - 1)
     gain = torch.minimum(ratio * advantage, ratio.clamp({round(1 - low, 2)}, {round(1 + high, 2)}) * advantage)
     price = {price_code}
-    term = (gain - eta * price).masked_fill(~mask, 0.0)
+    term = (gain - beta * price).masked_fill(~mask, 0.0)
     return {mean_code}""",
         oracle=oracle,
         cases=cases,
@@ -661,7 +661,7 @@ example below passes with the mistake in. (Which of its numbers would you have t
                 "token": torch.tensor([[5, 4, 7], [6, 8, 4]]),
                 "reward": torch.tensor([1.0, 0.25, 0.5]).double(),
                 "group": 3,
-                "eta": 0.0,
+                "beta": 0.0,
             },
         ),
         leaves=("log_prob", "behavior_log_prob", "reference_log_prob"),
@@ -670,7 +670,7 @@ example below passes with the mistake in. (Which of its numbers would you have t
 
 
 def myopic(draw: Random) -> Experiment:
-    seed, eta = draw.choice([0, 1, 2, 3]), draw.choice([0.1, 0.15, 0.2])
+    seed, beta = draw.choice([0, 1, 2, 3]), draw.choice([0.1, 0.15, 0.2])
     return Experiment(
         name="q7",
         title="Who pays for the next token?",
@@ -688,18 +688,18 @@ reference = tree.random_logits(generator)
 ```
 
 `tree.token_log_prob(logits)` gives $\log \pi_\theta(a_t \mid s_t)$ of every token of every answer, `[3, 15]`, 0 behind the ends. With $u_t = \log \pi_\theta - \log \pi_{{\mathrm{{ref}}}}$ of a token
-and $\eta = {eta}$, ascend four times from the reference by the **exact** mean gradient (a sum over all answers $y$, whose weights $\pi_\theta(y)$ are numbers), 600 steps of
-`torch.optim.Adam` with a rate of 0.05. One answer's term is $r(y) \log \pi_\theta(y)$, $r(y)$ a number, less $\eta$ times
+and $\beta = {beta}$, ascend four times from the reference by the **exact** mean gradient (a sum over all answers $y$, whose weights $\pi_\theta(y)$ are numbers), 600 steps of
+`torch.optim.Adam` with a rate of 0.05. One answer's term is $r(y) \log \pi_\theta(y)$, $r(y)$ a number, less $\beta$ times
 
 - "reward": $\big(\sum_t u_t\big) \log \pi_\theta(y)$, the bracket a number: the price is in the reward;
 - "k1": $\sum_t u_t$;
 - "k2": $\sum_t \tfrac12 u_t^2$;
 - "k3": $\sum_t (e^{{-u_t}} - 1 + u_t)$.
 
-Draw one figure of two panels. Left: expected reward against $\mathrm{{KL}}(\pi \Vert \pi_{{\mathrm{{ref}}}})$ along each run, its end marked, and the frontier, which is what `tree.optimum(reference, eta)` reaches for
-prices from 0.03 to 3 (`tree.expected_reward`, `tree.kl` and `tree.logits_of` help). Right, with a logarithmic axis: how far $J - \eta\, \mathrm{{KL}}$ lies below its maximum, against the step. Axes need names. Print the final reward, KL and shortfall of every run. Then answer in at most eight sentences:
+Draw one figure of two panels. Left: expected reward against $\mathrm{{KL}}(\pi \Vert \pi_{{\mathrm{{ref}}}})$ along each run, its end marked, and the frontier, which is what `tree.optimum(reference, beta)` reaches for
+prices from 0.03 to 3 (`tree.expected_reward`, `tree.kl` and `tree.logits_of` help). Right, with a logarithmic axis: how far $J - \beta\, \mathrm{{KL}}$ lies below its maximum, against the step. Axes need names. Print the final reward, KL and shortfall of every run. Then answer in at most eight sentences:
 
-- Which runs end on the frontier, and which at the point of it that belongs to $\eta$?
+- Which runs end on the frontier, and which at the point of it that belongs to $\beta$?
 - What does the price of "k1" do to the mean gradient? Argue at one prefix.
 - At which policy is the mean gradient of "k2" 0? Write it at a prefix $s$ with $Q^\pi(s, a)$, the mean reward of what follows. What is missing, compared with the optimum?
 - Which other divergence does "k3" charge at every prefix, and how does its policy treat tokens of low $Q^\pi$?
@@ -709,7 +709,7 @@ prices from 0.03 to 3 (`tree.expected_reward`, `tree.kl` and `tree.logits_of` he
 generator = torch.Generator().manual_seed({seed})
 tree = AnswerTree.random(3, 3, generator)
 reference = tree.random_logits(generator)
-log_reference, eta = tree.token_log_prob(reference), {eta}
+log_reference, beta = tree.token_log_prob(reference), {beta}
 prices = {{
     "reward": lambda u, log_prob: u.sum(0).detach() * log_prob.sum(0),
     "k1": lambda u, log_prob: u.sum(0),
@@ -726,7 +726,7 @@ def climb(price):
         whole, away = log_prob.sum(0), log_prob - log_reference
         weight = whole.detach().exp()
         path.append((weight @ away.sum(0).detach(), weight @ tree.reward))
-        loss = -weight @ (tree.reward * whole - eta * price(away, log_prob))
+        loss = -weight @ (tree.reward * whole - beta * price(away, log_prob))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -738,35 +738,35 @@ def reached(price_of_kl):
     return tree.kl(best, reference).item(), tree.expected_reward(best).item()
 
 
-kl, reward = reached(eta)
-best = reward - eta * kl
+kl, reward = reached(beta)
+best = reward - beta * kl
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.5))
 left.plot(*zip(*[reached(each) for each in torch.logspace(math.log10(0.03), math.log10(3.0), 40).tolist()]), "k:", label="frontier")
-left.plot(kl, reward, "k*", label=f"optimum at {{eta}}")
+left.plot(kl, reward, "k*", label=f"optimum at {{beta}}")
 for name, price in prices.items():
     kl, reward = climb(price)
-    shortfall = best - (reward - eta * kl)
+    shortfall = best - (reward - beta * kl)
     line = left.plot(kl, reward, label=name)[0]
     left.plot(kl[-1], reward[-1], "o", color=line.get_color())
     right.plot(shortfall.clamp(min=1e-6), label=name)
     print(f"{{name}}: reward {{reward[-1]:.3f}}, KL {{kl[-1]:.3f}} nats, {{shortfall[-1].clamp(min=0.0):.4f}} below the maximum")
 left.set(xlabel="KL(policy || reference), nats", ylabel="expected reward")
-right.set(xlabel="step", ylabel="J - eta KL, below its maximum", yscale="log")
+right.set(xlabel="step", ylabel="J - beta KL, below its maximum", yscale="log")
 left.legend()
 right.legend()
 figure.tight_layout()
 plt.show()""",
         solution=r"""
-Only "reward" ends at the optimum, the point of the frontier that belongs to $\eta$. "k1" runs along as if there were no price, toward the best answer and its large KL: at each prefix its mean
+Only "reward" ends at the optimum, the point of the frontier that belongs to $\beta$. "k1" runs along as if there were no price, toward the best answer and its large KL: at each prefix its mean
 gradient is $\sum_a \pi(a \mid s) \nabla \log \pi(a \mid s) = 0$, so the price is felt by the noise alone. "k2" and "k3" come to rest elsewhere, with a
 shortfall that no number of steps removes. On the left it looks small, since part of the way is a way along the frontier to the point of another price.
 
 The mean gradient of $\tfrac12 u_t^2$ is $\sum_a \pi(a \mid s)\, u\, \nabla \log \pi(a \mid s)$ at every prefix, weighted with how often the prefix occurs: the gradient of that prefix's KL, with the
-prefixes taken as given. It balances the reward's where $\pi(a \mid s) \propto \pi_{\mathrm{ref}}(a \mid s)\, e^{Q^\pi(s, a) / \eta}$. The optimum has the same form with a $Q$ from which the price of *later* tokens is
-already taken off, that is $\eta \log \sum \pi_{\mathrm{ref}}\, e^{\,\cdot\, / \eta}$ of what follows. With the price in the loss nobody pays for the prefixes into which a token leads, so a first token that needs a costly
+prefixes taken as given. It balances the reward's where $\pi(a \mid s) \propto \pi_{\mathrm{ref}}(a \mid s)\, e^{Q^\pi(s, a) / \beta}$. The optimum has the same form with a $Q$ from which the price of *later* tokens is
+already taken off, that is $\beta \log \sum \pi_{\mathrm{ref}}\, e^{\,\cdot\, / \beta}$ of what follows. With the price in the loss nobody pays for the prefixes into which a token leads, so a first token that needs a costly
 continuation is chosen too often.
 
-For "k3" the mean gradient at a prefix is that of $\mathrm{KL}(\pi_{\mathrm{ref}}(\cdot \mid s) \Vert \pi(\cdot \mid s))$, the other side, and the balance is $\pi(a \mid s) = \eta\, \pi_{\mathrm{ref}}(a \mid s) / (\nu_s - Q^\pi(s, a))$ with a $\nu_s$ that makes them sum to 1: a
+For "k3" the mean gradient at a prefix is that of $\mathrm{KL}(\pi_{\mathrm{ref}}(\cdot \mid s) \Vert \pi(\cdot \mid s))$, the other side, and the balance is $\pi(a \mid s) = \beta\, \pi_{\mathrm{ref}}(a \mid s) / (\nu_s - Q^\pi(s, a))$ with a $\nu_s$ that makes them sum to 1: a
 reciprocal in place of an exponential, so tokens of low $Q^\pi$ keep more of their chance.
 """,
         rubric=r"""2 points: a figure of two panels with all runs, the frontier and named axes, right in its numbers. 1: only the reward's run reaches the optimum, and k1's price has mean gradient 0 (the

@@ -88,16 +88,16 @@ def plot_network_frontier(ax: Axes, points: Mapping[str, tuple[Tensor, Tensor]],
     ax.legend(loc="lower left")
 
 
-def plot_answer_law(ax: Axes, *, eta: float, n: int) -> None:
-    """Laws of all answers of the small language: the reference, the optimum at a price eta, and the best of n.
+def plot_answer_law(ax: Axes, *, beta: float, n: int) -> None:
+    """Laws of all answers of the small language: the reference, the optimum at a price beta, and the best of n.
 
     Answers are paid a third for each a, and stand in the order of their rewards.
     """
     tree, reference = paid_by_the_a()
-    order, prior, tilted, best = _laws(tree, reference, eta, n)
+    order, prior, tilted, best = _laws(tree, reference, beta, n)
     at = torch.arange(len(order))
     ax.bar(at - 0.27, prior[order], 0.27, color=GRAY, label=r"reference $\pi_{\mathrm{ref}}$")
-    ax.bar(at, tilted[order], 0.27, color=BLUE, label=r"optimum at the price $\eta$")
+    ax.bar(at, tilted[order], 0.27, color=BLUE, label=r"optimum at the price $\beta$")
     ax.bar(at + 0.27, best[order], 0.27, color=ORANGE, label="best of $n$")
     names = spell(tree)
     ax.set_axisbelow(True)
@@ -107,20 +107,20 @@ def plot_answer_law(ax: Axes, *, eta: float, n: int) -> None:
     ax.legend(loc="upper left")
 
 
-def answer_law_words(*, eta: float, n: int) -> str:
+def answer_law_words(*, beta: float, n: int) -> str:
     """What `plot_answer_law` shows, in numbers."""
     tree, reference = paid_by_the_a()
-    _, prior, tilted, best = _laws(tree, reference, eta, n)
+    _, prior, tilted, best = _laws(tree, reference, beta, n)
     told = [(law @ tree.reward, torch.xlogy(law, law / prior).sum()) for law in (tilted, best)]
     (first, one), (second, two) = [(float(reward), float(nats)) for reward, nats in told]
     return (
-        f"Bars of the 15 answers. The reference earns {prior @ tree.reward:.2f}. The optimum at the price {eta:g} "
+        f"Bars of the 15 answers. The reference earns {prior @ tree.reward:.2f}. The optimum at the price {beta:g} "
         f"earns {first:.2f} for {one:.2f} nats, the best of {n} earns {second:.2f} for {two:.2f} nats."
     )
 
 
-def _laws(tree: AnswerTree, reference: Tensor, eta: float, n: int) -> Sequence[Tensor]:
+def _laws(tree: AnswerTree, reference: Tensor, beta: float, n: int) -> Sequence[Tensor]:
     """The order of the answers by reward, and the laws [N] of the reference, the optimum and the best of n."""
     prior = tree.log_prob(reference).exp()
     order = (tree.reward + 1e-3 * prior).argsort()
-    return order, prior, tree.optimum(reference, eta), best_of_n_law(prior, tree.reward, n)
+    return order, prior, tree.optimum(reference, beta), best_of_n_law(prior, tree.reward, n)

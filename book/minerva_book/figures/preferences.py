@@ -53,12 +53,12 @@ def plot_departure(ax: Axes, lengths: Tensor, right: Tensor, wrong: Tensor, both
     ax.legend(loc="lower left")
 
 
-def plot_learned_law(ax: Axes, *, eta: float, learned: bool) -> None:
-    """Laws of all answers: the reference, and its optimum at a price eta for the true or the learned reward.
+def plot_learned_law(ax: Axes, *, beta: float, learned: bool) -> None:
+    """Laws of all answers: the reference, and its optimum at a price beta for the true or the learned reward.
 
     The learned reward counts the a's, and exactly one is right. Answers stand in the order of that number.
     """
-    tree, order, prior, tilted = _learned_law(eta, learned)
+    tree, order, prior, tilted = _learned_law(beta, learned)
     at = torch.arange(len(order))
     ax.bar(at - 0.2, prior[order], 0.4, color=GRAY, label=r"reference $\pi_{\mathrm{ref}}$")
     color, name = (BLUE, "learned") if learned else (GREEN, "true")
@@ -71,14 +71,14 @@ def plot_learned_law(ax: Axes, *, eta: float, learned: bool) -> None:
     ax.legend(loc="upper center")
 
 
-def learned_law_words(*, eta: float, learned: bool) -> str:
+def learned_law_words(*, beta: float, learned: bool) -> str:
     """What `plot_learned_law` shows, in numbers."""
-    tree, _, prior, tilted = _learned_law(eta, learned)
+    tree, _, prior, tilted = _learned_law(beta, learned)
     nats = torch.xlogy(tilted, tilted / prior).sum()
     counted = tilted @ count_a(tree.token, tree.mask)
     return (
         f"Bars of the 15 answers. The reference is right with chance {prior @ tree.reward:.2f}. The optimum of the "
-        f"{'learned' if learned else 'true'} reward at the price {eta:g} is right with chance "
+        f"{'learned' if learned else 'true'} reward at the price {beta:g} is right with chance "
         f"{tilted @ tree.reward:.2f} for {nats:.2f} nats, and writes {counted:.2f} a's on average."
     )
 
@@ -104,10 +104,10 @@ def plot_over_optimization(
     axes[1].legend(loc="upper right", fontsize=8)
 
 
-def _learned_law(eta: float, learned: bool) -> tuple[AnswerTree, Tensor, Tensor, Tensor]:
+def _learned_law(beta: float, learned: bool) -> tuple[AnswerTree, Tensor, Tensor, Tensor]:
     """The tree, the order of its answers, and the laws [N] of the reference and of the optimum."""
     tree, reference = rare_a()
     count, log_prior = count_a(tree.token, tree.mask), tree.log_prob(reference)
     order = (count + 1e-3 * log_prior).argsort()
-    tilted = (log_prior + (count if learned else tree.reward) / eta).softmax(0)
+    tilted = (log_prior + (count if learned else tree.reward) / beta).softmax(0)
     return tree, order, log_prior.exp(), tilted

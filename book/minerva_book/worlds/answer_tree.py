@@ -95,14 +95,14 @@ class AnswerTree:
         log_first = self.log_prob(first)
         return log_first.exp() @ (log_first - self.log_prob(second))
 
-    def regularized(self, logits: Tensor, reference: Tensor, eta: float) -> Tensor:
-        """J(pi) - eta KL(pi || pi_ref), scalar, reward units: what `optimum` maximizes."""
-        return self.expected_reward(logits) - eta * self.kl(logits, reference)
+    def regularized(self, logits: Tensor, reference: Tensor, beta: float) -> Tensor:
+        """J(pi) - beta KL(pi || pi_ref), scalar, reward units: what `optimum` maximizes."""
+        return self.expected_reward(logits) - beta * self.kl(logits, reference)
 
-    def optimum(self, reference: Tensor, eta: float) -> Tensor:
-        """pi_ref exp(r / eta) / Z, the law [N] of the best policy at a price eta of the KL, detached: MPO's E-step."""
-        require_positive(eta=eta)
-        price = torch.tensor(eta, dtype=self.reward.dtype)
+    def optimum(self, reference: Tensor, beta: float) -> Tensor:
+        """pi_ref exp(r / beta) / Z, the law [N] of the best policy at a price beta of the KL, detached: MPO's E-step."""
+        require_positive(beta=beta)
+        price = torch.tensor(beta, dtype=self.reward.dtype)
         return estep_weights(self.reward.unsqueeze(1), self.log_prob(reference).unsqueeze(1), price).squeeze(1)
 
     def logits_of(self, law: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ All runs start from the base model of chapter 9 and train on "tokens/sort", exce
 - `reach`: RLOO, GRPO and PPO with a critic, 1600 updates, the learning rate falling from 8e-4;
 - `rate`: RLOO for 400 updates at rates that do not fall;
 - `frontier`: what 300 updates reach at each price, beside three methods that learn from as many answers of the base
-  model: DPO, weights exp(r / eta) of each prompt's answers, and likelihood of the right ones alone;
+  model: DPO, weights exp(r / beta) of each prompt's answers, and likelihood of the right ones alone;
 - `flawed`: RLOO without a price on "tokens/sort-flawed", 30 updates of 32 prompts or of 320; of 32 by plain steps down
   the gradient in place of Adam's; and ten times as many updates of 32 at a tenth of Adam's rate.
 
@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
     part: str
     method: str
-    setting: float  # the learning rate; in the part `frontier` the price eta, in `flawed` the prompts of an update
+    setting: float  # the learning rate; in the part `frontier` the price beta, in `flawed` the prompts of an update
     seed: int
     updates: int
     right: float  # share of sampled answers
@@ -83,19 +83,19 @@ def climb(
             yield update + 1, told(agent)
 
 
-def weighted_loss(agent: SequenceAgent, answers: Answers, eta: float) -> Tensor:
-    """-sum of w log pi over each prompt's answers, w proportional to exp(r / eta); at eta 0 the right ones alone."""
+def weighted_loss(agent: SequenceAgent, answers: Answers, beta: float) -> Tensor:
+    """-sum of w log pi over each prompt's answers, w proportional to exp(r / beta); at beta 0 the right ones alone."""
     group = agent.config.group
     reward = answers.reward.view(-1, group).T  # [G, prompts]
-    if eta:
-        weight = estep_weights(reward, torch.zeros_like(reward), torch.tensor(eta))
+    if beta:
+        weight = estep_weights(reward, torch.zeros_like(reward), torch.tensor(beta))
     else:
         weight = reward / reward.sum(0).clamp(min=1.0)
     log_prob = agent.policy.log_prob(answers.prompt, answers.answer).sum(0)
     return -(weight.T.flatten() * log_prob).sum() / len(answers.prompt[0])
 
 
-def preference_loss(agent: SequenceAgent, answers: Answers, eta: float) -> Tensor:
+def preference_loss(agent: SequenceAgent, answers: Answers, beta: float) -> Tensor:
     """DPO's loss of a right and a wrong answer to each prompt that has both, the first of each."""
     group = agent.config.group
     right = answers.reward.view(-1, group) > 0.5
@@ -104,11 +104,11 @@ def preference_loss(agent: SequenceAgent, answers: Answers, eta: float) -> Tenso
     with torch.no_grad():
         reference = agent.reference.log_prob(answers.prompt, answers.answer).sum(0).view(-1, group)
     columns = [(right if good else ~right)[mixed].int().argmax(1) for good in (True, False)]
-    return dpo_loss(*[law[mixed, column] for law in (log_prob, reference) for column in columns], eta)
+    return dpo_loss(*[law[mixed, column] for law in (log_prob, reference) for column in columns], beta)
 
 
 def learn_offline(
-    seed: int, eta: float, loss_of: Callable[[SequenceAgent, Answers, float], Tensor]
+    seed: int, beta: float, loss_of: Callable[[SequenceAgent, Answers, float], Tensor]
 ) -> Iterator[tuple[int, tuple[float, float, float]]]:
     """Collect the base model's answers of 300 updates, and descend a loss of them in two passes."""
     agent = made(seed, learning_rate=5e-4)
@@ -120,7 +120,7 @@ def learn_offline(
     steps = PASSES * len(kept)
     for step in range(steps):
         agent.set_learning_rate(step / steps)
-        agent.gradient_step(loss_of(agent, kept[step % len(kept)], eta))
+        agent.gradient_step(loss_of(agent, kept[step % len(kept)], beta))
     yield steps, told(agent)
 
 
@@ -138,7 +138,7 @@ def runs() -> Iterator[tuple[str, str, float, int, Callable[[], Iterator[tuple[i
     for seed in SEEDS["frontier"]:
         for price in PRICES:
             for way in ("rloo", "grpo"):
-                agent = partial(made, seed, learning_rate=8e-4, advantage=way, kl="reward", eta=price)
+                agent = partial(made, seed, learning_rate=8e-4, advantage=way, kl="reward", beta=price)
                 yield "frontier", way, price, seed, partial(climb, agent, seed, updates, updates)
             yield "frontier", "dpo", price, seed, partial(learn_offline, seed, price, preference_loss)
             yield "frontier", "weights", price, seed, partial(learn_offline, seed, price, weighted_loss)

@@ -2,7 +2,7 @@
 
 WRONG = {
     "q2": {
-        "the price is on the last token alone": [("eta * (torch", "last * eta * (torch")],
+        "the price is on the last token alone": [("beta * (torch", "last * beta * (torch")],
         "what stands behind the end is priced": [
             (".detach().masked_fill(~mask, 0.0)", ".detach()"),
             (".masked_fill(~mask, 0.0)\n    returns", "\n    returns"),
@@ -26,8 +26,8 @@ WRONG = {
     "q4": {
         "log of a sigmoid, which underflows": [
             (
-                "0.8 * softplus(-eta * margin) + 0.2 * softplus(eta * margin)",
-                "-0.8 * (eta * margin).sigmoid().log() - 0.2 * (-eta * margin).sigmoid().log()",
+                "0.8 * softplus(-beta * margin) + 0.2 * softplus(beta * margin)",
+                "-0.8 * (beta * margin).sigmoid().log() - 0.2 * (-beta * margin).sigmoid().log()",
             )
         ],
         "per token": [("margin = up - down", "margin = up / length_chosen - down / length_rejected")],
@@ -72,7 +72,7 @@ WRONG = {
 RIGHT = {
     "q2": {
         "loops": """
-def token_loss(lp, ref, m, r, eta):
+def token_loss(lp, ref, m, r, beta):
     L, B = lp.shape
     total = 0.0
     for b in range(B):
@@ -80,7 +80,7 @@ def token_loss(lp, ref, m, r, eta):
         credit, own = 0.0, 0.0
         for t in reversed(range(n)):
             u = (lp[t, b] - ref[t, b]).item()
-            credit -= eta * (math.exp(-u) - 1 + u)
+            credit -= beta * (math.exp(-u) - 1 + u)
             if t == n - 1:
                 credit += -0.3 if n == L else r[b].item()
             own = own + credit * lp[t, b]
@@ -88,13 +88,13 @@ def token_loss(lp, ref, m, r, eta):
     return total
 """,
         "numpy for the returns, float32": """
-def token_loss(log_prob, reference_log_prob, mask, reward, eta):
+def token_loss(log_prob, reference_log_prob, mask, reward, beta):
     import numpy as np
     u = (log_prob - reference_log_prob).detach().numpy().astype(np.float32)
     m, r = mask.numpy(), reward.numpy().astype(np.float32)
     u = np.where(m, u, 0)
     n = m.sum(0)
-    pay = -eta * (np.exp(-u) - 1 + u)
+    pay = -beta * (np.exp(-u) - 1 + u)
     for b in range(len(r)):
         pay[n[b] - 1, b] += -0.3 if m[-1, b] else r[b]
     back = np.cumsum(pay[::-1], 0)[::-1]
@@ -125,18 +125,18 @@ def heard_advantage(reward, group):
     },
     "q4": {
         "loops": """
-def preference_loss(a, b, ra, rb, n, m, w, eta):
+def preference_loss(a, b, ra, rb, n, m, w, beta):
     total = 0.0
     for i in range(len(a)):
-        x = eta * ((a[i] - ra[i].item()) - (b[i] - rb[i].item()))
+        x = beta * ((a[i] - ra[i].item()) - (b[i] - rb[i].item()))
         lost = torch.log1p(torch.exp(-x)) if x > 0 else torch.log1p(torch.exp(x)) - x
         if w[i] > 0:
             total = total + w[i] * (lost + 0.2 * x - 0.5 * a[i] / n[i])
     return total / w.sum()
 """,
         "a cross-entropy of two scores": """
-def preference_loss(chosen, rejected, reference_chosen, reference_rejected, length_chosen, other, weight, eta):
-    score = eta * torch.stack([chosen - reference_chosen.detach(), rejected - reference_rejected.detach()], 1)
+def preference_loss(chosen, rejected, reference_chosen, reference_rejected, length_chosen, other, weight, beta):
+    score = beta * torch.stack([chosen - reference_chosen.detach(), rejected - reference_rejected.detach()], 1)
     target = torch.tensor([[0.8, 0.2]]).expand(len(score), 2)
     each = torch.nn.functional.cross_entropy(score, target, reduction="none")
     return ((each - 0.5 * chosen / length_chosen) * weight).sum() / weight.sum()
@@ -167,7 +167,7 @@ def kept_law(probability, reward, length, n):
     },
     "q6": {
         "loops": """
-def update(lp, old, ref, token, r, G, eta):
+def update(lp, old, ref, token, r, G, beta):
     L, B = lp.shape
     total, count = 0.0, 0
     for i in range(B):
@@ -179,13 +179,13 @@ def update(lp, old, ref, token, r, G, eta):
             flat = (a > 0 and ratio > 1.3) or (a < 0 and ratio < 0.9)
             gain = a * (1.3 if a > 0 else 0.9) if flat else a * ratio
             u = ref[t, i].item() - lp[t, i]
-            total, count = total + gain - eta * (u.exp() - 1 - u), count + 1
+            total, count = total + gain - beta * (u.exp() - 1 - u), count + 1
             if token[t, i] == 1:
                 break
     return total / count
 """,
         "only the tokens that count": """
-def update(log_prob, behavior_log_prob, reference_log_prob, token, reward, group, eta):
+def update(log_prob, behavior_log_prob, reference_log_prob, token, reward, group, beta):
     L = len(token)
     first = torch.where(token == 1, torch.arange(L)[:, None], L).amin(0)
     keep = torch.arange(L)[:, None] <= first
@@ -195,7 +195,7 @@ def update(log_prob, behavior_log_prob, reference_log_prob, token, reward, group
     ratio = torch.exp(x - behavior_log_prob.detach()[keep])
     gain = torch.where(a > 0, ratio.clamp(max=1.3), ratio.clamp(min=0.9)) * a
     u = reference_log_prob.detach()[keep] - x
-    return (gain - eta * (u.exp() - u - 1)).mean()
+    return (gain - beta * (u.exp() - u - 1)).mean()
 """,
     },
 }
@@ -203,8 +203,8 @@ def update(log_prob, behavior_log_prob, reference_log_prob, token, reward, group
 PACKAGE = {
     "q2": """
 from minerva_lite.formulas.sequences import average_tokens, kl_rewards
-def token_loss(log_prob, reference_log_prob, mask, reward, eta):
-    paid = kl_rewards(log_prob, reference_log_prob, mask, reward, eta)
+def token_loss(log_prob, reference_log_prob, mask, reward, beta):
+    paid = kl_rewards(log_prob, reference_log_prob, mask, reward, beta)
     returns = paid.flip(0).cumsum(0).flip(0)
     return -average_tokens(returns * log_prob, mask, "sequence")
 """,
@@ -215,8 +215,8 @@ def heard_advantage(reward, group):
 """,
     "q4": """
 from minerva_lite.formulas.preferences import dpo_loss
-def preference_loss(chosen, rejected, reference_chosen, reference_rejected, length_chosen, other, weight, eta):
-    return dpo_loss(chosen, rejected, reference_chosen, reference_rejected, eta)
+def preference_loss(chosen, rejected, reference_chosen, reference_rejected, length_chosen, other, weight, beta):
+    return dpo_loss(chosen, rejected, reference_chosen, reference_rejected, beta)
 """,
     "q5": """
 from minerva_lite.formulas.preferences import best_of_n_kl, best_of_n_law
@@ -226,11 +226,11 @@ def kept_law(probability, reward, length, n):
     "q6": """
 from minerva_lite.formulas.sequences import average_tokens, clipped_token_objective
 from minerva_lite.formulas.sequences import kl_loss_terms, leave_one_out_advantage
-def update(log_prob, behavior_log_prob, reference_log_prob, token, reward, group, eta):
+def update(log_prob, behavior_log_prob, reference_log_prob, token, reward, group, beta):
     mask = (token == 1).cumsum(0) - (token == 1).long() == 0
     ratio = log_prob - behavior_log_prob.detach()
     gain = clipped_token_objective(ratio, leave_one_out_advantage(reward, group), 0.2, 0.2)
     price = kl_loss_terms(log_prob, reference_log_prob)[2]
-    return average_tokens(gain - eta * price, mask, "token")
+    return average_tokens(gain - beta * price, mask, "token")
 """,
 }
