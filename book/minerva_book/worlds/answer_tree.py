@@ -100,7 +100,7 @@ class AnswerTree:
         return self.expected_reward(logits) - beta * self.kl(logits, reference)
 
     def optimum(self, reference: Tensor, beta: float) -> Tensor:
-        """pi_ref exp(r / beta) / Z, the law [N] of the best policy at a price beta of the KL, detached: MPO's E-step."""
+        """pi_ref exp(r / beta) / Z, the law [N] of the best policy at a price of the KL, detached: MPO's E-step."""
         require_positive(beta=beta)
         price = torch.tensor(beta, dtype=self.reward.dtype)
         return estep_weights(self.reward.unsqueeze(1), self.log_prob(reference).unsqueeze(1), price).squeeze(1)
