@@ -23,7 +23,7 @@ from .training.checkpoints import claim, load, read
 from .training.defaults import announcement, episode_limit, evaluations, settings_for
 from .training.evaluation import History, evaluate
 from .training.loop import require_learning, train
-from .training.options import as_typed, combinations, listed, option, said, unchecked
+from .training.options import as_typed, combinations, listed, option, unchecked, word_after
 from .training.presets import Preset
 from .training.reached import table_of_presets
 from .training.settings_file import read_config, read_settings, settings_text
@@ -108,10 +108,10 @@ def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset, se
     The words are read twice: algorithm, environment and file first, because they say which options there are and what
     their defaults are.
     """
-    file = said(words, "config")
+    file = word_after(words, "config")
     settings = read_settings(file) if file else {}
     algorithm = next((word for word in words if word in AGENTS), settings.get("algorithm"))
-    env = settings.get("env") if (typed := said(words, "env")) is None else typed
+    env = settings.get("env") if (typed := word_after(words, "env")) is None else typed
     if env and ":" in env and typed is None:
         raise ValueError(
             f"env: wanted it typed, because {env!r} imports a module, which runs its code, and only the file names it"
@@ -120,7 +120,7 @@ def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset, se
     if algorithm in AGENTS:
         changes = read_config(settings, algorithm, file) if file else {}
         if env is not None:
-            start = settings_for(algorithm, env, backend=said(words, "backend") or "auto")
+            start = settings_for(algorithm, env, backend=word_after(words, "backend") or "auto")
         base = unchecked(start.config if start else AGENTS[algorithm][1]())
         config = replace(base, **changes)
     default = Train(
@@ -135,7 +135,7 @@ def read_train(words: list[str], prog: str) -> tuple[Train[Any], Any, Preset, se
         raise ValueError(f"ALGORITHM: wanted it before the options; got {algorithm!r} among their values")
     values = {field.name: getattr(args.config, field.name) for field in fields(args.config)}
     if args.num_envs is not None:
-        typed = said(words, "config.num-envs")
+        typed = word_after(words, "config.num-envs")
         if typed is not None and values["num_envs"] != args.num_envs:
             raise ValueError(f"--num-envs: wanted {typed}, as in --config.num-envs; got {args.num_envs}")
         values["num_envs"] = args.num_envs
@@ -236,7 +236,7 @@ def video_command(
 
 def read_study(words: list[str], prog: str) -> tuple[Study[Any], dict[str, dict[str, Any]]]:
     """What the words after `study` ask for, and by name the settings that it compares beside its variants."""
-    file = said(words, "config")
+    file = word_after(words, "config")
     settings = read_settings(file) if file else {}
     kinds = [AGENTS[word][1] for word in words if word in AGENTS]
     config = listed(kinds)() if kinds else Nothing()
@@ -295,7 +295,7 @@ def _options(command: str, words: list[str]) -> dict[str, str]:
     kinds = [AGENTS[word][1] for word in words if word in AGENTS]
     options = {field.name: f"--config.{option(field.name)}" for kind in kinds for field in fields(kind)}
     own = {field.name for field in fields(Train if command == "train" else Study)} - {"config", "algorithm"}
-    if said(words, "num-envs") is None:
+    if word_after(words, "num-envs") is None:
         own.discard("num_envs")
     options |= {name: f"--{option(name)}" for name in own}
     return options | {"env_id": "--env", "total_steps": "--steps", "checkpoint": "--out", "path": "--out"}
@@ -331,7 +331,7 @@ def main() -> None:
         lines = [" ".join(line.split()) for line in (str(error), *getattr(error, "__notes__", ()))]
         sys.exit(error.trace + "; ".join(lines))
     except KeyboardInterrupt:
-        out = said(words, "out")
+        out = word_after(words, "out")
         if command == "study":
             sys.exit(f"stopped; the same command goes on from {out}")
         if command == "train":

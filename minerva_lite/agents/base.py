@@ -201,7 +201,7 @@ class Agent:
         if self.config.normalize_obs:
             self.absorb_obs(rollout)
         figures["train/param_step_norm"] = (parameters_to_vector(self.policy.parameters()).detach() - before).norm()
-        # Where a rollout has a place for phantom rows their share is a figure, so that a 0 says that there were none.
+        # The share of phantom rows is a figure of every rollout that may have some, so a 0 means that there were none.
         weight = rollout.tensors().get("restart_weight")
         return figures if weight is None else figures | {"train/restart_fraction": 1.0 - weight.mean()}
 

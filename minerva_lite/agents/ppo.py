@@ -107,8 +107,8 @@ class PPOAgent(GradientAgent, OnPolicyAgent):
             diagnostics["loss/kl_penalty"] = self.kl_penalty * diagnostics["kl/exact"]
             diagnostics["kl/exact_relative"] = diagnostics["kl/exact"] / c.kl_bound
             adapted = adapt_kl_penalty(self.kl_penalty, float(diagnostics["kl/exact"]), c.kl_bound)
-            # A policy that has stopped moving halves it at every update: in 1,075 of them to 0, from which nothing
-            # doubles. Within these limits it is back after some 27.
+            # While the policy stands still the coefficient is halved at every update. Without a least value it would be
+            # 0 after 1,075 of them, and 0 doubled stays 0; from this one, about 27 doublings lead back.
             self.kl_penalty = min(max(adapted, KL_PENALTY_MIN), KL_PENALTY_MAX)
         return diagnostics | {
             "train/grad_norm": torch.stack(grad_norms).mean() if grad_norms else torch.zeros(()),

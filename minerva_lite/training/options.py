@@ -13,7 +13,7 @@ import tyro
 T = TypeVar("T")
 
 
-def said(words: Sequence[str], option: str) -> str | None:
+def word_after(words: Sequence[str], option: str) -> str | None:
     """The word after `--option`, or behind its `=`; the last one, as the parser has it. None: it is not there."""
     found = None
     for word, after in zip(words, [*words[1:], None], strict=True):

@@ -311,7 +311,7 @@ TASKS = {
     "dm_control/humanoid/walk": HUMANOID,
     "dm_control/humanoid/run": HUMANOID,
 }
-# Of which `book/results` has no run, of no agent: a test holds the two together.
+# Environments of which `book/results` records no run, by any agent; a test compares the two.
 UNTRAINED = ["Humanoid-v5", "dm_control/walker/run"]
 UNTRAINED += [f"dm_control/humanoid/{task}" for task in ("stand", "walk", "run")]
 # `preset` looks here; settings of your own are one more entry: PRESETS["ppo", "MyEnv-v0"] = Preset(…).
