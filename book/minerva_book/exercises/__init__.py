@@ -20,26 +20,4 @@ from .values import (
 )
 from .vmpo import check_mirror_step, check_risk_worth, check_top_k
 
-__all__ = [
-    "check_binding_temperature",
-    "check_bounded_mean",
-    "check_compatible",
-    "check_conjugate_gradient",
-    "check_coupling",
-    "check_dual_clip",
-    "check_dual_curvature",
-    "check_estep",
-    "check_example",
-    "check_fisher_product",
-    "check_lambda_return",
-    "check_logsumexp",
-    "check_mirror_step",
-    "check_policy_evaluation",
-    "check_retrace",
-    "check_runs",
-    "check_risk_worth",
-    "check_top_k",
-    "check_visitation",
-    "check_vtrace",
-    "self_check",
-]
+__all__ = [name for name in dir() if not name.startswith("_")]  # the names above, and those of the files
