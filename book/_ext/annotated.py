@@ -140,6 +140,8 @@ FORMERLY = {
     "agents.optimizers": "learning",
     "agents.critic_fit": "learning",
     "experience.vine": "rollout",
+    "exercises.trpo": "exercises.trust_region",
+    "figures.trpo": "figures.trust_region",
     "training.loop._Run.explaining_errors": "training.loop._Run.naming_what_is_left",
     "training.loop": "training",
     "training.evaluation": "training",

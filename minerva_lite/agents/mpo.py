@@ -1,6 +1,6 @@
 """Maximum a posteriori policy optimization (Abdolmaleki et al. 2018, arXiv:1806.06920 and 1812.02256).
 
-`learn` is the algorithm of chapters 6 and 6b: a step of the critic, the E-step, the M-step.
+`learner_step` is the algorithm of chapters 6 and 6b: a step of the critic, the E-step, the M-step.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class MPOConfig(CollectSettings, OptimizerSettings, BoundSettings):
     critic_learning_rate: float = positive(1e-3)
     policy_learning_rate: float = positive(1e-3)
     anneal_lr: bool = False  # let the learning rates of policy and critic fall linearly to 0 over training
-    max_grad_norm: float = positive(40.0)  # clip the gradient norms of policy, critic and multipliers, each by itself
+    max_grad_norm: float = positive(40.0)  # clip the gradient norm of each step
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,7 +95,7 @@ class MPOConfig(CollectSettings, OptimizerSettings, BoundSettings):
 
 
 class MPOAgent(Stepwise, Agent):
-    """A policy that is fitted to its own actions, weighted by exp(Q / eta)."""
+    """A policy that is fitted to its own actions, weighted by exp(Q / eta); its three parts have an optimizer each."""
 
     name = "mpo"
     config: MPOConfig
@@ -136,7 +136,7 @@ class MPOAgent(Stepwise, Agent):
         groups = {
             name: [{"params": list(getattr(self, name).parameters()), "lr": rate}] for name, rate in rates.items()
         }
-        if c.temperature_learning_rate is not None:  # else one group, as in every checkpoint so far
+        if c.temperature_learning_rate is not None:  # the temperatures get a rate of their own
             groups["duals"] = self.duals.groups(c.temperature_learning_rate, c.dual_learning_rate)
         self.optimizers = {
             name: make_optimizer(c.optimizer, groups[name], rate, momentum=c.momentum) for name, rate in rates.items()
@@ -391,6 +391,7 @@ class MPOAgent(Stepwise, Agent):
     def gradient_step(self, name: str, loss: Tensor) -> Tensor:
         """One step of "critic", "policy" or "duals" down `loss`; the norm of its gradient before clipping, 0-d.
 
+        A dual that is not in `loss` has no gradient, and the optimizer leaves it as it is.
         Raises NonFiniteStep, which ends an update: loss or norm is not finite, and this step has moved nothing.
         """
         optimizer = self.optimizers[name]

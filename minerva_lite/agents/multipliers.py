@@ -1,4 +1,4 @@
-"""The temperature and the Lagrange multipliers of MPO and V-MPO, as raw parameters that an optimizer steps."""
+"""The duals of MPO and V-MPO, temperature and Lagrange multipliers, as raw parameters that an optimizer steps."""
 
 from __future__ import annotations
 

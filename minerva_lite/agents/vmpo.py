@@ -126,7 +126,7 @@ class VMPOAgent(GradientAgent, OnPolicyAgent):
             {"params": list(self.critic.parameters()), "lr": c.value_learning_rate},
             {"params": list(self.duals.parameters()), "lr": c.dual_learning_rate},
         ]
-        if c.temperature_learning_rate is not None:  # else three groups, as in every checkpoint so far
+        if c.temperature_learning_rate is not None:  # the temperature gets a rate of its own
             groups[-1:] = self.duals.groups(c.temperature_learning_rate, c.dual_learning_rate)
         self.make_optimizer(groups, c.policy_learning_rate, c.value_learning_rate)  # those of the duals never fall
         self.projected = (self.duals,) if self.policy.discrete else (self.policy, self.duals)

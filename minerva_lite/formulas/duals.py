@@ -15,7 +15,7 @@ from torch import Tensor
 from ..checks import can_ask, require_bool, require_one_of, require_positive, require_same_shape, require_shape, wide
 
 FLOOR = 1e-8  # added to the softplus; with RAW_MIN it keeps every multiplier at 2.5e-8 or above
-RAW_MIN = -18.0  # softplus(-18) = 1.5e-8; below it the slope is too small for an optimizer to come back
+RAW_MIN = -18.0  # softplus(-18) = 1.5e-8; below it the slope is smaller than what Adam by default adds to its divisor
 
 
 def positive(raw: Tensor) -> Tensor:

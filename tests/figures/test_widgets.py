@@ -26,7 +26,7 @@ from minerva_book.figures import (
 )
 from minerva_book.figures.mstep import decoupled_kl_optimum
 from minerva_book.figures.top_k import flow_example, top_k_example
-from minerva_book.figures.trust_region import two_parameter_world
+from minerva_book.figures.trpo import two_parameter_world
 from minerva_book.figures.widgets import (
     MAX_FRAMES,
     explore_baseline,

@@ -10,7 +10,7 @@ from .mpo import (
     check_vtrace,
 )
 from .selfcheck import self_check
-from .trust_region import check_conjugate_gradient, check_coupling, check_dual_clip, check_fisher_product
+from .trpo import check_conjugate_gradient, check_coupling, check_dual_clip, check_fisher_product
 from .values import (
     check_compatible,
     check_lambda_return,

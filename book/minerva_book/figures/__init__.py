@@ -57,7 +57,7 @@ from .retrace import (
 from .rollout import FAULTS, draw_rollout, draw_rollout_key, draw_truncated_backups, example_flags
 from .style import book_style, use_book_style
 from .top_k import draw_vmpo_flow, plot_duals, plot_state_factors, plot_top_k
-from .trust_region import (
+from .trpo import (
     draw_ledge,
     draw_trap,
     draw_two_networks,

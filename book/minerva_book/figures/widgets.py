@@ -30,7 +30,7 @@ from .mstep import RULES, decoupled_kl_optimum, plot_decoupled_kl
 from .ppo import plot_clip_objective
 from .style import BLUE, GRAY, GREEN, ORANGE, RED, book_style
 from .top_k import plot_top_k, top_k_example
-from .trust_region import plot_conjugate_gradient, plot_trap, plot_trust_region
+from .trpo import plot_conjugate_gradient, plot_trap, plot_trust_region
 from .values import corridor_gae_error, plot_discount, plot_gae, plot_readings
 from .vector import ROOT_STYLE, written_together
 
