@@ -30,7 +30,8 @@ def written(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value)
     if type(value) is float and 0.0 < value < 0.01:
-        return f"{value:e}".replace("e-0", "e-").replace(".000000", "")
+        digits, power = f"{value:e}".split("e")
+        return f"{float(digits):g}e{int(power)}"
     return f"{value:_}" if type(value) is int else repr(value)
 
 
