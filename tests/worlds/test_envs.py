@@ -278,7 +278,7 @@ def test_auto_picks_the_twin_and_else_gymnasium(env_id):
         ("Pendulum-v1", {"backend": "numpy"}, "backend: wanted one of auto, torch, gymnasium, parallel, envpool; got 'numpy'"),
         ("FrozenLake-v1", {"backend": "envpool"}, r"backend: wanted one that flattens Discrete\(16\), gymnasium or parallel; got envpool"),
         ("tokens/sort", {"backend": "gymnasium"}, "backend: wanted auto or torch for tokens/sort; got gymnasium"),
-        ("Pendulum-v1", {"num_envs": 0}, "num_envs: wanted a whole number of at least 1; got 0"),
+        ("Acrobot-v1", {"num_envs": 0}, "num_envs: wanted a whole number of at least 1; got 0"),
         ("Acrobot-v1", {"stagger": True}, "stagger: wanted False for Acrobot-v1, only torch-native clocks can be set"),
         ("CartPole-v1", {"stagger": True, "backend": "gymnasium"}, "stagger: wanted False for back end gymnasium, only torch-native clocks"),
         ("tokens/sort", {"stagger": True}, "stagger: wanted False for tokens/sort; got True"),
