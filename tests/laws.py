@@ -16,8 +16,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from minerva_lite.worlds.envs import TORCH_ENVS
-
 Numbers = tuple[float, ...]
 # What to do in a state [S]: an action in [-1, 1], or the number of one.
 Player = Callable[[np.random.Generator, np.ndarray], float | int]
@@ -30,8 +28,7 @@ class Laws:
     start: tuple[Numbers, Numbers]  # lowest and highest first state, each S numbers; uniform between them
     tried: tuple[Numbers, Numbers]  # states to compare transitions from, a little beyond what an episode visits
     time_limit: int  # steps
-    lasts: Player  # plays every episode to the time limit
-    ends: Player | None = None  # plays episodes that terminate before it; None: none ever does
+    ends: Player  # plays episodes to their end: that terminate, if any do
     # How far a state [N, S] is from terminating: at or below 0 it has, [N].
     margin: Callable[[Tensor], Tensor] | None = None
     brink: tuple[Numbers, float | int] | None = None  # a state, and an action whose step terminates
@@ -40,20 +37,12 @@ class Laws:
     same_in_envpool: Callable[[Tensor], Tensor] = lambda obs: obs[:, 0] == obs[:, 0]  # [N] bool: successors to compare
 
 
-def _randomly_pushed(rng: np.random.Generator, state: np.ndarray) -> float:
-    return float(rng.uniform(-1.0, 1.0))
-
-
-def _pole_kept_up(rng: np.random.Generator, state: np.ndarray) -> int:
-    return int(np.dot(state, [0.5, 1.0, 10.0, 2.0]) > 0)
-
-
 LAWS = {
     "Pendulum-v1": Laws(
         start=((-math.pi, -1.0), (math.pi, 1.0)),
         tried=((-4.0 * math.pi, -8.0), (4.0 * math.pi, 8.0)),
         time_limit=200,
-        lasts=_randomly_pushed,
+        ends=lambda rng, state: float(rng.uniform(-1.0, 1.0)),
         state_of=lambda obs: torch.stack([torch.atan2(obs[:, 1], obs[:, 0]), obs[:, 2]], -1),
         # EnvPool turns by the speed before it is clipped at 8 rad/s, Gymnasium by the speed after.
         same_in_envpool=lambda obs: obs[:, 2].abs() < 8.0,
@@ -62,7 +51,6 @@ LAWS = {
         start=((-0.05,) * 4, (0.05,) * 4),
         tried=((-2.45, -3.0, -0.215, -3.5), (2.45, 3.0, 0.215, 3.5)),
         time_limit=500,
-        lasts=_pole_kept_up,
         ends=lambda rng, state: int(rng.integers(2)),
         margin=lambda state: torch.minimum(2.4 - state[:, 0].abs(), math.radians(12.0) - state[:, 2].abs()),
         brink=((2.39, 5.0, 0.0, 0.0), 1),
@@ -98,4 +86,18 @@ def same_action(env, value: float | int) -> Tensor:
     return torch.full((env.num_envs, env.spec.action_dim), value, dtype=env.dtype)
 
 
-assert TORCH_ENVS, "there is something to test"
+def choose(env, obs: Tensor) -> Tensor:
+    """A deterministic policy that makes episodes of different lengths."""
+    return (obs[:, -1] > 0).long() if env.spec.num_actions else obs[:, -1:]
+
+
+def lived(env, steps: int) -> dict[str, Tensor | None]:
+    """So many rows, acted by `choose`: each column [T, B, ...]; `phantom` is None in the same-step mode."""
+    obs, rows = env.reset(), []
+    for _ in range(steps):
+        action = choose(env, obs)
+        step = env.step(action)
+        rows.append(step._asdict() | {"obs": obs, "action": action})
+        obs = step.obs
+    env.close()
+    return {name: None if each is None else torch.stack([row[name] for row in rows]) for name, each in rows[0].items()}

@@ -182,10 +182,12 @@ SHARED = {
 }
 
 
-def every_option(algorithm: str, own: dict[str, list[tuple]], refused: tuple[str, ...] = ()):
+def every_option(
+    algorithm: str, own: dict[str, list[tuple]], refused: tuple[str, ...] = (), make=small_agent, updates=4
+):
     """The test that each setting of an agent matters; one that has no row, here or there, turns it red.
 
-    own: rows as in `SHARED`, of the agent's own settings and of those that need other values.
+    own: rows as in `SHARED`, of the agent's own settings and of those that need other values. make: as `small_agent`.
     """
     options = [each.name for each in fields(AGENTS[algorithm][1]) if each.name not in refused]
     rows = SHARED | own
@@ -194,7 +196,7 @@ def every_option(algorithm: str, own: dict[str, list[tuple]], refused: tuple[str
     @pytest.mark.parametrize(("option", "base", "one", "other"), cases, ids=str)
     def test_every_option_matters(option, base, one, other):
         assert "no row" not in (one, other), f"{option} is tried nowhere"
-        check_option_matters(lambda **o: small_agent(algorithm, **base | o), option, one, other)
+        check_option_matters(lambda **o: make(algorithm, **base | o), option, one, other, updates)
 
     return test_every_option_matters
 

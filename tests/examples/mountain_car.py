@@ -42,7 +42,6 @@ LAWS = Laws(
     start=((-0.6, 0.0), (-0.4, 0.0)),
     tried=((-1.25, -0.08), (0.65, 0.08)),
     time_limit=999,
-    lasts=lambda rng, state: 0.0,  # without a push it stays in the valley
     ends=lambda rng, state: 1.0 if state[1] >= 0.0 else -1.0,  # pushed the way it moves, it climbs
     margin=lambda state: torch.maximum(0.45 - state[:, 0], -state[:, 1]),
     brink=((0.44, 0.05), 1.0),

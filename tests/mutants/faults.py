@@ -36,7 +36,6 @@ MIDDLE_TRUNCATED = "test_returns.py::test_gae_worked_by_hand_where_the_middle_st
 ENDS_TERMINAL = "test_returns.py::test_gae_worked_by_hand_where_the_rollout_ends_on_a_terminal_step"
 TO_THE_END = "test_returns.py::test_gae_worked_by_hand_to_the_end_of_the_rollout"
 RETURNS_BY_HAND = "test_returns.py::test_returns_worked_by_hand"
-WHOLE_EPISODES = "test_envs.py::test_whole_episodes_equal_gymnasiums"
 SAME_STEP = "test_envs.py::test_autoreset_in_the_same_step"
 NO_PHANTOMS = "test_next_step.py::test_the_rows_by_hand"
 PHANTOM_ROWS = "test_next_step.py::test_phantom_rows_are_those_after_ends_and_the_others_are_the_same_steps_own"
@@ -44,7 +43,6 @@ PHANTOMS_BY_HAND = "test_next_step.py::test_the_rows_by_hand"
 RESET_BETWEEN = "test_next_step.py::test_a_reset_between_leaves_no_phantom"
 ABOUT_TO_RESET = "test_next_step.py::test_a_saved_state_knows_who_is_about_to_be_reset"
 AFTER_ENDS = "test_phantoms.py::test_weights_are_zero_exactly_after_ends_wherever_a_rollout_is_cut"
-REAL_ROWS = "test_phantoms.py::test_the_real_rows_are_those_of_the_same_step_mode"
 ONLY_FINITE = "test_divergence.py::test_no_number_that_training_changes_is_saved_unless_it_is_finite"
 GOOD_STAYS = "test_divergence.py::test_a_diverged_run_leaves_its_last_good_checkpoint"
 BEST_IS_FINITE = "test_divergence.py::test_an_evaluation_that_is_not_finite_is_never_the_best"
@@ -147,7 +145,7 @@ NO_IDENTITY = TEXTS + "test_the_decoupled_parts_sum_to_the_kl_only_for_an_unchan
 MUTANTS = (
     Mutant(1, "GAE takes a time limit for a terminal state and drops the successor's value", RETURNS, (("gamma * next_value.masked_fill(terminated, 0.0) - value", "gamma * next_value.masked_fill(terminated | truncated, 0.0) - value"),), (MIDDLE_TRUNCATED, GAE_SUM)),
     Mutant(1, "the bootstrapped return does the same", RETURNS, (("bootstrap = next_value.masked_fill(terminated, 0.0)", "bootstrap = next_value.masked_fill(ended, 0.0)"),), (RETURNS_BY_HAND, RETURNS_SUM)),
-    Mutant(1, "the torch-native environment reports its time limit as a termination", TORCH_NATIVE, (("reward, terminated, truncated, self.observe(state))", "reward, ended, ended & False, self.observe(state))"),), (WHOLE_EPISODES,)),
+    Mutant(1, "the torch-native environment reports its time limit as a termination", TORCH_NATIVE, (("reward, terminated, truncated, self.observe(state))", "reward, ended, ended & False, self.observe(state))"),), (SAME_STEP,)),
     Mutant(1, "the Gymnasium back end does", NUMPY_BACKED, (("torch.as_tensor(terminated, device=self.device)", "torch.as_tensor(terminated | truncated, device=self.device)"), ("torch.as_tensor(truncated & ~terminated, device=self.device)", "torch.as_tensor(truncated & False, device=self.device)")), (NO_PHANTOMS,)),
     Mutant(2, "GAE bootstraps in the last row of the rollout even if the episode terminated there", RETURNS, (("gamma * next_value.masked_fill(terminated, 0.0) - value", "gamma * torch.cat([next_value[:-1].masked_fill(terminated[:-1], 0.0), next_value[-1:]]) - value"),), (ENDS_TERMINAL, GAE_SUM)),
     Mutant(2, "the return does", RETURNS, (("bootstrap = next_value.masked_fill(terminated, 0.0)", "bootstrap = torch.cat([next_value[:-1].masked_fill(terminated[:-1], 0.0), next_value[-1:]])"),), ("test_returns.py::test_one_single_step", RETURNS_SUM)),
@@ -284,7 +282,7 @@ MUTANTS = (
     Mutant(34, "the policy's learning rate is divided by the root of the number of inner steps", MPO, (('("policy", c.policy_learning_rate))', '("policy", c.policy_learning_rate / math.sqrt(c.policy_steps)))'), ('"policy": c.policy_learning_rate, "duals"', '"policy": c.policy_learning_rate / math.sqrt(c.policy_steps), "duals"'),), (NOT_DIVIDED,)),
     Mutant(35, "the KL of a Gaussian policy is the sum of its decoupled parts", NETWORKS, (("return gaussian_kl(*old, *new).sum(-1)", "return sum(gaussian_kl_mean_std(*old, *new)).sum(-1)"),), (NO_IDENTITY,)),
     Mutant(36, "the first row of every episode is taken for a phantom and left out", ROLLOUT, (("restart_weight=(~torch.stack(phantoms)).to(reward.dtype) if phantoms else None,", "restart_weight=torch.cat([torch.ones_like(reward[:1]), (~(terminated | truncated))[:-1].to(reward.dtype)]),"),), (EVERY_STEP,)),
-    Mutant(0, "a phantom row is collected as a step like the others", ROLLOUT, (("(~torch.stack(phantoms)).to(reward.dtype)", "torch.ones_like(reward)"),), (AFTER_ENDS, REAL_ROWS)),
+    Mutant(0, "a phantom row is collected as a step like the others", ROLLOUT, (("(~torch.stack(phantoms)).to(reward.dtype)", "torch.ones_like(reward)"),), (AFTER_ENDS,)),
     Mutant(0, "the row that ends an episode is taken for the phantom", NUMPY_BACKED, (("step = step._replace(phantom=self._over)\n            self._over = step.terminated | step.truncated  # whose", "self._over = step.terminated | step.truncated\n            step = step._replace(phantom=self._over)  # whose"),), (PHANTOM_ROWS, PHANTOMS_BY_HAND, AFTER_ENDS)),
     Mutant(0, "only a truncation is followed by a phantom", NUMPY_BACKED, (("self._over = step.terminated | step.truncated  # whose", "self._over = step.truncated  # whose"),), (PHANTOM_ROWS, PHANTOMS_BY_HAND, AFTER_ENDS)),
     Mutant(0, "a reset leaves a phantom to come", NUMPY_BACKED, (("        self._over = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)\n", "        self._over = getattr(self, '_over', torch.zeros(self.num_envs, dtype=torch.bool, device=self.device))\n"),), (RESET_BETWEEN,)),

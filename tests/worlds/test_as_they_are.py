@@ -23,6 +23,7 @@ from minerva_lite.training.studies import read_failures, study
 from minerva_lite.worlds import TORCH_ENVS, EnvSpec, TorchCartPole
 from minerva_lite.worlds.own_spaces import describe
 from minerva_lite.worlds.single import EnvironmentFailed
+from tests.laws import lived
 
 BOX = spaces.Box(-1e6, 1e6, (2,), np.float64)
 WAYS = [("gymnasium", "same_step"), ("parallel", "same_step"), ("gymnasium", "next_step"), ("parallel", "next_step")]
@@ -71,27 +72,15 @@ def odd(registries):
     return register
 
 
-def lived(env, steps=8):
-    """obs, next_obs, reward, terminated, truncated of every step, as lists."""
-    obs, rows = env.reset(), []
-    for _ in range(steps):
-        step = env.step(torch.zeros(env.num_envs, dtype=torch.int64))
-        rows.append([x.tolist() for x in (obs, step.next_obs, step.reward, step.terminated, step.truncated)])
-        obs = step.obs
-    env.close()
-    return rows
-
-
 @pytest.mark.parametrize(("backend", "autoreset"), WAYS)
 @pytest.mark.parametrize("pieces", PIECES)
 def test_the_true_successor_is_not_what_the_array_holds_later(pieces, backend, autoreset, odd):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", ".*share an object")
-        rows = lived(make_env(odd(pieces=pieces), 2, backend=backend, autoreset=autoreset, dtype=torch.float64))
+        rows = lived(make_env(odd(pieces=pieces), 2, backend=backend, autoreset=autoreset, dtype=torch.float64), 8)
     phantoms = autoreset == "next_step"
     wanted = [(e, t) for e in range(3) for t in (1, 2, 3, *[0] * phantoms)][:8]
-    wanted = [(e + (t == 0), t) for e, t in wanted]
-    assert [tuple(row[1][i][:2]) for row in rows for i in (0, 1)] == [w for w in wanted for _ in (0, 1)]
+    assert rows["next_obs"][..., :2].tolist() == [[[e + (t == 0), t]] * 2 for e, t in wanted]
 
 
 INFOS = {
@@ -103,10 +92,10 @@ INFOS = {
 
 @pytest.mark.parametrize(("backend", "autoreset"), WAYS)
 @pytest.mark.parametrize("info", INFOS)
-def test_infos_change_no_transition(info, backend, autoreset, odd):
+def test_infos_change_no_transition(info, backend, autoreset, odd, same):
     told, silent = odd("OddTold-v0", info=INFOS[info]), odd()
     ways = {"backend": backend, "autoreset": autoreset}
-    assert lived(make_env(told, 2, **ways)) == lived(make_env(silent, 2, **ways))
+    assert same(lived(make_env(told, 2, **ways), 8), lived(make_env(silent, 2, **ways), 8))
 
 
 TWO = [np.array([2.0]), np.array([[2]]), np.array(2.0), [2.0], 2, np.float32(2), torch.tensor([2.0]), Decimal(2)]
@@ -117,7 +106,8 @@ TWO = [np.array([2.0]), np.array([[2]]), np.array(2.0), [2.0], 2, np.float32(2),
 def test_a_reward_is_one_number_in_whatever_form_or_is_refused_by_name(reward, backend, autoreset, odd):
     env = make_env(odd(reward=reward), 2, backend=backend, autoreset=autoreset)
     if any(reward is one for one in (*TWO, True, None)):
-        np.testing.assert_equal(lived(env, 2)[1][2], [np.nan if reward is None else float(reward is True or 2)] * 2)
+        wanted = [np.nan if reward is None else float(reward is True or 2)] * 2
+        np.testing.assert_equal(lived(env, 2)["reward"][1].tolist(), wanted)
         return
     env.reset()
     with pytest.raises(EnvironmentFailed, match=r"^Odd-v0: environment \d raised \w+ in step: .*(reward|float)"):
@@ -198,14 +188,6 @@ gym.register("Unmade-v0", entry_point=lambda: open("path: no map"))
 """
 
 
-def typed(command, monkeypatch):
-    """What the command says when it fails."""
-    monkeypatch.setattr(sys, "argv", ["minerva", *command.split(" ")])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    return str(stopped.value)
-
-
 @pytest.mark.parametrize("env", ["Odd-v0", "Unmade-v0"])
 def test_the_command_line_shows_the_code_that_raised(env, registries, tmp_path, monkeypatch):
     (tmp_path / "oddities.py").write_text(MODULE)
@@ -215,26 +197,20 @@ def test_the_command_line_shows_the_code_that_raised(env, registries, tmp_path, 
     sizes = (
         "--num-envs 2 --config.rollout-steps 4 --config.minibatch-size 4 --steps 80 --eval-every 8 --eval-episodes 1"
     )
-    *trace, line = typed(f"train ppo --env oddities:{env} {sizes} --out a.pt", monkeypatch).split("\n")
+    monkeypatch.setattr(sys, "argv", f"minerva train ppo --env oddities:{env} {sizes} --out a.pt".split())
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    *trace, line = str(stopped.value).split("\n")
     assert trace[0].startswith("Traceback") and "no map" in trace[-1]
     assert ("raise self.error" in "".join(trace)) == (env == "Odd-v0")
     assert line.startswith(f"oddities:{env}: environment 0 raised ") and "--" not in line
     assert ("a.pt holds the last good checkpoint, of 16 steps" in line) == (env == "Odd-v0")
 
 
-class Twin(TorchCartPole):
-    spec = EnvSpec("CartPole-v1", obs_dim=4, num_actions=2)
-
-
-def test_an_agent_of_a_twin_without_bounds_predicts(registries):
-    TORCH_ENVS["CartPole-v1"] = Twin
-    agent = PPOAgent(SMALL, make_env("CartPole-v1", 2).spec, device="cpu")
-    assert agent.predict(np.zeros(4)) in (0, 1)
-    agent.spec = Twin.spec  # as an older checkpoint has it
-    with pytest.raises(ValueError, match=r"^spec.own: .* set agent.spec = make_env\(") as told:
-        agent.predict(np.zeros(4))
-    agent.spec = eval(str(told.value).split("agent.spec = ")[1])
-    assert agent.predict(np.zeros(4)) in (0, 1)
+def test_a_twin_that_says_no_bounds_has_those_of_gymnasium(registries):
+    plain = EnvSpec("CartPole-v1", obs_dim=4, num_actions=2)
+    TORCH_ENVS["CartPole-v1"] = type("Twin", (TorchCartPole,), {"spec": plain})
+    assert make_env("CartPole-v1").spec.own == make_env("CartPole-v1", backend="gymnasium").spec.own is not None
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 1.0, True, "1", None, np.float64(1), np.bool_(True)])
@@ -265,9 +241,3 @@ def test_a_study_says_what_its_workers_import(odd, tmp_path):
 def test_settings_are_read_in_the_encodings_of_editors(encoding, tmp_path):
     (tmp_path / "s.json").write_text('{"env": "Größe-v0", "seed": 3}\r\n', encoding)
     assert read_settings(tmp_path / "s.json") == {"env": "Größe-v0", "seed": 3}
-
-
-@pytest.mark.parametrize("command", ["train ppo --env  --steps 9", "train ppo --env= --steps 9"])
-def test_an_empty_name_of_an_environment_is_told_by_its_option(command, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    assert typed(command, monkeypatch).startswith("--env: wanted a name")

@@ -22,11 +22,6 @@ TRANSITIONS = 10_000
 torch_envs = pytest.mark.parametrize("env_id", list(TORCH_ENVS))
 
 
-def having(name: str) -> list[str]:
-    """The environments whose entry states this; one that has no entry is among them, and fails by its name."""
-    return [env_id for env_id in TORCH_ENVS if getattr(LAWS.get(env_id), name, True)]
-
-
 def test_every_torch_native_environment_has_its_laws():
     assert list(LAWS) == list(TORCH_ENVS), "an entry of tests/laws.py for every environment, in the same order"
 
@@ -53,17 +48,15 @@ def check_uniform(states: np.ndarray, bounds) -> None:
             assert scipy.stats.kstest(column, "uniform", (low, high - low)).pvalue > 0.001
 
 
-def official_action(env: gym.Env, action: np.ndarray):
-    """An agent's action as Gymnasium's environment takes it: a number of one, or [-1, 1] on its own bounds."""
-    if isinstance(env.action_space, gym.spaces.Discrete):
-        return int(action)
-    low, high = env.action_space.low.astype(np.float64), env.action_space.high.astype(np.float64)
-    return low + 0.5 * (np.clip(action, -1.0, 1.0) + 1.0) * (high - low)
-
-
 def official_step(env: gym.Env, state: np.ndarray, action: np.ndarray) -> tuple[np.ndarray, float, bool]:
+    """One step of Gymnasium's own, from this state: an agent's action is a number of one, or [-1, 1] on its bounds."""
     env.state, env.steps_beyond_terminated = state.copy(), None
-    _, reward, terminated, truncated, _ = env.step(official_action(env, action))
+    if isinstance(env.action_space, gym.spaces.Discrete):
+        own = int(action)
+    else:
+        low, high = env.action_space.low.astype(np.float64), env.action_space.high.astype(np.float64)
+        own = low + 0.5 * (np.clip(action, -1.0, 1.0) + 1.0) * (high - low)
+    _, reward, terminated, truncated, _ = env.step(own)
     assert not truncated
     return env.state, float(reward), terminated
 
@@ -101,33 +94,8 @@ def test_transitions_equal_gymnasiums(env_id, dtype, tolerance):
     assert torch.equal(step.terminated[clear], terminated[clear])
 
 
-@pytest.mark.parametrize(("env_id", "player"), [(e, name) for name in ("lasts", "ends") for e in having(name)])
-def test_whole_episodes_equal_gymnasiums(env_id, player):
-    law, lengths = law_of(env_id), []
-    rng = np.random.default_rng(1)
-    for seed in range(8):
-        official, env = gym.make(env_id), make_env(env_id, 1, backend="torch", dtype=F64)
-        official.reset(seed=seed)
-        env.reset()
-        env.state = torch.from_numpy(official.unwrapped.state.copy()).unsqueeze(0)
-        over, length = False, 0
-        while not over:
-            if law.rounding:  # what Gymnasium rounds away would add up over an episode
-                env.state = torch.from_numpy(official.unwrapped.state.astype(np.float64)).unsqueeze(0)
-            action = played(env, getattr(law, player), rng, env.state)
-            _, reward, terminated, truncated, _ = official.step(official_action(official, action[0].numpy()))
-            step = env.step(action)
-            wanted = env.observe(torch.from_numpy(official.unwrapped.state.astype(np.float64)))
-            assert (step.next_obs[0] - wanted).abs().max() <= max(1e-8, law.rounding)
-            assert abs(step.reward.item() - reward) <= 1e-8
-            assert step.terminated.item() == terminated
-            assert step.truncated.item() == (truncated and not terminated)
-            over, length = terminated or truncated, length + 1
-        lengths.append(length)
-    assert set(lengths) == {law.time_limit} if player == "lasts" else max(lengths) < law.time_limit
-
-
-@pytest.mark.parametrize("env_id", having("brink"))
+# One that has no entry is among them, and fails by its name.
+@pytest.mark.parametrize("env_id", [each for each in TORCH_ENVS if getattr(LAWS.get(each), "brink", True)])
 def test_terminating_on_the_last_allowed_step_is_no_truncation(env_id):
     law, env = law_of(env_id), make_env(env_id, 2)
     env.reset()
@@ -140,10 +108,11 @@ def test_terminating_on_the_last_allowed_step_is_no_truncation(env_id):
     assert env.elapsed.tolist() == [0, 0]
 
 
-envpool_there = pytest.mark.skipif(sys.platform == "win32", reason="EnvPool has no wheel for Windows")
+NO_WHEEL = pytest.mark.skipif(sys.platform == "win32", reason="EnvPool has no wheel for Windows")
+ENVPOOL = pytest.param("envpool", marks=NO_WHEEL)
 
 
-@pytest.mark.parametrize("backend", ["torch", "gymnasium", pytest.param("envpool", marks=envpool_there)])
+@pytest.mark.parametrize("backend", ["torch", "gymnasium", ENVPOOL])
 @torch_envs
 def test_autoreset_in_the_same_step(env_id, backend):
     """next_obs follows from obs and action by the dynamics, always; obs is a new episode's where one ended."""
@@ -156,7 +125,7 @@ def test_autoreset_in_the_same_step(env_id, backend):
     obs, ends, age, compared = env.reset(), 0, torch.zeros(4, dtype=torch.int64), 0
     for _ in range(450):
         state = law.state_of(obs)
-        action = played(env, law.ends or law.lasts, rng, state)
+        action = played(env, law.ends, rng, state)
         step = env.step(action)
         successor, reward, terminated = twin.advance(state, action)
         age += 1
@@ -183,8 +152,6 @@ def test_autoreset_in_the_same_step(env_id, backend):
     [
         ("Pendulum-v1", (3, 1, 0), 230, 1e-6, True),
         ("CartPole-v1", (4, 0, 2), 230, 1e-6, True),
-        ("Acrobot-v1", (6, 0, 3), 230, 1e-6, False),
-        ("MountainCarContinuous-v0", (2, 1, 0), 230, 1e-6, False),
         ("HalfCheetah-v5", (17, 6, 0), 60, 1e-9, False),
         ("Hopper-v5", (11, 3, 0), 60, 1e-9, True),
         ("Humanoid-v5", (348, 17, 0), 60, 1e-9, True),
@@ -212,34 +179,29 @@ def test_gymnasium_back_end_is_gymnasiums_single_environments(env_id, sizes, ste
     env.close()
 
 
-@pytest.mark.parametrize(("name", "sizes"), [("cheetah/run", (17, 6)), ("walker/walk", (24, 6))])
-def test_dm_control_is_deepminds_own(name, sizes):
-    """A dictionary of observations becomes one vector, names in Gymnasium's order (sorted)."""
+@pytest.mark.parametrize(
+    ("name", "sizes", "steps"),
+    [("cheetah/run", (17, 6), 50), ("walker/walk", (24, 6), 50), ("pendulum/swingup", (3, 1), 1001)],
+)
+def test_dm_control_is_deepminds_own(name, sizes, steps):
+    """A dictionary becomes one vector, names in Gymnasium's order (sorted). An episode is cut, never terminated."""
     from dm_control import suite
 
     env = make_env(f"dm_control/{name}", 1, seed=5, dtype=F64)
     assert (env.spec.env_id, env.spec.obs_dim, env.spec.action_dim) == (f"dm_control/{name}", *sizes)
     own = suite.load(*name.split("/"), task_kwargs={"random": seeds_of_worlds(5, 1)[0] % 2**32})
 
-    def vector(timestep):
-        return np.concatenate([np.ravel(timestep.observation[name]) for name in sorted(timestep.observation)])
+    def is_vector(obs, timestep):
+        parts = [np.ravel(timestep.observation[part]) for part in sorted(timestep.observation)]
+        np.testing.assert_allclose(obs[0].numpy(), np.concatenate(parts), rtol=0, atol=1e-9)
 
-    np.testing.assert_allclose(env.reset()[0].numpy(), vector(own.reset()), rtol=0, atol=1e-9)
-    for action in random_actions(env, 50):
+    is_vector(env.reset(), own.reset())
+    for i, action in enumerate(random_actions(env, steps)):
         step, theirs = env.step(action), own.step(action[0].double().numpy())
-        np.testing.assert_allclose(step.next_obs[0].numpy(), vector(theirs), rtol=0, atol=1e-9)
-        assert step.reward[0].item() == pytest.approx(theirs.reward, abs=1e-9)
-        assert not (step.terminated | step.truncated).any()
-    env.close()
-
-
-def test_an_episode_of_dm_control_is_cut_never_terminated():
-    env = make_env("dm_control/pendulum/swingup", 1)
-    env.reset()
-    steps = [env.step(action) for action in random_actions(env, 1001)]
-    assert [i for i, step in enumerate(steps) if step.truncated.item()] == [999]
-    assert not any(step.terminated.item() for step in steps)
-    assert not torch.equal(steps[999].obs, steps[999].next_obs) and torch.equal(steps[998].obs, steps[998].next_obs)
+        is_vector(step.next_obs, theirs)
+        assert step.reward[0].item() == pytest.approx(theirs.reward, abs=1e-9) and not step.terminated.any()
+        assert step.truncated.item() == theirs.last() == (i == 999)
+        is_vector(step.obs, own.reset() if theirs.last() else theirs)
     env.close()
 
 
@@ -256,27 +218,12 @@ def test_the_parallel_back_end_gives_the_same_numbers(env_id, same):
     one.close(), many.close()
 
 
-@pytest.mark.parametrize(
-    ("backend", "env_id", "branches"),
-    [
-        ("torch", "Pendulum-v1", True),
-        ("torch", "CartPole-v1", True),
-        ("gymnasium", "CartPole-v1", False),
-        ("parallel", "CartPole-v1", False),
-        pytest.param("envpool", "CartPole-v1", False, marks=envpool_there),
-    ],
-)
-def test_every_back_end_keeps_the_protocol(backend, env_id, branches):
-    env = make_env(env_id, 3, backend=backend, seed=0, dtype=F64)
-    # The same before the first reset and after it.
-    assert isinstance(env, VectorEnv) and isinstance(env, BranchingEnv) == branches
-    obs = env.reset()
-    assert isinstance(env, VectorEnv) and isinstance(env, BranchingEnv) == branches
-    assert obs.shape == (3, env.spec.obs_dim) and obs.dtype == env.dtype and obs.device == env.device
-    step = env.step(same_action(env, 0))
-    assert step.next_obs.shape == step.obs.shape == obs.shape and step.reward.dtype == env.dtype
-    assert step.reward.shape == step.terminated.shape == step.truncated.shape == (env.num_envs,)
-    assert step.terminated.dtype == step.truncated.dtype == torch.bool
+@pytest.mark.parametrize("backend", ["torch", "gymnasium", "parallel", ENVPOOL])
+def test_every_back_end_keeps_the_protocol(backend):
+    env = make_env("CartPole-v1", 3, backend=backend)
+    for _ in range(2):  # the same before the first reset and after it
+        assert isinstance(env, VectorEnv) and isinstance(env, BranchingEnv) == (backend == "torch")
+        env.reset()
     if (state := env.state_dict()) is None:
         with pytest.raises(NotImplementedError, match="saves no state"):
             env.load_state_dict({})
@@ -288,44 +235,12 @@ def test_every_back_end_keeps_the_protocol(backend, env_id, branches):
 # Actions
 
 
-@pytest.mark.parametrize(
-    ("unit", "wanted"),
-    [
-        ((-1.0, -1.0), (-3.0, 10.0)),
-        ((1.0, 1.0), (1.0, 30.0)),
-        ((0.0, 0.0), (-1.0, 20.0)),
-        ((0.5, -0.5), (0.0, 15.0)),
-        ((-7.0, 9.0), (-3.0, 30.0)),  # clipped at the door
-    ],
-)
-def test_unequal_bounds_are_rescaled_dimension_by_dimension(unit, wanted):
-    env = make_env("ToyEcho-v0", 2, dtype=F64)
-    env.reset()
-    step = env.step(torch.tensor([unit, (0.0, 0.0)], dtype=F64))
-    assert step.next_obs.tolist() == [list(wanted), [-1.0, 20.0]]
-
-
-def test_discrete_actions_that_do_not_start_at_zero():
+def test_discrete_actions_may_begin_anywhere_and_termination_beats_truncation():
     env = make_env("ToyEchoDiscrete-v0", 3)
-    assert env.spec.num_actions == 3 and env.spec.action_dim == 0
     env.reset()
-    assert env.step(torch.tensor([0, 1, 2])).next_obs[:, 0].tolist() == [5.0, 6.0, 7.0]
-
-
-def test_termination_beats_truncation_in_gymnasium_too():
-    env = make_env("ToyEchoDiscrete-v0", 1)
-    env.reset()
-    steps = [env.step(torch.tensor([0])) for _ in range(3)]
-    assert [s.terminated.item() for s in steps] == [False, False, True]
-    assert not any(s.truncated.item() for s in steps)
-
-
-def test_only_the_first_reset_is_seeded():
-    """Or every episode after a reset would repeat the first."""
-    env = make_env("CartPole-v1", 2, backend="gymnasium", seed=3)
-    first, second = env.reset(), env.reset()
-    assert not torch.equal(first, second)
-    assert torch.equal(first, make_env("CartPole-v1", 2, backend="gymnasium", seed=3).reset())
+    steps = [env.step(torch.tensor([0, 1, 2])) for _ in range(3)]
+    assert steps[0].next_obs[:, 0].tolist() == [5.0, 6.0, 7.0]
+    assert steps[2].terminated.all() and not any(step.truncated.any() for step in steps)
 
 
 @torch_envs
@@ -337,9 +252,6 @@ def test_torch_native_starts_are_uniform_and_from_their_own_generator(env_id):
     assert torch.equal(torch.get_rng_state(), before)
     check_uniform(env.state.numpy(), np.float32(law_of(env_id).start))
     assert torch.equal(env.reset(), env.observe(env.state))
-    same, other = make_env(env_id, 4, seed=1), make_env(env_id, 4, seed=2)
-    assert torch.equal(same.reset(), make_env(env_id, 4, seed=1).reset())
-    assert not torch.equal(make_env(env_id, 4, seed=1).reset(), other.reset())
 
 
 @torch_envs
@@ -349,13 +261,6 @@ def test_staggered_clocks_spread_the_ends_of_episodes(env_id):
     assert not plain.elapsed.any()
     counts = torch.bincount(env.elapsed, minlength=env.max_steps)
     assert len(counts) == env.max_steps and scipy.stats.chisquare(counts.numpy()).pvalue > 0.001
-    left = env.max_steps - env.elapsed[0]
-    for i in range(int(left)):
-        step = env.step(same_action(env, 0))
-        if step.terminated[0]:
-            return  # before its clock could end it
-        assert bool(step.truncated[0]) == (i == left - 1)
-    assert env.elapsed[0] == 0
 
 
 @torch_envs
@@ -364,31 +269,21 @@ def test_auto_picks_the_twin_and_else_gymnasium(env_id):
     assert type(make_env(env_id, backend="gymnasium")) is type(make_env("Acrobot-v1")) is GymEnv
 
 
-@pytest.mark.filterwarnings("ignore:.*Pendulum-v0 is out of date")
 @pytest.mark.parametrize(
     ("env_id", "how", "message"),
     [
-        ("Nope-v0", {}, "env_id: wanted a registered Gymnasium id; got 'Nope-v0'"),
-        ("Pendulum-v0", {}, "env_id: wanted a registered Gymnasium id; got 'Pendulum-v0'"),
-        ("nowhere/Nope-v0", {}, "env_id: wanted a registered Gymnasium id; got 'nowhere/Nope-v0'"),
-        ("not an id!", {}, "env_id: wanted a registered Gymnasium id; got 'not an id!'"),
-        ("dm_control/cheetah/fly", {}, "env_id: wanted a registered Gymnasium id; got 'dm_control/cheetah/fly'"),
         ("Acrobot-v1", {"backend": "torch"}, f"env_id: wanted one of {', '.join(TORCH_ENVS)} for backend torch; got 'Acrobot-v1'"),
         ("Nope-v0", {"backend": "envpool"}, "env_id: wanted one that EnvPool has; got 'Nope-v0'"),
-        ("ToyNoBounds-v0", {}, "env_id: wanted Discrete, MultiDiscrete, MultiBinary or bounded Box actions; ToyNoBounds-v0 has Box"),
         ("tokens/sorting", {}, "env_id: wanted one of tokens/sort, .*tokens/copy; got 'tokens/sorting'"),
         ("Pendulum-v1", {"backend": "numpy"}, "backend: wanted one of auto, torch, gymnasium, parallel, envpool; got 'numpy'"),
         ("FrozenLake-v1", {"backend": "envpool"}, r"backend: wanted one that flattens Discrete\(16\), gymnasium or parallel; got envpool"),
         ("tokens/sort", {"backend": "gymnasium"}, "backend: wanted auto or torch for tokens/sort; got gymnasium"),
-        ("Pendulum-v1", {"num_envs": 0}, "num_envs: wanted a whole number of at least 1; got 0"),
-        ("Acrobot-v1", {"num_envs": -2}, "num_envs: .*got -2"),
-        ("tokens/sort", {"num_envs": 0}, "num_envs: wanted a whole number of at least 1; got 0"),
+        ("Acrobot-v1", {"num_envs": 0}, "num_envs: wanted a whole number of at least 1; got 0"),
         ("Acrobot-v1", {"stagger": True}, "stagger: wanted False for Acrobot-v1, only torch-native clocks can be set"),
         ("CartPole-v1", {"stagger": True, "backend": "gymnasium"}, "stagger: wanted False for back end gymnasium, only torch-native clocks"),
         ("tokens/sort", {"stagger": True}, "stagger: wanted False for tokens/sort; got True"),
         ("ToyCount-v0", {"autoreset": "NextStep"}, "autoreset: wanted one of same_step, next_step; got 'NextStep'"),
         ("Pendulum-v1", {"autoreset": "next_step"}, "autoreset: wanted same_step for back end torch; got next_step, which gymnasium and"),
-        ("CartPole-v1", {"backend": "torch", "autoreset": "next_step"}, "autoreset: wanted same_step for back end torch"),
         ("CartPole-v1", {"backend": "envpool", "autoreset": "next_step"}, "autoreset: wanted same_step for back end envpool"),
         ("tokens/sort", {"autoreset": "next_step"}, "autoreset: wanted same_step for tokens/sort; got next_step"),
     ],
@@ -449,38 +344,28 @@ def branchable(name: str, num_envs: int):
 
 
 @pytest.mark.parametrize("name", [*TORCH_ENVS, "tabular"])
-def test_a_branch_starts_in_the_given_states_and_leaves_the_original_unchanged(name):
+def test_a_branch_starts_in_the_given_states_and_draws_by_its_seed(name):
+    """That it leaves the original alone is seen where a vine is collected."""
     env = branchable(name, 3)
     env.reset()
     for _ in range(4):
         env.step(actions_for(env))
-    kept = env.state.clone(), env.elapsed.clone(), env.generator.get_state()
     rows = torch.tensor([2, 0, 0, 1, 2])
     branch = env.branch(env.state[rows], env.elapsed[rows], 7)
-    assert isinstance(env, BranchingEnv) and isinstance(branch, BranchingEnv)
     assert branch.num_envs == 5 and branch.spec == env.spec and type(branch) is type(env)
     step = branch.step(actions_for(branch))
-    # Equal states and actions, equal numbers for equal rows only where the world has no noise.
-    if name != "tabular":
-        assert torch.equal(step.next_obs[1], step.next_obs[2]) and torch.equal(step.next_obs[0], step.next_obs[4])
-        official = env.advance(kept[0][rows], actions_for(branch))
-        assert torch.equal(step.reward, official[1])
-    assert torch.equal(branch.elapsed, kept[1][rows] + 1)
-    for _ in range(20):
-        branch.step(actions_for(branch))
-    assert torch.equal(env.state, kept[0]) and torch.equal(env.elapsed, kept[1])
-    assert torch.equal(env.generator.get_state(), kept[2])
-    first, again, other = (lived(env.branch(kept[0], kept[1], seed)) for seed in (7, 7, 8))
+    if name != "tabular":  # whose successors are drawn
+        successor, reward, _ = env.advance(env.state[rows], actions_for(branch))
+        assert torch.equal(step.next_obs, env.observe(successor)) and torch.equal(step.reward, reward)
+    assert torch.equal(branch.elapsed, env.elapsed[rows] + 1)
+    # As many steps as the time limit: long enough for new episodes, whose first states are drawn.
+    branches = [env.branch(env.state, env.elapsed, seed) for seed in (7, 7, 8)]
+    first, again, other = (torch.stack([b.step(actions_for(b)).obs for _ in range(b.max_steps)]) for b in branches)
     assert torch.equal(first, again) and not torch.equal(first, other)
 
 
 def actions_for(env):
     return same_action(env, 1 if env.spec.num_actions else 0.3)
-
-
-def lived(env):
-    """As many steps as the time limit: long enough for new episodes, whose first states are drawn."""
-    return torch.stack([env.step(actions_for(env)).obs for _ in range(env.max_steps)])
 
 
 @torch_envs
@@ -511,7 +396,10 @@ def test_a_tabular_environment_follows_its_world():
         for a in range(3):
             chosen = step.next_obs.argmax(-1)[(state == s) & (action == a)]
             assert chi_square(chosen, world.transition[s, a]) > 1e-5
-    assert not step.terminated.any()
+    for _ in range(8):
+        assert not (step.terminated | step.truncated).any()
+        step = env.step(action)
+    assert env.step(action).truncated.all(), "the tenth"
 
 
 def chi_square(drawn, chance):
@@ -519,26 +407,10 @@ def chi_square(drawn, chance):
     return scipy.stats.chisquare(counts, counts.sum() * (chance / chance.sum()).numpy()).pvalue
 
 
-def test_a_tabular_episode_is_cut_by_its_limit_and_starts_again():
-    env = TabularEnv(TabularMDP.chain(3, 0.9, slip=0.0), 2, max_steps=4, seed=0)
-    env.reset()
-    right = torch.ones(2, dtype=torch.int64)
-    steps = [env.step(right) for _ in range(5)]
-    assert [s.truncated.tolist() for s in steps] == [[False, False]] * 3 + [[True, True], [False, False]]
-    assert [s.next_obs.argmax(-1).tolist() for s in steps] == [[1, 1], [2, 2], [2, 2], [2, 2], [1, 1]]
-    assert steps[3].obs.argmax(-1).tolist() == [0, 0], "the next episode's first state"
-    assert [s.reward.tolist() for s in steps] == [[0, 0], [0, 0], [1, 1], [1, 1], [0, 0]]
-
-
 def test_bad_tabular_environments_are_refused_by_name():
     world = TabularMDP.two_state(0.9)
-    with pytest.raises(ValueError, match=r"^max_steps: wanted a whole number of at least 1; got 0"):
-        TabularEnv(world, 2, max_steps=0)
-    with pytest.raises(ValueError, match=r"^num_envs: .*; got 0"):
-        TabularEnv(world, 0, max_steps=3)
-    env = TabularEnv(world, 2, max_steps=3)
+    for name, num_envs, max_steps in (("max_steps", 2, 0), ("num_envs", 0, 3)):
+        with pytest.raises(ValueError, match=f"^{name}: wanted a whole number of at least 1; got 0"):
+            TabularEnv(world, num_envs, max_steps=max_steps)
     with pytest.raises(RuntimeError, match=r"^step: wanted reset\(\) first"):
-        env.step(torch.zeros(2, dtype=torch.int64))
-    env.reset()
-    with pytest.raises(ValueError, match=r"^action: wanted shape \(2,\); got \(2, 1\)"):
-        env.step(torch.zeros(2, 1, dtype=torch.int64))
+        TabularEnv(world, 2, max_steps=3).step(torch.zeros(2, dtype=torch.int64))

@@ -8,35 +8,14 @@ import pytest
 import torch
 
 from minerva_lite.worlds.envs import make_env
+from tests.laws import choose, lived
 
 F64 = torch.float64
-COLUMNS = ("obs", "action", "reward", "next_obs", "terminated", "truncated", "phantom")
-
-
-def choose(env, obs):
-    """A deterministic policy that makes episodes of different lengths."""
-    if env.spec.num_actions:
-        return (obs[:, -1] > 0).long()
-    return obs[:, -1:]
-
-
-def lived(env, steps: int, act=choose):
-    """The rows of `steps` steps, each column [T, B, ...]; `phantom` is None in the same-step mode."""
-    obs, rows = env.reset(), []
-    for _ in range(steps):
-        action = act(env, obs)
-        step = env.step(action)
-        rows.append((obs, action, step.reward, step.next_obs, step.terminated, step.truncated, step.phantom))
-        obs = step.obs
-    columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
-    env.close()
-    return {name: None if c[0] is None else torch.stack(c) for name, c in columns.items()}
 
 
 @pytest.mark.parametrize(
     ("env_id", "backend", "num_envs", "steps"),
     [
-        ("ToyCount-v0", "gymnasium", 2, 30),
         ("ToyLottery-v0", "gymnasium", 6, 40),
         ("CartPole-v1", "gymnasium", 4, 300),
         ("CartPole-v1", "parallel", 2, 300),
@@ -57,7 +36,7 @@ def test_phantom_rows_are_those_after_ends_and_the_others_are_the_same_steps_own
     assert torch.equal(rows["obs"][1:], rows["next_obs"][:-1])
     for b in range(num_envs):
         real = ~phantom[:, b]
-        for name in COLUMNS[:-1]:
+        for name in rows.keys() - {"phantom"}:
             assert torch.equal(rows[name][real, b], same[name][: int(real.sum()), b]), (env_id, b, name)
 
 
@@ -77,15 +56,6 @@ def test_the_rows_by_hand(autoreset, places, successors, terminated, truncated, 
     for name, wanted in (("terminated", terminated), ("truncated", truncated), ("phantom", phantom)):
         found = rows[name]
         assert found is None if wanted is None else found[:, 0].nonzero().flatten().tolist() == wanted
-
-
-def test_the_action_of_a_phantom_row_is_ignored():
-    """The observation of this environment is the action that arrived: a phantom row shows the first one, whatever was done."""
-    for action in (0, 1, 2):
-        rows = lived(make_env("ToyEchoDiscrete-v0", 2, autoreset="next_step"), 8, lambda env, obs, a=action: torch.full((2,), a))  # fmt: skip
-        assert rows["phantom"][:, 0].tolist() == [False, False, False, True] * 2
-        assert not rows["next_obs"][rows["phantom"]].any()
-        assert (rows["next_obs"][~rows["phantom"]][:, 0] == action + 5).all()
 
 
 def test_a_reset_between_leaves_no_phantom():
