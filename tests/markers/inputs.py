@@ -289,7 +289,7 @@ MPOS = for_each(lambda g, finite: mpo(finite), False, True)
 PARAMS = (lambda g, *_: (normal(g, B, D), positive(g, B, D)), lambda g, *_: (normal(g, B, K),))
 COPY = TASKS["tokens/copy"]
 PROMPT = COPY.draw(5, Generator().manual_seed(0))
-# By function: arguments that neither symbols nor names tell. A tuple has one for each case; what can be called is drawn.
+# By function: what neither symbols nor names tell. A tuple has a value for each case; what can be called is drawn.
 OPTIONS: dict[str, dict[str, Any]] = {
     "formulas.returns.leave_one_out_baseline": {"mask": running},
     "formulas.distributions.categorical_log_prob": {"action": choice},
@@ -397,7 +397,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "agents.mpo.MPOAgent.expected_value": {"self": MPOS},
     "agents.mpo.MPOAgent.candidates": {"self": MPOS, "states": drawn(normal, B, S), "old": PARAMS},
-    "agents.mpo.MPOAgent.critic_step": {"self": MPOS, "action": (drawn(normal, T, B, D), lambda g, *_: choice(g, T, B))},
+    "agents.mpo.MPOAgent.critic_step": {
+        "self": MPOS, "action": (drawn(normal, T, B, D), lambda g, *_: choice(g, T, B)),
+    },
     "agents.mpo.MPOAgent.estep": {
         "self": for_each(lambda g, x: mpo(action_penalty=x, eta_penalty_init=0.4, eps_penalty=0.3), True, False),
         "action": drawn(normal, 6, B, D, scale=3.0), "log_prior": drawn(columns, 6, B), "q_value": drawn(normal, 6, B),
