@@ -98,6 +98,25 @@ def test_single_precision_stays_single_and_what_came_in_stays_as_it_was(key):
     assert all(torch.equal(single[name], value) or value.isnan().any() for name, value in before.items())
 
 
+NO_GRADIENT = {
+    "discounted_returns", "gae", "retrace_targets", "leave_one_out_baseline", "gaussian_sample", "categorical_sample",
+    "ppo_clip_fraction", "rounding_alone", "explained_variance", "effective_sample_size", "performance_profile",
+    "probability_of_improvement", "stratified_bootstrap", "estep_weights", "weights_kl", "top_k_mask", "vmpo_weights",
+    "leave_one_out_advantage", "group_advantage", "kl_rewards", "last_token", "dpo_weight", "best_of_n_law",
+}  # fmt: skip
+
+
+@functions
+def test_a_gradient_leaves_all_formulas_but_those_whose_values_are_taken_as_given(key):
+    function, case = case_of(key)
+    for value in case.values():
+        if isinstance(value, Tensor) and value.is_floating_point() and value.is_leaf:
+            value.requires_grad_()
+    found = function(**case)
+    tensors = [value for value in (found if isinstance(found, tuple) else (found,)) if isinstance(value, Tensor)]
+    assert {value.requires_grad for value in tensors} <= {key.rpartition(".")[2] not in NO_GRADIENT}
+
+
 # What an argument may not be beside the others.
 
 MASK = torch.tensor([[1, 1, 1], [1, 0, 1], [1, 0, 0]], dtype=torch.bool)  # answers of 3, 1 and 2 tokens
