@@ -15,7 +15,6 @@ from tests.living import vector
 
 F64, NAN = torch.float64, math.nan
 LOG2, E = math.log(2), math.e
-STOPPED = "stopped"  # in place of the slopes: no gradient leaves the formula
 
 
 def rows(*numbers) -> torch.Tensor:
@@ -41,7 +40,6 @@ SELECTED = vector(0, 60, 3 * math.log(6), -5), flags(1, 0, 1, 0), vector(LOG2, m
 TEN_PERCENT = logs(1.1).expand(3, 3).masked_fill(~ANSWERS, NAN)  # ratios of 1.1: three make 1.331, their mean is 1.1
 PAIRS = [vector(x) for x in (-1.0 + LOG2, -3.0 - LOG2, -1.0, -3.0)]  # log-ratios log 2 and -log 2
 TOKENS = rows([-1.0, -2.0, -3.0], [-1.0, NAN, -1.0], [-1.0, NAN, NAN])
-penalties = bounds.average_kl_penalty, bounds.penalty_constant
 
 # Function, arguments, what it gives, and the slope of its sum in each tensor of numbers (None: no gradient enters it).
 BY_HAND = [
@@ -50,58 +48,44 @@ BY_HAND = [
     # The largest difference over sets of actions; over single actions it would be 0.3.
     (bounds.total_variation, (vector(0.4, 0.4, 0.1, 0.1), vector(0.1, 0.1, 0.4, 0.4)), 0.6),
     (bounds.penalty_constant, (3.0, 0.5), 24.0),
-    (bounds.penalty_constant, (0.5, 0.9), 180.0),
     (bounds.cpi_bound, (3.0, 0.2, 0.5), 0.48),
     (partial(bounds.cpi_bound, sharp=True), (3.0, 0.2, 0.5), 0.4),
-    (partial(bounds.cpi_bound, sharp=True), (3.0, 1.0, 0.5), 6.0),
     (bounds.tv_bound, (3.0, 0.2, 0.5), 0.96),
     (partial(bounds.tv_bound, sharp=True), (3.0, 0.2, 0.5), 0.8),
     (bounds.max_kl_bound, (3.0, 0.1, 0.5), 2.4),
     (partial(bounds.max_kl_bound, pinsker=True), (3.0, 0.1, 0.5), 1.2),
     (bounds.average_kl_bound, (3.0, 0.08, 0.5), 2.4),
-    (bounds.average_kl_bound, (1.0, 0.5, 0.75), 12.0),
-    # gamma = 4/5: gamma / (1 - gamma) = 4 and its root is 2, so C' = 5 * (4 + 4), half of the paper's C; at 4/13 equal.
+    # gamma = 4/5: gamma / (1 - gamma) = 4 and its root is 2, so C' = 5 * (4 + 4), half of the paper's C.
     (bounds.average_kl_penalty, (1.0, 0.8), 40.0),
-    (lambda gamma: [c(3.0, gamma) for c in penalties], (0.8,), [120.0, 240.0]),
-    (lambda gamma: penalties[0](1.0, gamma) / penalties[1](1.0, gamma), (4 / 13,), 1.0),
     (bounds.visitation_kl_bound, (0.3, 0.75), 0.9),
-    # gamma = 3/4: sqrt(3)/2 over 1/8, twice that, times 0.1; at gamma = 1/2 it is half of the paper's bound.
+    # gamma = 3/4: sqrt(3)/2 over 1/8, twice that, times 0.1.
     (bounds.walk_kl_bound, (1.0, 0.1, 0.75), 0.8 * 3.0**0.5),
-    (bounds.walk_kl_bound, (3.0, 0.1, 0.5), 1.2),
-    (explained_variance, (RETURNS, RETURNS), 1.0, STOPPED),
     (explained_variance, (RETURNS + 7.0, RETURNS), 1.0),  # blind to a constant bias
-    (explained_variance, (torch.full_like(RETURNS, 3.0), RETURNS), 0.0),
     (explained_variance, (-RETURNS, RETURNS), 1.0 - 4.0),  # Var[2R] = 4 Var[R]
-    (explained_variance, (0.5 * RETURNS, RETURNS), 0.75),
     (explained_variance, (RETURNS, torch.ones_like(RETURNS)), NAN),
-    # Equal weights count all, one counts one; (1 + 2 + 3)^2 / (1 + 4 + 9), at any scale.
-    (effective_sample_size, (rows([1, 0, 1, 0], [1, 5, 2, 0], [1, 0, 3, 0]),), [3, 1, 36 / 14, NAN], STOPPED),
-    (effective_sample_size, (vector(0.01, 0.02, 0.03),), 36 / 14),
-    # KL(N(1, 1) || N(0, 2^2)) = log 2 + (1 + 1) / 8 - 1/2; the other direction; both means moved by 3.
+    # Equal weights count all, one counts one; (1 + 2 + 3)^2 / (1 + 4 + 9).
+    (effective_sample_size, (rows([1, 0, 1, 0], [1, 5, 2, 0], [1, 0, 3, 0]),), [3, 1, 36 / 14, NAN]),
+    # KL(N(1, 1) || N(0, 2^2)) = log 2 + (1 + 1) / 8 - 1/2.
     (distributions.gaussian_kl, (vector(1), vector(1), vector(0), vector(2)), LOG2 + 2 / 8 - 0.5),
-    (distributions.gaussian_kl, (vector(0), vector(2), vector(1), vector(1)), -LOG2 + 5 / 2 - 0.5),
-    (distributions.gaussian_kl, (vector(3), vector(2), vector(4), vector(1)), -LOG2 + 5 / 2 - 0.5),
     # p = (1/4, 3/4) against (1/2, 1/2); a constant added to the logits changes nothing.
     (distributions.categorical_kl, (logs(1, 3) + 5.0, vector(0, 0)), 0.25 * math.log(0.5) + 0.75 * math.log(1.5)),
     (distributions.categorical_entropy, (logs(1, 3) + 5.0,), -0.25 * math.log(0.25) - 0.75 * math.log(0.75)),
     (distributions.categorical_log_prob, (torch.tensor(0), logs(1, 3) + 5.0), math.log(0.25)),
     (distributions.kl_estimates, (logs(2.0, 0.5),), [[-LOG2, LOG2], [LOG2**2 / 2] * 2, [1 - LOG2, LOG2 - 0.5]]),
     (lambda mean, std: distributions.gaussian_sample(mean, std, noise=vector(2, -1)), (vector(1, 0), vector(3, 2)),
-     [7, -2], STOPPED),
+     [7, -2]),
     # softplus(0) = log 2, softplus(log(e - 1)) = 1; the floor shows in the eighth digit, and far below alone.
     (duals.positive, (vector(0, math.log(E - 1), -40),), [LOG2 + 1e-8, 1 + 1e-8, 1e-8 + math.exp(-40)]),
     (duals.raw_of, (LOG2 + 1e-8,), 0.0),
-    (duals.raw_of, (1.0 + 1e-8,), math.log(E - 1)),
     (duals.raw_of, (50.0,), 50.0 - 1e-8),
-    (duals.estep_weights, (HALVED, EVEN, rows(2.0)[0]), [[1 / 4, 1 / 2], [3 / 4, 1 / 2]], STOPPED),
     # eta (eps + log mean exp(Q / eta)); its slope is the bound less the mean KL of the weights.
     (partial(duals.temperature_loss, eps_eta=0.1), (HALVED, EVEN, rows(2.0)[0]), (2 * (0.1 + LOG2) + 2 * 0.1 + 4) / 2,
      (None, None, [0.1 - (0.25 * math.log(0.5) + 0.75 * math.log(1.5)) / 2])),
     # A quarter and three quarters from even; an outcome of no weight counts nothing, whatever its prior.
     (duals.weights_kl, (rows([0.25, 1.0], [0.75, 0.0]), rows([0.5, 1.0], [0.5, 0.0]).log()),
-     [0.25 * math.log(0.5) + 0.75 * math.log(1.5), 0.0], STOPPED),
+     [0.25 * math.log(0.5) + 0.75 * math.log(1.5), 0.0]),
     (duals.kl_price, (vector(2.0, 3.0), vector(0.4, 0.05)), 0.95, (None, [2.0, 3.0])),
-    (duals.vmpo_weights, SELECTED, [1 / 4, 0.0, 3 / 4, 0.0], STOPPED),
+    (duals.vmpo_weights, SELECTED, [1 / 4, 0.0, 3 / 4, 0.0]),
     # eta (eps + log [sum w exp(A / eta) / W]), W the kept samples' sum of w, or their number.
     (partial(duals.vmpo_temperature_loss, eps_eta=0.1), SELECTED, 3 * (0.1 + math.log(8 / 3)),
      (None, None, [0.1 - 0.25 * math.log(3 / 8) - 0.75 * math.log(9 / 4)])),
@@ -109,10 +93,9 @@ BY_HAND = [
      (None, None, [0.1 + math.log(4) - 0.75 * math.log(6)])),
     # exp(A / 2) of 0, log 4 and -log 9; what would overflow is the cut, and infinity cuts nothing.
     (duals.exponential_weights, (vector(0, math.log(4), -math.log(9), 4000), 2.0, 20.0), [1, 2, 1 / 3, 20]),
-    (duals.exponential_weights, (vector(0, math.log(4)), 2.0, 1.5), [1.0, 1.5]),
     (duals.exponential_weights, (vector(0, math.log(4)), 2.0, math.inf), [1.0, 2.0]),
     (objectives.policy_gradient_loss, (vector(-1.0, -2.0), vector(3.0, -4.0)), -(-3.0 + 8.0) / 2, ([-1.5, 2.0], None)),
-    (partial(objectives.ppo_clip_fraction, clip_eps=0.2), (logs(1, 1.19, 1.21, 0.81, 0.79, 3),), 3 / 6, STOPPED),
+    (partial(objectives.ppo_clip_fraction, clip_eps=0.2), (logs(1, 1.19, 1.21, 0.81, 0.79, 3),), 3 / 6),
     # -(mean of (2*3 - 0.5*0.4, 0.5*(-1) - 0.5*0.2)).
     (objectives.kl_penalty_loss, (logs(2.0, 0.5), vector(3.0, -1.0), vector(0.4, 0.2), 0.5), -(5.8 - 0.6) / 2,
      ([-3.0, 0.25], [-1.0, -0.25], [0.25, 0.25])),
@@ -122,7 +105,6 @@ BY_HAND = [
     # Two columns: -(0.25 * 2 + 0.75 * 4) and -(1 * -1 + 0 * 9), their mean.
     (objectives.weighted_nll, (rows([2, -1], [4, 9]), rows([0.25, 1.0], [0.75, 0.0])), (-3.5 + 1.0) / 2,
      ([[-0.125, -0.5], [-0.375, 0.0]], None)),
-    (objectives.weighted_nll, (vector(2, 4), vector(0.25, 0.75)), -3.5),
     (objectives.normalize_advantage, (vector(5.0, 5.0, 5.0),), [0.0, 0.0, 0.0]),
     (objectives.value_loss, (vector(1.0, 5.0), vector(3.0, 4.0)), 0.5 * (4.0 + 1.0) / 2),
     *((partial(objectives.clipped_value_loss, clip_range=1.0), (vector(value), vector(0.0), vector(target)), half,
@@ -140,12 +122,10 @@ BY_HAND = [
     (preferences.bradley_terry_loss, (torch.tensor([300.0, -300.0]), torch.zeros(2)), 150.0, ([0, -0.5], [0, 0.5])),
     # At eta 1/2 the implicit rewards differ by log 2, so the chosen one wins 2/3; slope -1/2 of the other third.
     (partial(preferences.dpo_loss, eta=0.5), PAIRS, -math.log(2 / 3), ([-0.5 / 3], [0.5 / 3], None, None)),
-    (partial(preferences.dpo_weight, eta=0.5), PAIRS, [0.5 / 3], STOPPED),
+    (partial(preferences.dpo_weight, eta=0.5), PAIRS, [0.5 / 3]),
     # The best of two is the first with 1/4, and the rest is shared 2 to 1.
     (preferences.best_of_n_law, (vector(1 / 2, 1 / 3, 1 / 6), vector(0, 1, 1), 2), [1 / 4, 1 / 2, 1 / 4]),
     (preferences.best_of_n_law, (vector(0.5, 0.5, 0, 0), vector(0, 1, 2, -1), 3), [1 / 8, 7 / 8, 0, 0]),
-    (preferences.best_of_n_law, (vector(1 / 2, 1 / 3, 1 / 6), vector(0, 2, 1), 1), [1 / 2, 1 / 3, 1 / 6]),
-    (preferences.best_of_n_kl, (1,), 0.0),
     (preferences.best_of_n_kl, (4,), math.log(4) - 3 / 4),
     # What stands behind the end of an answer counts nowhere.
     (sequences.sequence_log_prob, (rows([-1, -2, -3], [-0.5, NAN, -0.25], [-0.125, -math.inf, NAN]), ANSWERS),
@@ -154,14 +134,14 @@ BY_HAND = [
        (rows([0.3, 0.2, -0.4], [0.1, NAN, 0.2], [-0.1, NAN, NAN]), ANSWERS), wanted)
       for per_token, wanted in ((False, [0.3, 0.2, -0.2]), (True, [0.1, 0.2, -0.1]))),
     (sequences.group_mean, (GROUPS, 4), [0.5] * 4 + [0.75] * 4),
-    (sequences.leave_one_out_advantage, (GROUPS, 4), [2 / 3, -2 / 3, -2 / 3, 2 / 3, 1 / 3, 1 / 3, -1, 1 / 3], STOPPED),
+    (sequences.leave_one_out_advantage, (GROUPS, 4), [2 / 3, -2 / 3, -2 / 3, 2 / 3, 1 / 3, 1 / 3, -1, 1 / 3]),
     (partial(sequences.group_advantage, scale=False), (GROUPS, 4),
-     [0.5, -0.5, -0.5, 0.5, 0.25, 0.25, -0.75, 0.25], STOPPED),
-    (partial(sequences.group_advantage, scale=True, eps=0.5), (GROUPS[4:], 4), [0.25, 0.25, -0.75, 0.25], STOPPED),
+     [0.5, -0.5, -0.5, 0.5, 0.25, 0.25, -0.75, 0.25]),
+    (partial(sequences.group_advantage, scale=True, eps=0.5), (GROUPS[4:], 4), [0.25, 0.25, -0.75, 0.25]),
     (partial(sequences.group_advantage, scale=True, eps=1e-15), (GROUPS, 4),
      [ROOT, -ROOT, -ROOT, ROOT, 0.5, 0.5, -1.5, 0.5]),
     (sequences.kl_rewards, (TOKENS, torch.full((3, 3), -2.0).double(), ANSWERS, vector(1.0, 0.5, -1.0), 0.1),
-     [[-0.1, 0.5, 0.1], [-0.1, 0.0, -1.1], [0.9, 0.0, 0.0]], STOPPED),
+     [[-0.1, 0.5, 0.1], [-0.1, 0.0, -1.1], [0.9, 0.0, 0.0]]),
     # Between 0.8 and 1.4: ratio, advantage, objective, does the gradient live?
     *((partial(sequences.clipped_token_objective, low=0.2, high=0.4), (rows([ratio], [ratio]).log(), vector(gain)),
        [[wanted]] * 2, ([[ratio * gain * alive]] * 2, [2 * wanted / gain])) for ratio, gain, wanted, alive in (
@@ -179,18 +159,15 @@ BY_HAND = [
      [-math.sqrt(1.5), 0.0 + math.sqrt(1.5)]),
     (lambda x: sequences.normalize_tokens(x, flags([1, 1], [1, 0]))[:, 0], (rows([1, 1], [1, 7]),), [0.0, 0.0]),
     (statistics.interquartile_mean, (SCORES,), (2 + 3 + 4 + 10) / 4),
-    (statistics.interquartile_mean, (vector(5, 1, 3),), 3.0),  # a quarter of three is none
     (statistics.interquartile_mean, (vector(7),), 7.0),
     # What lies above counts, and not what lies on the threshold.
     (statistics.performance_profile, (SCORES, vector(-1000, 0, 4, 40)), [1, 7 / 8, 3 / 8, 0]),
     # First task: 2 beats 1 and ties 2; 3 beats both. Second task: neither beats any.
     (statistics.probability_of_improvement, (rows([2, 0], [3, 0]), rows([1, 5], [2, 5])), (3.5 / 4 + 0) / 2),
-    (statistics.probability_of_improvement, (SCORES, SCORES), 0.5),
     # Scores 0, 2 and 3, 3, 6: variances 2 and 3, squared errors 1 and 1, a gap of -3.
     (statistics.welch_statistic, (rows(-3.0)[0], vector(1, 1), vector(2, 3)), [-3 / 2**0.5, 4 / (1 / 1 + 1 / 2)]),
     # In order .01, .03, .04 are multiplied by 3, 2, 1: .03, .06, .04; and none may be less than one before it.
     (statistics.holm, (vector(0.04, 0.01, 0.03),), [0.06, 0.03, 0.06]),
-    (statistics.holm, (vector(0.5, 0.5),), [1.0, 1.0]),
     (trust.predicted_gain, (vector(2.0, -4.0), vector(0.5, -0.25)), 2.0),
     # Advantages (3, 4), delta 0.01: no gain exceeds sqrt(0.02 * 12.5) = 1/2, and 4096 epsilons of that are 2^-41.
     *((trust.at_rounding_level, (rows(gain * 2.0**-41)[0], vector(3.0, 4.0), 0.01), wanted) for gain, wanted in
@@ -214,9 +191,7 @@ def test_a_formula_by_hand(function, arguments, wanted, slopes):
               for a in arguments]  # fmt: skip
     found = function(*leaves)
     assert numbers(found) == pytest.approx(numbers(wanted), rel=1e-13, abs=2e-15, nan_ok=True)
-    if slopes == STOPPED:
-        assert not found.requires_grad
-    elif slopes is not None:
+    if slopes is not None:
         found.sum().backward()
         for leaf, slope in zip([a for a in leaves if getattr(a, "requires_grad", False)], slopes, strict=True):
             if slope is not ...:

@@ -1,4 +1,4 @@
-"""The distribution functions against torch.distributions, exact enumeration, and asymptotics; sampling by frequency."""
+"""The distribution functions against torch.distributions, and far out; sampling by frequency."""
 
 # ruff: noqa: E501 - a table keeps one row a line
 
@@ -21,25 +21,15 @@ def close(got, wanted, tolerance=1e-12):
     torch.testing.assert_close(got, wanted, rtol=tolerance, atol=tolerance)
 
 
-@pytest.fixture
-def gaussians(generator):
-    """Two Gaussians and an action, [5, 3] float64."""
+def test_gaussian_log_prob_entropy_and_kl_are_torchs(generator):
     mean_old, mean, action = torch.randn(3, 5, 3, generator=generator, dtype=F64)
     std_old, std = (torch.randn(2, 5, 3, generator=generator, dtype=F64) * 0.7).exp()
-    return mean_old, std_old, mean, std, action
-
-
-@pytest.fixture
-def logits(generator):
-    return torch.randn(2, 6, 4, generator=generator, dtype=F64) * 2
-
-
-def test_gaussian_log_prob_entropy_and_kl_are_torchs(gaussians):
-    mean_old, std_old, mean, std, action = gaussians
     new, old = td.Normal(mean, std), td.Normal(mean_old, std_old)
     close(d.gaussian_log_prob(action, mean, std), new.log_prob(action).sum(-1))
     close(d.gaussian_entropy(std), new.entropy().sum(-1))
     close(d.gaussian_kl(mean_old, std_old, mean, std), td.kl_divergence(old, new))
+    squashed = td.TransformedDistribution(new, td.TanhTransform(cache_size=1))
+    close(d.squashed_log_prob(action, mean, std), squashed.log_prob(action.tanh()).sum(-1), 1e-9)
 
 
 def test_kl_parts_by_hand():
@@ -47,19 +37,9 @@ def test_kl_parts_by_hand():
 
     Inflating the new std does not make the mean's part any cheaper, as it does in the exact split.
     """
-    old, new = (vector(1.0), vector(1.0)), (vector(0.0), vector(2.0))
-    of_mean, of_std = d.gaussian_kl_mean_std(*old, *new)
+    of_mean, of_std = d.gaussian_kl_mean_std(vector(1.0), vector(1.0), vector(0.0), vector(2.0))
     assert of_mean.tolist() == pytest.approx([0.5], abs=1e-15)
     assert of_std.tolist() == pytest.approx([math.log(2) + 1 / 8 - 1 / 2], abs=1e-15)
-    of_mean, of_std = d.gaussian_kl_mean_std(vector(1.0), vector(4.0), vector(3.0), vector(2.0))
-    assert of_mean.tolist() == pytest.approx([1 / 8], abs=1e-15)
-    assert of_std.tolist() == pytest.approx([3 / 2 - math.log(2)], abs=1e-15)
-
-
-def test_squashed_log_prob_is_torchs_transformed_distribution(gaussians):
-    *_, mean, std, pre_squash = gaussians
-    squashed = td.TransformedDistribution(td.Normal(mean, std), td.TanhTransform(cache_size=1))
-    close(d.squashed_log_prob(pre_squash, mean, std), squashed.log_prob(pre_squash.tanh()).sum(-1), 1e-9)
 
 
 @pytest.mark.parametrize("u", [-300.0, -50.0, -20.0, 20.0, 50.0, 300.0])
@@ -80,22 +60,9 @@ def test_squashed_gradient_is_right_far_out():
     assert pre_squash.grad.item() == pytest.approx(-1.0 + 2.0)
 
 
-def test_categorical_log_prob_entropy_and_kl_are_torchs(logits, generator):
-    old, new = (td.Categorical(logits=x) for x in logits)
-    action = torch.randint(4, (6,), generator=generator)
-    close(d.categorical_log_prob(action, logits[1]), new.log_prob(action))
-    close(d.categorical_entropy(logits[1]), new.entropy())
-    close(d.categorical_kl(*logits), td.kl_divergence(old, new))
-
-
-def test_gaussian_sample_has_its_moments(generator):
-    """Four standard errors at 100 000 draws, and a Kolmogorov-Smirnov test of the shape."""
-    n = 100_000
-    mean, std = torch.tensor([1.0, -2.0]).expand(n, 2), torch.tensor([0.5, 3.0]).expand(n, 2)
-    draws = d.gaussian_sample(mean, std, generator)
-    assert (draws.mean(0) - mean[0]).abs().le(4 * std[0] / n**0.5).all()
-    assert (draws.std(0) / std[0] - 1).abs().le(4 / (2 * n) ** 0.5).all()
-    assert scipy.stats.kstest(draws[:, 1].numpy(), "norm", (-2.0, 3.0)).pvalue > 0.001
+def test_gaussian_sample_has_its_law(generator):
+    draws = d.gaussian_sample(torch.full((100_000,), -2.0), torch.full((100_000,), 3.0), generator)
+    assert scipy.stats.kstest(draws.numpy(), "norm", (-2.0, 3.0)).pvalue > 0.001
 
 
 def test_categorical_sample_has_its_frequencies(generator):
@@ -113,16 +80,6 @@ def test_samples_come_from_the_generator_alone(sample):
     assert torch.equal(first, second)
     assert not torch.equal(first, sample(torch.Generator().manual_seed(4)))
     assert torch.equal(torch.get_rng_state(), untouched)
-
-
-def test_kl_estimates_unbiased_by_exact_enumeration(logits):
-    """Summed over all actions with the old probabilities: k1 and k3 give the KL, k2 does not."""
-    old, new = (x.log_softmax(-1) for x in logits)
-    k1, k2, k3 = d.kl_estimates(new - old)
-    exact = d.categorical_kl(*logits)
-    close((old.exp() * k1).sum(-1), exact)
-    close((old.exp() * k3).sum(-1), exact)
-    assert ((old.exp() * k2).sum(-1) - exact).abs().max() > 0.05
 
 
 def test_k3_keeps_its_digits_where_policies_are_close():

@@ -77,22 +77,13 @@ def test_estep_weights_by_hand():
     """Odds are prior odds times exp(Q / eta); float32 tells neighbors at 1e4 apart because the maximum goes first."""
     got = duals.estep_weights(column(0.0, 2 * math.log(3)), uniform(2, 1), vector(2.0)[0])
     assert got.flatten().tolist() == pytest.approx([1 / 4, 3 / 4], abs=1e-15)
-    prior = vector(0.75, 0.25).log().unsqueeze(-1)
-    got = duals.estep_weights(column(5.0, 5 + math.log(9)), prior, vector(1.0)[0])
-    assert got.flatten().tolist() == pytest.approx([3 / 12, 9 / 12], abs=1e-15)
     got = duals.estep_weights(column(*NEIGHBORS, dtype=F32), uniform(3, 1, F32), torch.tensor(1e-3))
     assert got.flatten().tolist() == pytest.approx([1 / (1 + NEAR), NEAR / (1 + NEAR), 0.0], rel=1e-5)
 
 
 def test_temperature_loss_by_hand():
-    """eta (eps + log mean exp(Q / eta)); and at neighbors in float32 its slope is still eps - KL."""
-    q_value = torch.tensor([[0.0, 4.0], [2 * math.log(3), 4.0]], dtype=F64)
-    wanted = (2 * (0.1 + math.log(2)) + 2 * 0.1 + 4) / 2
-    assert duals.temperature_loss(q_value, uniform(2, 2), vector(2.0)[0], 0.1).item() == pytest.approx(
-        wanted, abs=1e-14
-    )
-    q_value = column(*NEIGHBORS, dtype=F32)
-    weights = vector(1 / (1 + NEAR), NEAR / (1 + NEAR), 0.0)
+    """Its slope is eps - KL, at neighbors in float32 too."""
+    q_value, weights = column(*NEIGHBORS, dtype=F32), vector(1 / (1 + NEAR), NEAR / (1 + NEAR), 0.0)
     wanted = 0.1 - kl(weights, vector(1 / 3, 1 / 3, 1 / 3)).item()
     got = slope(lambda eta: duals.temperature_loss(q_value, uniform(3, 1, F32), eta, 0.1), 1e-3, F32)
     assert got == pytest.approx(wanted, rel=1e-5)
@@ -180,34 +171,23 @@ def check_slope(got: float, eps: float, realized: float, raw: torch.Tensor, tole
 
 @pytest.mark.parametrize("eta", TEMPERATURES)
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize(("dtype", "tolerance"), [(F32, 1e-5), (F64, 1e-9)])
-def test_the_slope_of_the_estep_dual_is_the_bound_less_the_realized_kl(scale, eta, dtype, tolerance):
-    q_value, log_prior = hard_values(scale).to(dtype), uniform(16, 64, dtype)
+@pytest.mark.parametrize("finite", [False, True])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(F32, 2e-5), (F64, 1e-9)])
+def test_the_slope_of_the_estep_dual_is_the_bound_less_the_realized_kl(scale, eta, finite, dtype, tolerance):
+    """To the uniform prior of samples, or to the one that a finite set of actions has."""
+    log_prior = uniform(16, 64, F64)
+    if finite:
+        log_prior = (3 * torch.randn(16, 64, generator=torch.Generator().manual_seed(0), dtype=F64)).log_softmax(0)
+    q_value, log_prior = hard_values(scale).to(dtype), log_prior.to(dtype)
     raw = torch.tensor(duals.raw_of(eta), dtype=dtype, requires_grad=True)
     duals.temperature_loss(q_value, log_prior, duals.positive(raw), 0.1).backward()
     exact = (q_value.double() - q_value.double().max(0).values) / duals.positive(raw.detach()).double()
-    realized = kl(exact.softmax(0), torch.full_like(exact, 1 / 16)).mean().item()
+    realized = kl((log_prior.double() + exact).softmax(0), log_prior.double().exp()).mean().item()
     check_slope(raw.grad.item(), 0.1, realized, raw.detach(), tolerance)
-    said = duals.weights_kl(duals.estep_weights(q_value, log_prior, duals.positive(raw)), log_prior).mean().item()
+    weights = duals.estep_weights(q_value, log_prior, duals.positive(raw))
+    assert (weights.double().sum(0) - 1).abs().max() < 1e-6
+    said = duals.weights_kl(weights, log_prior).mean().item()
     assert said == pytest.approx(realized, rel=tolerance, abs=tolerance)
-
-
-def test_a_finite_action_set_is_weighed_by_its_own_prior():
-    """log sum_a pi(a) exp((Q - c) / eta) for the log-mean-exp, KL to pi for KL to uniform, at the extremes too."""
-    g = torch.Generator().manual_seed(0)
-    log_prior = (3 * torch.randn(4, 9, generator=g)).log_softmax(0)
-    for scale in SCALES:
-        q_value = hard_values(scale, n=4, b=9)
-        for eta in TEMPERATURES:
-            raw = torch.tensor(duals.raw_of(eta), requires_grad=True)
-            duals.temperature_loss(q_value, log_prior, duals.positive(raw), 0.2).backward()
-            weights = duals.estep_weights(q_value, log_prior, duals.positive(raw))
-            assert (weights.double().sum(0) - 1).abs().max() < 1e-6
-            logits = (
-                log_prior.double() + (q_value.double() - q_value.double().max(0).values) / duals.positive(raw).item()
-            )
-            realized = kl(logits.softmax(0), log_prior.double().exp()).mean().item()
-            check_slope(raw.grad.item(), 0.2, realized, raw.detach(), 2e-5)
 
 
 # Multipliers of the M-step
@@ -220,17 +200,6 @@ def test_multiplier_loss_by_hand():
     assert loss.item() == pytest.approx(-0.45, abs=1e-15)
     loss.backward()
     assert alpha.grad.tolist() == pytest.approx([-0.3, 0.05], abs=1e-15) and part.grad is None
-
-
-@pytest.mark.parametrize("value", [1e-6, 1e-3, 1.0, 1e3])
-@pytest.mark.parametrize("realized", [0.0, 1e-8, 0.01, 5.0, 1e4])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(F32, 1e-5), (F64, 1e-12)])
-def test_the_slope_of_a_multiplier_is_the_bound_less_the_realized_kl(value, realized, dtype, tolerance):
-    raw = torch.tensor(duals.raw_of(value), dtype=dtype, requires_grad=True)
-    part = torch.tensor(realized, dtype=dtype, requires_grad=True)
-    duals.multiplier_loss(duals.positive(raw), part, 0.01).backward()
-    check_slope(raw.grad.item(), 0.01, part.item(), raw.detach(), tolerance)
-    assert part.grad is None
 
 
 # V-MPO
@@ -320,5 +289,3 @@ def test_an_unkept_sample_far_above_costs_the_kept_no_digit_in_float32(height, n
         assert torch.equal(one, other)
         torch.testing.assert_close(other.double(), exact, rtol=1e-6, atol=5e-7)
 
-
-# Gradients and refusals

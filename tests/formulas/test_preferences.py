@@ -7,41 +7,18 @@ import torch
 
 from minerva_book.worlds.answer_tree import AnswerTree
 from minerva_lite.formulas import preferences as p
-from minerva_lite.formulas.duals import top_k_mask
+from minerva_lite.language.answer_tree import AnswerTree
 from tests.living import vector
 
 F64 = torch.float64
+
+
 @pytest.fixture(scope="module")
 def world():
     """A tree with rewards in [0, 1), a reference, and another policy."""
     generator = torch.Generator().manual_seed(0)
     tree = AnswerTree.random(3, 2, generator)
     return tree, tree.random_logits(generator), tree.random_logits(generator)
-
-
-# Pairs
-
-
-# The E-step's other names
-
-
-@pytest.mark.parametrize("n", [2, 3])
-def test_the_best_of_n_is_v_mpos_top_share_with_one_kept(world, n):
-    """Averaged over all groups of n, the answer that `top_k_mask` keeps has the law of the best of n, ties included."""
-    tree, reference, _ = world
-    reward = (3.0 * tree.reward).round()
-    assert len(reward.unique()) < len(reward)
-
-    def kept(answers):
-        mask = top_k_mask(reward[answers], torch.ones(n, dtype=torch.bool), 1.0 / n)
-        return torch.nn.functional.one_hot(answers[mask], len(reward)).sum(0).to(F64)
-
-    law, _ = tree.moments(reference, kept, group=n)
-    wanted = p.best_of_n_law(tree.log_prob(reference).exp(), reward, n)
-    torch.testing.assert_close(law, wanted, rtol=0, atol=1e-14)
-
-
-# The best of n
 
 
 def test_rare_answers_keep_their_digits():
@@ -70,6 +47,3 @@ def test_the_kl_of_the_best_of_n_stays_below_its_bound_and_reaches_it_among_many
         tied = kl(p.best_of_n_law(uniform, (rank >= answers // 2).to(F64), n), uniform)
         assert tied < 0.9 * bound, "with two rewards the bound stays out of reach"
     assert short[0] > short[1] > short[2] > 0 and short[2] < 1e-3 * bound
-
-
-# Bad input

@@ -39,49 +39,39 @@ def episodes(draw):
     return *grids, terminated, truncated, draw(unit), draw(unit)
 
 
-def gae_by_double_sum(reward, value, next_value, terminated, truncated, gamma, lam):
-    """A_t = sum_k (gamma lam)^k delta_{t+k}, up to and including the first step that ended, or the last row."""
+def double_sum(reward, value, next_value, trace, terminated, truncated, gamma):
+    """sum_k gamma^(k-t) (product of the traces of t+1 ... k) delta_k, to the first step that ended, or the last row."""
+    total = torch.zeros_like(reward)
     steps, envs = reward.shape
-    advantage = torch.zeros_like(reward)
     for b in range(envs):
         for t in range(steps):
+            weight = 1.0
             for k in range(t, steps):
+                weight *= gamma * float(trace[k, b]) if k > t else 1.0
                 bootstrap = 0.0 if terminated[k, b] else float(next_value[k, b])
-                td_error = float(reward[k, b]) + gamma * bootstrap - float(value[k, b])
-                advantage[t, b] += (gamma * lam) ** (k - t) * td_error
+                total[t, b] += weight * (float(reward[k, b]) + gamma * bootstrap - float(value[k, b]))
                 if terminated[k, b] or truncated[k, b]:
                     break
-    return advantage
-
-
-def returns_by_sum(reward, next_value, terminated, truncated, gamma):
-    """G_t = r_t + gamma r_{t+1} + …, closed by the successor's value where the data end but the episode does not."""
-    steps, envs = reward.shape
-    returns = torch.zeros_like(reward)
-    for b in range(envs):
-        for t in range(steps):
-            for k in range(t, steps):
-                returns[t, b] += gamma ** (k - t) * float(reward[k, b])
-                if terminated[k, b]:
-                    break
-                if truncated[k, b] or k == steps - 1:
-                    returns[t, b] += gamma ** (k - t + 1) * float(next_value[k, b])
-                    break
-    return returns
+    return total
 
 
 @given(episodes())
 def test_gae_is_the_double_sum(data):
     *tensors, gamma, lam = data
-    got = gae(*tensors, gamma=gamma, lam=lam)
-    torch.testing.assert_close(got, gae_by_double_sum(*tensors, gamma, lam), rtol=1e-12, atol=1e-12)
+    reward, value, next_value, *ends = tensors
+    wanted = double_sum(reward, value, next_value, torch.full_like(reward, lam), *ends, gamma)
+    torch.testing.assert_close(gae(*tensors, gamma=gamma, lam=lam), wanted, rtol=1e-12, atol=1e-12)
 
 
 @given(episodes())
 def test_returns_are_the_sum(data):
-    reward, _, next_value, terminated, truncated, gamma, _ = data
+    """Closed by the successor's value where the data end but the episode does not."""
+    reward, value, next_value, terminated, truncated, gamma, _ = data
     got = discounted_returns(reward, next_value, terminated, truncated, gamma=gamma)
-    wanted = returns_by_sum(reward, next_value, terminated, truncated, gamma)
+    cut = truncated.clone()
+    cut[-1] = True
+    closed = next_value.where(cut, 0.0)
+    wanted = double_sum(reward, 0 * value, closed, torch.ones_like(reward), terminated, truncated, gamma)
     torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
 
 
@@ -144,62 +134,29 @@ def test_the_first_ratio_of_a_sequence_is_never_used():
     assert retrace(log_ratio=column(-50.0, HALF[1].item(), 0.0)) == retrace()
 
 
-def retrace_by_double_sum(reward, q_value, next_value, log_ratio, terminated, truncated, gamma, lam):
-    """Q_t + sum_k gamma^(k-t) (prod of c over t+1 ... k) delta_k, up to the first step that ended, or the last row."""
-    target = q_value.clone()
-    steps, envs = reward.shape
-    for b in range(envs):
-        for t in range(steps):
-            weight = 1.0
-            for k in range(t, steps):
-                if k > t:
-                    weight *= gamma * lam * min(1.0, math.exp(log_ratio[k, b]))
-                bootstrap = 0.0 if terminated[k, b] else float(next_value[k, b])
-                target[t, b] += weight * (float(reward[k, b]) + gamma * bootstrap - float(q_value[k, b]))
-                if terminated[k, b] or truncated[k, b]:
-                    break
-    return target
-
-
 @pytest.mark.parametrize("lam", [0.0, 0.5, 1.0])
 @given(data=episodes())
 def test_retrace_is_the_double_sum(data, lam):
     reward, q_value, next_value, terminated, truncated, gamma, _ = data
     log_ratio = torch.randn(reward.shape, generator=torch.Generator().manual_seed(reward.numel()), dtype=F64)
-    tensors = reward, q_value, next_value, log_ratio, terminated, truncated
-    got = retrace_targets(*tensors, gamma=gamma, lam=lam)
-    torch.testing.assert_close(got, retrace_by_double_sum(*tensors, gamma, lam), rtol=1e-12, atol=1e-11)
+    got = retrace_targets(reward, q_value, next_value, log_ratio, terminated, truncated, gamma=gamma, lam=lam)
+    trace = log_ratio.apply_(lambda x: lam * min(1.0, math.exp(x)))
+    wanted = q_value + double_sum(reward, q_value, next_value, trace, terminated, truncated, gamma)
+    torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-11)
 
 
-def test_traces_never_exceed_one_and_carry_no_gradient():
+def test_traces_never_exceed_one():
     """A ratio of e^1000 counts as 1, in float32 too; one of e^-1000 cuts the trace."""
     same = retrace(log_ratio=column(0, 0, 0))
     assert retrace(log_ratio=column(1000, 1000, 1000)) == same
     assert retrace(log_ratio=column(0, -1000, 0))[0] == 3.0
-    q_value = column(2, 4, 6).float().requires_grad_()
-    no = flags(0, 0, 0)
-    got = retrace_targets(*(column(1, 2, 3).float(), q_value, q_value), q_value * 1000, no, no, gamma=0.5)
-    assert got.isfinite().all() and not got.requires_grad
+    no, value = flags(0, 0, 0), column(2, 4, 6).float()
+    assert retrace_targets(*3 * [value], value * 1000, no, no, gamma=0.5).isfinite().all()
 
 
 def test_leave_one_out_baseline_by_hand():
-    """Row 0: all three run. Row 1: the last has ended, its 100 counts nowhere; it sees both. Row 2: one alone."""
-    returns = torch.tensor([[3.0, 6.0, 12.0], [2.0, 8.0, 100.0], [5.0, 100.0, 100.0]], dtype=F64)
+    """Row 0: all three run. Row 1: the last has ended, sees both, and counts nowhere. Row 2: one alone."""
+    returns = torch.tensor([[3.0, 6.0, 12.0], [2.0, 8.0, math.nan], [5.0, 100.0, math.inf]], dtype=F64)
     mask = torch.tensor([[1, 1, 1], [1, 1, 0], [1, 0, 0]], dtype=torch.bool)
     wanted = [[9.0, 7.5, 4.5], [8.0, 2.0, 5.0], [0.0, 5.0, 5.0]]
     assert leave_one_out_baseline(returns, mask).tolist() == wanted
-
-
-def test_leave_one_out_baseline_ignores_what_is_masked_even_if_it_is_not_finite():
-    returns = torch.tensor([[3.0, float("nan"), 5.0]], dtype=F64)
-    mask = torch.tensor([[True, False, True]])
-    assert leave_one_out_baseline(returns, mask).tolist() == [[5.0, 4.0, 3.0]]
-    assert not leave_one_out_baseline(returns.requires_grad_(), mask).requires_grad
-
-
-def test_outputs_carry_no_gradient_and_inputs_stay_as_they_were():
-    value = column(1, 2).requires_grad_()
-    reward, next_value, no = column(1, 1), column(2, 3), flags(0, 0)
-    assert not gae(reward, value, next_value, no, no, gamma=0.9, lam=0.9).requires_grad
-    assert not discounted_returns(reward, value, no, no, gamma=0.9).requires_grad
-    assert reward.flatten().tolist() == [1, 1] and next_value.flatten().tolist() == [2, 3]

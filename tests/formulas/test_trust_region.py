@@ -198,74 +198,43 @@ def test_a_direction_that_does_not_rise_is_refused(direction):
 # The line search
 
 
-def searched(gain, kl, expected_gain=1.0, **options):
-    """The result of a search over scalar functions of the fraction, and the fractions it tried."""
+FAILS, OF_FOUR = {"max_trials": 3}, {"expected_gain": 4.0, "accept_ratio": 0.3, "backtrack": 0.6}
+# Gain and KL of a fraction of the step, options, and how the search ends. Wanted: a gain of 1, a KL up to 0.01.
+SEARCHES = [
+    # KL 0.05 f^2 keeps 0.01 from f = 0.447 on: 1 and 1/2 fail, 1/4 passes.
+    (lambda f: f, lambda f: 0.05 * f * f, {}, (0.25, 3, "accepted")),
+    # Of an expected 4 f, a share of 0.3 is 1.2 f: a gain of 1.3 f is enough, one of 1.1 f is not.
+    (lambda f: 1.3 * f, lambda f: 0.0, OF_FOUR, (1.0, 1, "accepted")),
+    (lambda f: 1.1 * f, lambda f: 0.0, OF_FOUR | {"max_trials": 4}, (0.0, 4, "surrogate")),
+    # The gain sets in only at small fractions: 0.216 of 4 is 0.864, of which 0.3 is 0.2592.
+    (lambda f: 0.26 if f < 0.3 else 0.0, lambda f: 0.0, OF_FOUR, (0.216, 4, "accepted")),
+    (lambda f: 0.25 if f < 0.3 else 0.0, lambda f: 0.0, OF_FOUR, (0.1296, 5, "accepted")),
+    # A failed search gives the reason of its last trial.
+    (lambda f: f, lambda f: 0.02, FAILS, (0.0, 3, "kl")),
+    (lambda f: -f, lambda f: 0.0, FAILS, (0.0, 3, "surrogate")),
+    (lambda f: -f, lambda f: 0.02, FAILS, (0.0, 3, "kl")),
+    (lambda f: -f, lambda f: 0.02 * f, FAILS, (0.0, 3, "surrogate")),
+    (lambda f: math.nan, lambda f: 0.0, FAILS, (0.0, 3, "surrogate")),
+    (lambda f: f, lambda f: math.nan, FAILS, (0.0, 3, "kl")),
+    (lambda f: f, lambda f: math.inf, FAILS, (0.0, 3, "kl")),
+    (lambda f: f, lambda f: math.nan if f > 0.3 else 0.0, {}, (0.25, 3, "accepted")),
+    # A KL equal to the bound is accepted. No gain is not enough gain, but where the share is zero.
+    (lambda f: f, lambda f: 0.01 * f, {}, (1.0, 1, "accepted")),
+    (lambda f: f, lambda f: 0.010000001 * f, {}, (0.5, 2, "accepted")),
+    (lambda f: 0.0, lambda f: 0.0, FAILS, (0.0, 3, "surrogate")),
+    (lambda f: 0.0, lambda f: 0.0, {"accept_ratio": 0.0}, (1.0, 1, "accepted")),
+    (lambda f: -1e-9, lambda f: 0.0, FAILS | {"accept_ratio": 0.0}, (0.0, 3, "surrogate")),
+]
+
+
+@pytest.mark.parametrize(("gain", "kl", "options", "wanted"), SEARCHES)
+def test_line_search_by_hand(gain, kl, options, wanted):
     tried = []
 
     def evaluate(fraction):
         tried.append(fraction)
         return torch.tensor(gain(fraction), dtype=F64), torch.tensor(kl(fraction), dtype=F64)
 
-    return line_search(evaluate, expected_gain, **{"kl_bound": 0.01} | options), tried
-
-
-def test_line_search_by_hand():
-    """KL 0.05 f^2 keeps 0.01 from f = 0.447 on: 1 and 1/2 fail, 1/4 passes."""
-    found, tried = searched(lambda f: f, lambda f: 0.05 * f * f)
-    assert found == LineSearch(0.25, 3, "accepted") and tried == [1.0, 0.5, 0.25]
-    # Of an expected 4 f, a share of 0.3 is 1.2 f: a gain of 1.3 f is enough, one of 1.1 f is not.
-    for slope, wanted in ((1.3, LineSearch(1.0, 1, "accepted")), (1.1, LineSearch(0.0, 4, "surrogate"))):
-        found, tried = searched(
-            lambda f, slope=slope: slope * f,
-            lambda f: 0.0,
-            expected_gain=4.0,
-            accept_ratio=0.3,
-            max_trials=4,
-            backtrack=0.6,
-        )
-        assert found == wanted
-        assert tried == pytest.approx([1.0, 0.6, 0.36, 0.216][: found.trials])
-    # The gain sets in only at small fractions: 0.216 of 4 is 0.864, of which 0.3 is 0.2592.
-    found, _ = searched(lambda f: 0.26 if f < 0.3 else 0.0, lambda f: 0.0, 4.0, accept_ratio=0.3, backtrack=0.6)
-    assert found.trials == 4
-    found, _ = searched(lambda f: 0.25 if f < 0.3 else 0.0, lambda f: 0.0, 4.0, accept_ratio=0.3, backtrack=0.6)
-    assert found.trials == 5
-
-
-@pytest.mark.parametrize(
-    ("gain", "kl", "reason"),
-    [
-        (lambda f: f, lambda f: 0.02, "kl"),
-        (lambda f: -f, lambda f: 0.0, "surrogate"),
-        (lambda f: -f, lambda f: 0.02, "kl"),
-        (lambda f: -f, lambda f: 0.02 * f, "surrogate"),  # the last trial is named, and that one kept the bound
-        (lambda f: math.nan, lambda f: 0.0, "surrogate"),
-        (lambda f: f, lambda f: math.nan, "kl"),
-        (lambda f: f, lambda f: math.inf, "kl"),
-        (lambda f: 0.0, lambda f: 0.0, "surrogate"),  # no gain is not enough gain
-    ],
-)
-def test_a_failed_search_gives_the_reason_of_its_last_trial(gain, kl, reason):
-    found, tried = searched(gain, kl, max_trials=3)
-    assert found == LineSearch(0.0, 3, reason) and tried == [1.0, 0.5, 0.25]
-
-
-def test_a_search_goes_on_after_a_nan():
-    found, _ = searched(lambda f: f, lambda f: math.nan if f > 0.3 else 0.0)
-    assert found == LineSearch(0.25, 3, "accepted")
-
-
-def test_a_kl_equal_to_the_bound_is_accepted():
-    assert searched(lambda f: f, lambda f: 0.01 * f)[0].fraction == 1.0
-    assert searched(lambda f: f, lambda f: 0.010000001 * f)[0].fraction == 0.5
-
-
-def test_accept_ratio_zero_accepts_any_gain_that_is_not_negative():
-    assert searched(lambda f: 0.0, lambda f: 0.0, accept_ratio=0.0)[0].fraction == 1.0
-    assert searched(lambda f: -1e-9, lambda f: 0.0, accept_ratio=0.0)[0].reason == "surrogate"
-
-
-# Rounding
-
-
-# Arguments
+    found = line_search(evaluate, **{"expected_gain": 1.0, "kl_bound": 0.01} | options)
+    assert found == LineSearch(pytest.approx(wanted[0]), *wanted[1:])
+    assert tried == pytest.approx([options.get("backtrack", 0.5) ** k for k in range(found.trials)])

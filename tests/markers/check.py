@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, is_dataclass
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from .named import Named, as_tensor
 from .parse import Node, parse, split_equation
 from .symbols import TABLES
 from .table import Table, path_root
-from .trace import Call, Pass, trace
+from .trace import Call, Pass, leaves_of, trace
 
 PACKAGE = "minerva_lite"
 TOLERANCE = 1e-9  # relative to the largest entry
@@ -129,12 +129,11 @@ class Function:
                 if not self._comes_from_outside(path_root(symbol.source)):
                     raise FormulaError(f"{self.key}: {symbol.latex} stands for {symbol.source}, which is no input")
                 locals_[symbol.latex] = symbol.source
-        for latex, path in self.table.beyond.items():
+        edges = [(path, f"beyond {latex} stands {path}") for latex, path in self.table.beyond.items()]
+        edges += [(path, f"the loop over {axis} runs {path} times") for axis, path in self.table.passes.items()]
+        for path, story in edges:
             if path_root(path) not in parameters:
-                raise FormulaError(f"{self.key}: beyond {latex} stands {path}, which is no input")
-        for axis, path in self.table.passes.items():
-            if path_root(path) not in parameters:
-                raise FormulaError(f"{self.key}: the loop over {axis} runs {path} times, which is no input")
+                raise FormulaError(f"{self.key}: {story}, which is no input")
         return locals_
 
     def _comes_from_outside(self, name: str) -> bool:
@@ -161,28 +160,16 @@ class Function:
         """Every call of the function in its cases, traced. The cases are the same each time."""
         if self.key not in self.cases:
             raise FormulaError(f"{self.key} has markers but no cases in inputs.py")
-        code, calls = self.raw().__code__, []
+        code, calls, (holder, name) = self.raw().__code__, [], self.holder()
+        stops = any(side.stops_gradients() for equation in self.equations for side in equation.sides)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             for case in self.cases[self.key](torch.Generator().manual_seed(1)):
-                run = self._bound(case)
+                for tensor in leaves_of(case.values()) if stops else ():
+                    tensor.requires_grad_()
+                run = partial(getattr(holder, name), **case)
                 calls += trace(run, code, self.markers, self.table, self.local_sources)
         return calls
-
-    def _bound(self, case: Any) -> Callable[[], Any]:
-        if callable(case):
-            return case
-        holder, name = self.holder()
-        if any(side.stops_gradients() for equation in self.equations for side in equation.sides):
-            for tensor in leaves_of(case.values()):
-                tensor.requires_grad_()
-        return lambda: getattr(holder, name)(**case)
-
-
-def leaves_of(arguments: Iterable[Any]) -> list[Tensor]:
-    """The tensors of numbers among arguments of a function, and among the fields of a batch, if they are leaves."""
-    found = [v for a in arguments for v in (vars(a).values() if is_dataclass(a) else (a,))]
-    return [v for v in found if isinstance(v, Tensor) and v.is_floating_point() and v.is_leaf]
 
 
 def _names(target: ast.AST) -> set[str]:
@@ -385,11 +372,3 @@ def functions_of(name: str) -> Iterator[Function]:
 
 def all_functions() -> list[Function]:
     return [function for name in module_names() for function in functions_of(name)]
-
-
-def check_module(name: str) -> Report:
-    """Evaluate all markers of one module of the package, such as "formulas.returns" or "agents.ppo"."""
-    report = Report()
-    for function in functions_of(name):
-        report += check_function(function)
-    return report

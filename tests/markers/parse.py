@@ -1,15 +1,15 @@
-r"""From a formula to a tree of `Node`s: declared symbols are cut out by longest match, lark parses the rest."""
+r"""From a formula to a tree of `Node`s, by recursive descent; declared symbols are found first, by longest match.
+
+Products of sums of products, as in print, with three rules that TeX leaves to the eye:
+  - a sum, product or mean without brackets reaches to the end of its term (as \sum does in print);
+  - a function without brackets takes one symbol or number, or a power of one;
+  - what would have two readings (\log x y, a / b c, f(x)^2) is refused.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
-
-from lark import Lark, Token, Transformer
-from lark.exceptions import LarkError, VisitError
-from lark.lexer import Lexer
+from typing import Any, NoReturn
 
 from .latex import FormulaError, closing, tokens_of
 from .table import Table
@@ -29,37 +29,18 @@ class Node:
 
 
 STOP = r"\mathrm{sg}"
-
-
-@dataclass(frozen=True)
-class Bare(Node):
-    """A function's value whose argument had no brackets: it must not be followed by one more factor."""
-
-
-@dataclass(frozen=True)
-class Slash(Node):
-    """A quotient written a / b: it must not be followed by one more factor either."""
-
-
-FUNCTIONS = {r"\exp", r"\log", r"\tanh"} | {
-    rf"\mathrm{{{name}}}" for name in ("softplus", "sigmoid", "sg", "arctanh")
-}
-# name of a reduction -> does it reach to the end of its term (wide) or take one argument (narrow)?
-REDUCTIONS = {
-    r"\sum": "WIDE", r"\prod": "WIDE", r"\mathrm{mean}": "WIDE", r"\mathrm{Var}": "NARROW", r"\max": "NARROW",
-    r"\mathrm{logsumexp}": "NARROW", r"\mathrm{softmax}": "NARROW", r"\mathrm{argmax}": "NARROW",
-}  # fmt: skip
+FUNCTIONS = {r"\exp", r"\log", r"\tanh", STOP, *(rf"\mathrm{{{f}}}" for f in ("softplus", "sigmoid", "arctanh"))}
+WIDE = {r"\sum", r"\prod", r"\mathrm{mean}"}  # reach to the end of their term
+NARROW = {r"\max", *(rf"\mathrm{{{f}}}" for f in ("Var", "logsumexp", "softmax", "argmax"))}  # take one argument
 NARY = {r"\min": "min", r"\max": "max", r"\mathrm{clip}": "clip"}
-SIMPLE = {
-    "+": "PLUS", "-": "MINUS", r"\cdot": "TIMES", "/": "SLASH", "^": "CARET", ",": "COMMA", r"\mid": "MID",
-    "{": "LBRACE", "}": "RBRACE", r"\frac": "FRAC", r"\sqrt": "SQRT", r"\vee": "OR", r"\in": "IN",
-}  # fmt: skip
-PAIRS = {
-    "(": (")", "LPAR", "RPAR"), "[": ("]", "LPAR", "RPAR"), r"\{": (r"\}", "LPAR", "RPAR"),
-    r"\lvert": (r"\rvert", "LABS", "RABS"), r"\lVert": (r"\rVert", "LNORM", "RNORM"),
-    r"\lfloor": (r"\rfloor", "LFLOOR", "RFLOOR"),
-}  # fmt: skip
 COMPARISONS = {"<": "<", ">": ">", "=": "=", r"\le": "<="}
+GROUP = {"(": ")", "[": "]", r"\{": r"\}"}
+BRACES = {"{": "}"}
+BARS = {r"\lvert": r"\rvert", r"\lfloor": r"\rfloor", r"\lVert": r"\rVert"}
+NAMED = {r"\lvert": "abs", r"\lfloor": "floor"}
+TRANSPOSE, NORMAL, ONE = (list(x) for x in (("^", "{", r"\top", "}"), (r"\mathcal", "{", "N", "}"), ("{", "1", "}")))
+# What ends a term.
+ENDS = {"", "+", "-", "}", ",", r"\mid", r"\vee", r"\in", *COMPARISONS, *GROUP.values(), *BARS.values()}
 
 
 def split_equation(latex: str) -> list[list[str]]:
@@ -78,242 +59,189 @@ def split_equation(latex: str) -> list[list[str]]:
 
 def parse(tokens: list[str], table: Table, bound: frozenset[str] = frozenset()) -> Node:
     """The tree of one side. `bound` are index letters that a surrounding sum introduced."""
-    try:
-        return _lark().parse(list(_terminals(tokens, table, bound)))
-    except VisitError as error:
-        raise error.orig_exc from error
-    except LarkError as error:
-        raise FormulaError(f"outside the language: {' '.join(tokens)}: {str(error).splitlines()[0]}") from error
-
-
-def _terminals(tokens: list[str], table: Table, bound: frozenset[str]):
-    """Cut tokens into terminals: symbols first, then operators whose subscript belongs to them, then the rest."""
-    bound = bound | _bound_letters(tokens, table)
-    i, stack = 0, []
-
-    def emit(kind: str, value: Any = None) -> Token:
-        return Token(kind, value if value is not None else kind)
-
-    while i < len(tokens):
-        token = tokens[i]
-        found = table.longest(tokens, i)
-        if found:
-            symbol, i, index = found
-            if symbol.acts:
-                yield emit("OPERATOR", symbol.latex)
-                continue
-            yield emit("SYMBOL", (symbol, tuple(_index(list(expr), table, bound) for expr in index)))
-            continue
-        if token == r"\mathbb" and tokens[i + 1] == "{":
-            token, i = rf"\mathbb{{{tokens[i + 2]}}}", i + 4
-        else:
-            i += 1
-        following = tokens[i] if i < len(tokens) else None
-        if token == r"\log" and tokens[i : i + 4] == [r"\mathcal", "{", "N", "}"]:
-            i += 4
-            yield emit("LOGNORMAL")
-        elif token in REDUCTIONS and (following == "_" or token not in NARY):
-            kind = REDUCTIONS[token]
-            subscript, bounds = [], ()
-            if following == "_":
-                end = closing(tokens, i + 1)
-                subscript, i = tokens[i + 2 : end], end + 1
-            if "=" in subscript and i < len(tokens) and tokens[i] == "^":
-                end = closing(tokens, i + 1)
-                at = subscript.index("=")
-                lower, upper = subscript[at + 1 :], tokens[i + 2 : end]
-                subscript, i = subscript[:at], end + 1
-                bounds = (parse(lower, table, bound), parse(upper, table, bound))
-            if token == r"\mathrm{mean}" and tokens[i : i + 1] in (["["], [r"\{"]):
-                kind = "NARROW"
-            yield emit(kind, (token, "".join(subscript), bounds))
-        elif token in NARY:
-            yield emit("NARY", NARY[token])
-        elif token in FUNCTIONS:
-            yield emit("FUNC", token)
-        elif token == r"\mathbb{1}":
-            yield emit("INDICATOR")
-        elif token == r"\mathrm{top}" and following == "_":
-            end = closing(tokens, i + 1)
-            yield emit("TOP", parse(tokens[i + 2 : end], table, bound))
-            i = end + 1
-        elif token == "^" and tokens[i : i + 3] == ["{", r"\top", "}"]:
-            i += 3
-            yield emit("TRANSPOSE")
-        elif token in PAIRS:
-            stack.append(PAIRS[token][0])
-            yield emit(PAIRS[token][1])
-        elif stack and token == stack[-1]:
-            kind = next(right for close, _, right in PAIRS.values() if close == token)
-            stack.pop()
-            yield emit(kind)
-        elif token in COMPARISONS:
-            yield emit("COMPARE", COMPARISONS[token])
-        elif token in SIMPLE:
-            yield emit(SIMPLE[token])
-        elif token == r"\pi":
-            yield emit("CONST", r"\pi")
-        elif token[0].isdigit():
-            yield emit("NUM", float(token))
-        elif len(token) == 1 and (token in table.axes or token in bound):
-            yield emit("INDEX", token)
-        else:
-            script = "".join(tokens[i : closing(tokens, i + 1) + 1]) if following in ("_", "^") else ""
-            raise FormulaError(f"undeclared symbol {token}{script} in {' '.join(tokens)}")
+    reader = _Reader(tokens, table, bound | _bound_letters(tokens, table))
+    tree = reader.logic()
+    return tree if reader.here == "" else reader.refuse()
 
 
 def _bound_letters(tokens: list[str], table: Table) -> frozenset[str]:
     """Letters that some reduction of this formula runs over."""
     letters = set()
-    for i, token in enumerate(tokens[:-2]):
-        before_script = tokens[i - 1] if i else ""
-        if token == "_" and (before_script in REDUCTIONS or before_script == "}"):
-            inside = tokens[i + 2 : closing(tokens, i + 1)]
+    for i, (token, script) in enumerate(zip(tokens, tokens[1:], strict=False)):
+        if token in WIDE | NARROW and script == "_":
+            inside = tokens[i + 3 : closing(tokens, i + 2)]
             inside = inside[: inside.index("=")] if "=" in inside else inside
-            if before_script in REDUCTIONS:
-                letters |= {t for t in inside if len(t) == 1 and t.isalpha()}
+            letters |= {t for t in inside if len(t) == 1 and t.isalpha()}
     if letters & set(table.symbols):
         raise FormulaError(f"two readings: {', '.join(letters & set(table.symbols))} is an index here and a symbol too")
     return frozenset(letters)
 
 
-def _index(tokens: list[str], table: Table, bound: frozenset[str]) -> Node:
-    """An index such as t+1: letters (axes, bound ones, or declared sizes), whole numbers, + and -."""
+def _index(tokens: tuple[str, ...]) -> Node:
+    """An index such as t+1: letters (axes or bound ones), whole numbers, + and -."""
     node, sign = None, "add"
     for token in tokens:
         if token in "+-":
             sign = "add" if token == "+" else "sub"
             node = node or Node("number", value=0.0)
             continue
-        if token in table.declared:
-            part = Node("symbol", value=token)
-        elif token.isdigit():
-            part = Node("number", value=float(token))
-        else:
-            part = Node("index", value=token)
+        part = Node("number", value=float(token)) if token.isdigit() else Node("index", value=token)
         node = part if node is None else Node(sign, (node, part))
     return node
 
 
-class _Tokens(Lexer):
-    """Hands ready-made terminals to lark."""
+class _Reader:
+    """A place in the tokens of a formula. Each method reads one kind of piece there, and moves on behind it."""
 
-    def __init__(self, _conf: Any):
-        pass
+    def __init__(self, tokens: list[str], table: Table, bound: frozenset[str]):
+        self.tokens, self.table, self.bound, self.i = tokens, table, bound, 0
 
-    def lex(self, data: Any):
-        yield from data
+    @property
+    def here(self) -> str:
+        return self.tokens[self.i] if self.i < len(self.tokens) else ""
 
+    @property
+    def word(self) -> str:
+        """The token here, unless a declared symbol begins with it."""
+        return "" if self.table.longest(self.tokens, self.i) else self.here
 
-class _Build(Transformer):
-    """Parse tree to `Node`s; refuses what has two readings."""
+    def refuse(self) -> NoReturn:
+        raise FormulaError(f"outside the language: {' '.join(self.tokens)}: at {self.here or 'its end'}")
 
-    def start(self, parts):
-        return parts[0]
+    def next(self) -> str:
+        self.i += 1
+        return self.tokens[self.i - 1]
 
-    def _binary(kind):  # noqa: N805
-        return lambda self, parts: Node(kind, (parts[0], parts[-1]))
+    def take(self, *wanted: str) -> str:
+        """The token here if it is one of these; else none, and nothing moves."""
+        return self.next() if self.here and self.here in wanted else ""
 
-    add, sub, or_ = map(_binary, ("add", "sub", "or"))
+    def follows(self, wanted: list[str]) -> bool:
+        """Whether these tokens stand here; if so, move on behind them."""
+        found = self.tokens[self.i : self.i + len(wanted)] == wanted
+        self.i += len(wanted) * found
+        return found
 
-    def div(self, parts):
-        return Slash("div", (parts[0], parts[-1]))
+    def group(self, brackets: dict[str, str]) -> Node:
+        """A piece within one of these pairs of brackets."""
+        close = brackets.get(self.take(*brackets)) or self.refuse()
+        node = self.logic()
+        return node if self.take(close) else self.refuse()
 
-    def mul(self, parts):
-        return Node("mul", (parts[0], parts[-1]))
+    def braced(self) -> list[str]:
+        """The tokens between the braces that begin here."""
+        start, self.i = self.i + 1, closing(self.tokens, self.i) + 1
+        return self.tokens[start : self.i - 1]
 
-    def mul_bare(self, parts):
-        return Node("mul", (Node("number", value=parts[0].value), parts[1]))
+    def logic(self) -> Node:
+        node = self.relation()
+        while self.take(r"\vee"):
+            node = Node("or", (node, self.relation()))
+        return node
 
-    def implicit(self, parts):
-        last = parts[0]
-        while last.kind == "mul":
-            last = last.args[1]
-        if isinstance(last, Bare):
-            raise FormulaError("two readings: a function without brackets is followed by a factor; add brackets")
-        if isinstance(parts[0], Slash):
-            raise FormulaError("two readings: a / b c; write \\frac or add brackets")
-        return Node("mul", (parts[0], parts[1]))
+    def relation(self) -> Node:
+        parts, operators = [self.sum()], []
+        if self.follows([r"\in", r"\mathrm{top}", "_"]):
+            return Node("member", (*parts, parse(self.braced(), self.table, self.bound), self.group(GROUP)))
+        while operator := self.take(*COMPARISONS):
+            operators.append(COMPARISONS[operator])
+            parts.append(self.sum())
+        return Node("compare", tuple(parts), tuple(operators)) if operators else parts[0]
 
-    def neg(self, parts):
-        return Node("neg", (parts[-1],))
+    def sum(self) -> Node:
+        node = Node("neg", (self.term(),)) if self.take("-") else self.term()
+        while operator := self.take("+", "-"):
+            node = Node("add" if operator == "+" else "sub", (node, self.term()))
+        return node
 
-    def compare(self, parts):
-        return Node("compare", tuple(parts[::2]), tuple(p.value for p in parts[1::2]))
+    def term(self) -> Node:
+        node, unclear = self.factor()
+        while self.here not in ENDS:
+            operator = self.take(r"\cdot", "/")
+            if unclear and not operator:
+                raise FormulaError(f"two readings: {unclear}")
+            right, unclear = self.factor()
+            node = Node("div" if operator == "/" else "mul", (node, right))
+            if operator == "/":
+                unclear = "a / b c; write \\frac or add brackets"
+        return node
 
-    def member(self, parts):
-        return Node("member", (parts[0], parts[2].value, parts[3]))
+    def factor(self) -> tuple[Node, str]:
+        """A factor, and why none may follow without an operator, if so."""
+        word, after = self.word, self.tokens[self.i + 1 : self.i + 5]
+        if word in WIDE | NARROW and not (word in NARY and after[:1] != ["_"]):
+            return self.reduction()
+        if word in NARY:
+            return self.listed("nary", NARY[self.next()], ","), ""
+        if word == r"\log" and after == NORMAL:
+            self.i += 5
+            return self.listed("lognormal", None, r"\mid", ","), ""
+        if word in FUNCTIONS:
+            name, (argument, unclear) = self.next(), self.argument()
+            return Node("call", (argument,), name), unclear
+        node = self.group(GROUP) if word in GROUP else self.plain()
+        if self.follows(TRANSPOSE):
+            right, unclear = self.factor()
+            return Node("inner", (node, right)), unclear
+        return self.power(node), ""
 
-    def group(self, parts):
-        # Brackets settle the reading, so the marks of Bare and Slash end here.
-        return Node(parts[1].kind, parts[1].args, parts[1].value)
+    def power(self, node: Node) -> Node:
+        return Node("pow", (node, self.group(BRACES))) if self.take("^") else node
 
-    def plain(self, parts):
-        return parts[1]
+    def argument(self) -> tuple[Node, str]:
+        """What a function takes: a group, or without brackets one piece."""
+        if self.here in GROUP:
+            return self.group(GROUP), ""
+        inner = self.next() if self.word in FUNCTIONS else ""
+        node = Node("call", (self.argument()[0],), inner) if inner else self.power(self.plain())
+        return node, "a function without brackets is followed by a factor; add brackets"
 
-    def pow(self, parts):
-        base = parts[0] if isinstance(parts[0], Node) else self.number(parts[:1])
-        return Node("pow", (base, parts[3]))
+    def reduction(self) -> tuple[Node, str]:
+        name, bounds = self.next(), ()
+        subscript = self.braced() if self.take("_") else []
+        if "=" in subscript and self.take("^"):
+            at = subscript.index("=")
+            sides, subscript = (subscript[at + 1 :], self.braced()), subscript[:at]
+            bounds = tuple(parse(side, self.table, self.bound) for side in sides)
+        narrow = name in NARROW or self.here in ("[", r"\{")
+        body, unclear = self.argument() if narrow else (self.term(), "")
+        return Node("reduce", (body, *bounds), (name, "".join(subscript))), unclear
 
-    def apply(self, parts):
-        return Node("apply", (parts[1],), parts[0].value)
+    def listed(self, kind: str, value: str | None, *separators: str) -> Node:
+        """The arguments in brackets of what takes several."""
+        close = GROUP.get(self.take(*GROUP)) or self.refuse()
+        parts = [self.logic()]
+        while self.take(*separators):
+            parts.append(self.logic())
+        if len(parts) < 2 or (value in ("clip", None) and len(parts) != 3):
+            raise FormulaError(f"{value or kind}: wanted two arguments or more, three arguments of a clip or a density")
+        return Node(kind, tuple(parts), value) if self.take(close) else self.refuse()
 
-    def inner(self, parts):
-        nodes = [p for p in parts if isinstance(p, Node)]
-        return Node("inner", tuple(nodes))
-
-    def call(self, parts):
-        return Node("call", (parts[1],), parts[0].value)
-
-    def bare_call(self, parts):
-        return Bare("call", (parts[1],), parts[0].value)
-
-    def reduce(self, parts):
-        name, subscript, bounds = parts[0].value
-        return Node("reduce", (parts[1], *bounds), (name, subscript))
-
-    def bare_reduce(self, parts):
-        name, subscript, bounds = parts[0].value
-        return Bare("reduce", (parts[1], *bounds), (name, subscript))
-
-    def nary(self, parts):
-        nodes = tuple(p for p in parts if isinstance(p, Node))
-        if parts[0].value == "clip" and len(nodes) != 3:
-            raise FormulaError("clip takes three arguments")
-        return Node("nary", nodes, parts[0].value)
-
-    def lognormal(self, parts):
-        return Node("lognormal", tuple(p for p in parts if isinstance(p, Node)))
-
-    def frac(self, parts):
-        return Node("div", tuple(p for p in parts if isinstance(p, Node)))
-
-    def _one(name):  # noqa: N805
-        return lambda self, parts: Node("call", (next(p for p in parts if isinstance(p, Node)),), name)
-
-    sqrt, abs_, floor = map(_one, (r"\sqrt", "abs", "floor"))
-
-    def norm(self, parts):
-        return Node("norm", (parts[1],))
-
-    def indicator(self, parts):
-        body = parts[1]
-        if body.kind not in ("compare", "or", "member"):
-            raise FormulaError("an indicator needs a condition")
-        return body
-
-    def number(self, parts):
-        return Node("number", value=parts[0].value)
-
-    def symbol(self, parts):
-        symbol, index = parts[0].value
-        return Node("symbol", index, symbol.latex)
-
-    def index(self, parts):
-        return Node("index", value=parts[0].value)
-
-
-@lru_cache(maxsize=1)
-def _lark() -> Lark:
-    grammar = (Path(__file__).parent / "grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer=_Tokens, transformer=_Build())
+    def plain(self) -> Node:
+        """One symbol, index, number or bracketed piece."""
+        if found := self.table.longest(self.tokens, self.i):
+            symbol, self.i, index = found
+            if symbol.acts:
+                return Node("apply", (self.group(GROUP) if self.here in GROUP else self.plain(),), symbol.latex)
+            return Node("symbol", tuple(map(_index, index)), symbol.latex)
+        if self.here in ENDS or self.here in ("^", "_", r"\cdot", "/"):
+            self.refuse()
+        if (opened := self.here) in BARS:
+            body = self.group(BARS)
+            return Node("norm", (body,)) if opened == r"\lVert" else Node("call", (body,), NAMED[opened])
+        token, at = self.next(), self.i
+        if token == r"\frac":
+            return Node("div", (self.group(BRACES), self.group(BRACES)))
+        if token == r"\sqrt":
+            return Node("call", (self.group(BRACES),), token)
+        if token == r"\mathbb" and self.follows(ONE):
+            body = self.group(GROUP)
+            if body.kind not in ("compare", "or", "member"):
+                raise FormulaError("an indicator needs a condition")
+            return body
+        if token == r"\pi" or token[0].isdigit():
+            return Node("number", value=token if token == r"\pi" else float(token))
+        if len(token) == 1 and (token in self.table.axes or token in self.bound):
+            return Node("index", value=token)
+        script = "".join(self.tokens[at : closing(self.tokens, at + 1) + 1]) if self.here in ("_", "^") else ""
+        raise FormulaError(f"undeclared symbol {token}{script} in {' '.join(self.tokens)}")

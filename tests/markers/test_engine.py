@@ -13,7 +13,7 @@ import torch
 
 from .check import Function, Mismatch, check_function
 from .evaluate import Scope
-from .inputs import normal
+from .inputs import Product, normal
 from .latex import FormulaError, tokens_of
 from .markers import MarkerError, find_markers
 from .mutate import mutants_of, try_mutants
@@ -21,17 +21,6 @@ from .mutate_code import installed
 from .parse import parse
 from .table import Symbol, Table, path_root
 from .trace import trace
-
-
-class Product:
-    """A map v -> M v that can be asked for M."""
-
-    def __init__(self, matrix):
-        self.matrix = matrix
-
-    def __call__(self, v):
-        return self.matrix @ v
-
 
 # By its name: a function, its table, and the arguments of its cases. The first has a recursion, a statement over
 # several lines, changes in place of what was recorded, and a return inside a block.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from types import CodeType, FrameType
 from typing import Any
@@ -32,6 +32,12 @@ class Call:
     inputs: dict[str, Any]
     leaves: list[Tensor] = field(default_factory=list)  # arguments that gradients are taken by
     passes: list[Pass] = field(default_factory=list)
+
+
+def leaves_of(arguments: Iterable[Any]) -> list[Tensor]:
+    """The tensors of numbers among arguments of a function, and among the fields of a batch, if they are leaves."""
+    found = [v for a in arguments for v in (vars(a).values() if is_dataclass(a) else (a,))]
+    return [v for v in found if isinstance(v, Tensor) and v.is_floating_point() and v.is_leaf]
 
 
 def snapshot(value: Any) -> Any:
@@ -62,12 +68,9 @@ def trace(
     def enter(frame: FrameType, event: str, _: Any) -> Callable | None:
         if event != "call" or frame.f_code is not code:
             return None
-        call = Call({name: _read(path, frame.f_locals) for name, path in sources.items()})
-        call.inputs = {
-            name: value for name, value in call.inputs.items() if value is not _MISSING and value is not None
-        }
-        arguments = [v for a in frame.f_locals.values() for v in (vars(a).values() if is_dataclass(a) else (a,))]
-        call.leaves = [v for v in arguments if isinstance(v, Tensor) and v.is_leaf and v.requires_grad]
+        read = {name: _read(path, frame.f_locals) for name, path in sources.items()}
+        call = Call({name: value for name, value in read.items() if value is not _MISSING and value is not None})
+        call.leaves = [tensor for tensor in leaves_of(frame.f_locals.values()) if tensor.requires_grad]
         calls.append(call)
         open_pass: list[Pass] = []
 

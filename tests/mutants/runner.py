@@ -12,7 +12,6 @@ import compileall
 import contextlib
 import gc
 import io
-import json
 import multiprocessing
 import os
 import shutil
@@ -23,8 +22,10 @@ from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 
+FORK = multiprocessing.get_context("fork")
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 ASSERTIONS = ("AssertionError", "assert ", "Failed: DID NOT RAISE")
@@ -39,11 +40,6 @@ class Mutant:
     file: str
     edits: tuple[tuple[str, str], ...]
     tests: tuple[str, ...]
-
-
-def files_of_tests() -> list[Path]:
-    """The tests that can be named for a mutant, and what they share."""
-    return [*TESTS.glob("*.py"), *TESTS.glob("*/test_*.py")]
 
 
 def preload() -> None:
@@ -73,7 +69,7 @@ def copy_package(to: Path) -> None:
 
 def copy_tests(to: Path) -> None:
     """The test files that mirror the package, with settings of their own: no path to the unpatched package."""
-    for file in files_of_tests():
+    for file in (*TESTS.glob("*.py"), *TESTS.glob("*/test_*.py")):
         place = to / file.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, place)
@@ -95,9 +91,8 @@ def patched(mutant: Mutant) -> str:
     text = path.read_text("utf8")
     for old, new in mutant.edits:
         if text.count(old) != 1:
-            raise ValueError(
-                f"fault {mutant.fault}, {mutant.file}: wanted the text once, found {text.count(old)}: {old!r}"
-            )
+            where = f"fault {mutant.fault}, {mutant.file}"
+            raise ValueError(f"{where}: wanted the text once, found {text.count(old)}: {old!r}")
         text = text.replace(old, new)
     compile(text, str(path), "exec")
     return text
@@ -134,49 +129,45 @@ class Reports:
             self.broken.append(f"{report.nodeid} ({report.when}): {str(report.longrepr)[-2000:]}")
 
 
+def tested(answer: Connection, package: Path, tests: Path, names: Iterable[str]) -> None:
+    """Send what pytest says of `names` with `package` first on the path: code, outcomes, reasons, broken, seconds."""
+    import pytest
+
+    import book.results.studies  # noqa: F401 - known by now, it is found though the tree leaves the path
+
+    os.chdir(tests)
+    sys.path[:] = [str(package), *(p for p in sys.path if p and Path(p).resolve() != ROOT)]
+    # Child processes that a test starts must find the copy as well.
+    os.environ["PYTHONPATH"] = str(package)
+    os.environ |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "BOOK_HYPOTHESIS": "no shrinking"}
+    reports, start = Reports(), time.process_time()
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        options = ["-q", "--tb=short", "-p", "no:cacheprovider", "--rootdir", str(tests)]
+        options += ["-c", str(tests / "pytest.ini"), *(located(name) for name in names)]
+        code = int(pytest.main(options, plugins=[reports]))
+    loaded = sys.modules.get("minerva_lite")
+    answer.send(
+        vars(reports)
+        | {
+            "code": code, "seconds": time.process_time() - start, "said": said.getvalue()[-3000:] if code > 1 else "",
+            "package": str(Path(loaded.__file__).parent) if loaded else "",
+        }
+    )  # fmt: skip
+
+
 def in_a_fork(package: Path, tests: Path, names: Iterable[str]) -> dict:
-    """What pytest says of `names` with `package` first on the path: code, outcomes, reasons, broken, seconds."""
-    read, write = os.pipe()
-    sys.stdout.flush(), sys.stderr.flush()
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            os.close(read)
-            import pytest
-
-            import book.results.studies  # noqa: F401 - known by now, it is found though the tree leaves the path
-
-            os.chdir(tests)
-            sys.path[:] = [str(package), *(p for p in sys.path if p and Path(p).resolve() != ROOT)]
-            # Child processes that a test starts must find the copy as well.
-            os.environ["PYTHONPATH"] = str(package)
-            os.environ |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "BOOK_HYPOTHESIS": "no shrinking"}
-            reports, start = Reports(), time.process_time()
-            said = io.StringIO()
-            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-                options = ["-q", "--tb=short", "-p", "no:cacheprovider", "--rootdir", str(tests)]
-                options += ["-c", str(tests / "pytest.ini"), *(located(name) for name in names)]
-                exit_code = int(pytest.main(options, plugins=[reports]))
-            loaded = sys.modules.get("minerva_lite")
-            result = {
-                "code": exit_code, "outcomes": reports.outcomes, "reasons": reports.reasons, "broken": reports.broken,
-                "seconds": time.process_time() - start,
-                "package": str(Path(loaded.__file__).parent) if loaded else "",
-                "said": said.getvalue()[-3000:] if exit_code > 1 else "",
-            }  # fmt: skip
-            with os.fdopen(write, "w") as pipe:
-                json.dump(result, pipe)
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        text = pipe.read()
-    _, status = os.waitpid(pid, 0)
-    if status or not text:
-        raise RuntimeError(f"the test process in {package.name} ended with status {status} and said nothing")
-    return json.loads(text)
+    """What `tested` sends, from a process of its own."""
+    receive, send = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=tested, args=(send, package, tests, names))
+    child.start()
+    send.close()
+    try:
+        return receive.recv()
+    except EOFError as error:
+        raise RuntimeError(f"the test process in {package.name} said nothing") from error
+    finally:
+        child.join()
 
 
 def unpatched(base: Path, tests: list[str]) -> dict:
@@ -219,7 +210,7 @@ def run_mutants(mutants: Iterable[Mutant], processes: int = 1) -> list[dict]:
         base = Path(name).resolve()
         copy_tests(base)
         copy_package(base / "whole")
-        with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
+        with ProcessPoolExecutor(processes, FORK) as pool:
             whole = list(pool.map(partial(unpatched, base), tests.values()))
             rows = list(pool.map(partial(prove, base), mutants))
     first = {
