@@ -295,3 +295,13 @@ def test_the_gradients_norm_is_clipped_over_policy_and_critic_together(name):
     after = learned(agent.policy) + learned(agent.critic)
     step = torch.cat([(a - b).flatten() for a, b in zip(after, before, strict=True)])
     assert norm > 0.01 and step.norm().item() == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize("env_id", WORLDS)
+@pytest.mark.parametrize("name", STEPPERS)
+def test_the_step_norm_says_how_far_the_policys_parameters_moved(name, env_id):
+    agent, env, obs = lived_in(name, env_id, dtype=torch.float64)
+    before = learned(agent.policy)
+    figures, _ = live(agent, env, obs, 1)
+    moved = sum((new - old).square().sum() for new, old in zip(learned(agent.policy), before, strict=True))
+    assert 0 < moved.sqrt().item() == pytest.approx(figures["train/param_step_norm"].item(), rel=1e-12)

@@ -61,31 +61,39 @@ def distribution(agent: VMPOAgent, params):
 @pytest.mark.parametrize("kl_over", ["all", "kept"])
 @pytest.mark.parametrize("discrete", [False, True])
 def test_loss_by_hand(discrete, kl_over):
-    """-sum psi log pi + c_V half the squared error + the temperature's dual + for each part its KL at the present
-    price, and the price against bound - KL; in value and in every gradient."""
-    starts = {"alpha_mean_init": 3.0, "alpha_std_init": 2.0, "eta_init": 0.5}
-    bounds = {"eps_eta": 0.07, "eps_mean": 0.02, "eps_std": 0.01}
-    agent = stirred("vmpo", discrete, vf_coef=0.7, kl_over=kl_over, **starts, **bounds)
+    """-sum psi log pi + c_V half the squared error + the temperature's dual, tilted by the ratios as psi is + for each
+    part its KL at the present price, and the price against bound - KL; in value and in every gradient. And its figures.
+    """
+    bounds = {"mean": 0.02, "std": 0.01}
+    options = {"alpha_mean_init": 3.0, "alpha_std_init": 2.0, "eta_init": 0.5, "importance_clip": 1.5}
+    options |= {"eps_eta": 0.07, "eps_mean": 0.02, "eps_std": 0.01, "act_by": "online", "torso": "layernorm"}
+    agent = stirred("vmpo", discrete, vf_coef=0.7, kl_over=kl_over, **options)
     batch = agent.estep(rows(agent))
     loss, figures = agent.loss(batch)
+    told = numbers(agent.divergences(batch, figures))
     params = agent.policy(batch.obs)
     psi = batch.psi
     fit = -(psi * distribution(agent, params).log_prob(batch.action)).sum()
     critic = 0.5 * (agent.critic(batch.obs) - batch.value_target).square().mean()
     eta = torch.nn.functional.softplus(agent.duals["raw_eta"]) + 1e-8
-    kept = batch.advantage[batch.kept]
-    temperature = eta * (0.07 + (kept / eta).exp().mean().log())
-    wanted = fit + 0.7 * critic + temperature
+    kept, w = batch.advantage[batch.kept], batch.log_importance[batch.kept].exp()
+    temperature = eta * (0.07 + ((w * (kept / eta).exp()).sum() / w.sum()).log())
+    wanted, slack = fit + 0.7 * critic + temperature, 0.0
     parts = [part.sum(-1) for part in kl_parts(agent.policy, batch.old, params)]
-    for name, bound, part in zip(("mean", "std"), (0.02, 0.01), parts, strict=False):
+    for (name, bound), part in zip(bounds.items(), parts, strict=False):
         alpha = torch.nn.functional.softplus(agent.duals[f"raw_alpha_{name}"]) + 1e-8
-        kl = part[batch.kept].mean() if kl_over == "kept" else part.mean()
-        wanted = wanted + alpha.detach() * kl + alpha * (bound - kl.detach())
-        assert figures[f"kl/{name}"].item() == pytest.approx(kl.item(), rel=1e-10)
-        assert figures[f"dual/alpha_{name}"].item() == pytest.approx(alpha.item(), rel=1e-10)
-    assert loss.item() == pytest.approx(wanted.item(), rel=1e-10)
-    for name, part in (("policy", fit), ("value", critic), ("temperature", temperature)):
-        assert figures[f"loss/{name}"].item() == pytest.approx(part.item(), rel=1e-10)
+        everywhere, of_the_kept = part.mean(), part[batch.kept].mean()
+        assert everywhere.item() != pytest.approx(of_the_kept.item(), rel=1e-3)
+        kl = of_the_kept if kl_over == "kept" else everywhere
+        wanted, slack = wanted + alpha.detach() * kl + alpha * (bound - kl.detach()), slack + alpha * (bound - kl)
+        tells = {f"kl/{name}": kl, f"kl/{name}_relative": kl / bound, f"dual/alpha_{name}": alpha}
+        tells |= {f"kl/{name}_all": everywhere, f"kl/{name}_kept": of_the_kept, f"loss/kl_{name}_penalty": alpha * kl}
+        assert {key: told[key] for key in tells} == pytest.approx(numbers(tells), rel=1e-10)
+    assert ("kl/std" in told) != discrete and not [key for key in told if "/" not in key]
+    tells = {"policy": fit, "value": critic, "temperature": temperature, "alpha": slack, "dual": slack + temperature}
+    for name, part in tells.items():
+        assert told[f"loss/{name}"] == pytest.approx(part.item(), rel=1e-10)
+    assert told["loss/total"] == loss.item() == pytest.approx(wanted.item(), rel=1e-10)
     parameters = [*agent.policy.parameters(), *agent.critic.parameters(), *agent.duals.parameters()]
     for got, right in zip(torch.autograd.grad(loss, parameters), torch.autograd.grad(wanted, parameters), strict=True):
         torch.testing.assert_close(got, right, rtol=1e-9, atol=1e-11)
@@ -172,4 +180,5 @@ def test_figures_of_an_update():
         assert figures[name] == pytest.approx(value.item(), rel=1e-8), name
     assert figures["kl/psi_batch"] >= math.log(2) and advantage[kept].min() >= advantage[~kept].max()
     assert w.mean() < 1.0 and w.max() <= 1.05
+    assert {"loss/dual", "kl/mean_all", "kl/std_kept", "kl/mean_relative"} < figures.keys()
     assert "train/importance_mean" not in live(*small_agent("vmpo", **LAG), 1)[0]
