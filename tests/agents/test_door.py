@@ -184,6 +184,7 @@ CONTRADICTIONS = [
 # One step away from a contradiction: what is not read, or is just enough, is taken.
 TAKEN = [
     ("ppo", {"minibatch_size": 1, "normalize_advantage": False}),
+    *((name, {"hidden": (), "critic_hidden": ()}) for name in NAMES),
     ("a2c", {"num_envs": 1, "rollout_steps": 1}),  # which normalizes nothing unless it is told to
     ("trpo", {"vine_actions": 1, "vine_states": 10**6, "normalize_reward": True}),
     ("mpo", {"lam": 0.5, "eps_penalty": 3.0, "sequence_length": 16}),

@@ -1,4 +1,4 @@
-"""What each agent of `AGENTS` promises: named arguments, its base's signatures, a pure `prepare`, a whole state."""
+"""What each agent of `AGENTS` promises: named arguments, its base's signatures, a whole state, its rates."""
 
 from __future__ import annotations
 
@@ -133,27 +133,6 @@ def test_inherited_methods_find_every_attribute_that_they_read_and_can_be_called
     assert {"state_dict", "setup", "fresh_episodes"} <= called
     for each in called:
         public[each]()
-
-
-# `prepare` changes nothing
-
-
-@pytest.mark.parametrize("env_id", WORLDS)
-def test_the_e_step_of_vmpo_gives_the_same_twice_and_changes_nothing(env_id, same):
-    agent, env, obs = lived_in("vmpo", env_id, act_by="online", importance_clip=1.5, normalize_advantage=True)
-    batch = agent.prepare(agent.collect(env, obs)[0])
-    before = copy.deepcopy((vars(batch), agent.state_dict()))
-    assert same(vars(agent.estep(batch)), vars(agent.estep(batch))) and same(before, (vars(batch), agent.state_dict()))
-
-
-def test_a_vine_is_prepared_the_same_twice_and_changes_nothing(same):
-    vine = {"sampling": "vine", "vine_states": 8, "vine_steps": 4, "normalize_obs": True}
-    agent, env, obs = lived_in("trpo", **vine)
-    sampled, _ = agent.collect(env, obs)
-    before = copy.deepcopy(agent.state_dict())
-    assert same(vars(agent.prepare_vine(sampled)), vars(agent.prepare_vine(sampled)))
-    assert same(vars(agent.prepare(sampled.trunk)), vars(agent.prepare(sampled.trunk)))
-    assert same(before, agent.state_dict())
 
 
 # A state that is complete

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from minerva_lite.training.checkpoints import load, save
+from minerva_lite.training.checkpoints import load, read, save
 from minerva_lite.training.evaluation import evaluate
-from minerva_lite.training.loop import train
 from minerva_lite.worlds import TORCH_ENVS, EnvSpec, make_env
 from tests.agents.test_multi_categorical import TOYS
 from tests.living import STEPPERS, live, refusal, small_agent
+from tests.runs import new, run, stopped
 
 HINT = ": put gymnasium.wrappers.FlattenObservation around the environment, as training does where it has no Box"
 
@@ -239,20 +239,13 @@ def test_the_value_of_mpo_is_that_of_what_it_predicts(env_id):
 # Files
 
 
-def without(saved: dict, *names: str) -> dict:
-    """A checkpoint as a version wrote it that knew less of environments."""
-    saved["state"]["spec"] = {k: v for k, v in saved["state"]["spec"].items() if k not in names}
-    return saved
-
-
 def test_an_older_file_acts_goes_on_and_says_what_it_lacks(tmp_path, same):
+    """As a version wrote it that knew less of environments."""
     path = tmp_path / "run.pt"
-
-    def begin():
-        return small_agent("ppo")[:2]
-
-    train(*begin(), 64, eval_every=64, progress=False)
-    torch.save(without(torch.load(saved_half(path, begin), weights_only=True), "own", "choices"), path)
+    stopped(*new("ppo"), path)
+    saved = read(path)
+    saved["state"]["spec"] = {k: v for k, v in saved["state"]["spec"].items() if k not in ("own", "choices")}
+    torch.save(saved, path), path.with_name("run.best.pt").unlink(missing_ok=True)
     old = load(path, device="cpu")
     assert old.spec == EnvSpec("Pendulum-v1", obs_dim=3, action_dim=1) and old.spec.own is None
     assert isinstance(old.value(np.zeros(3)), float)
@@ -262,20 +255,6 @@ def test_an_older_file_acts_goes_on_and_says_what_it_lacks(tmp_path, same):
     )
     old.spec = make_env("Pendulum-v1").spec
     assert old.predict(np.zeros(3)).shape == (1,) and evaluate(old, episodes=1)["eval/length"] == 200
-    whole, env = begin()
-    train(whole, env, 128, eval_every=128, progress=False)
-    rest, env = begin()
-    train(rest, env, 128, eval_every=128, progress=False, checkpoint=path, resume=True)
-    assert same(whole.state_dict(), rest.state_dict())
-
-
-def saved_half(path, begin):
-    """The file of a training of 128 steps that was stopped after 64."""
-
-    def stop(row):
-        if row["steps"] == 96:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(*begin(), 128, eval_every=128, checkpoint_every=64, checkpoint=path, progress=False, callback=stop)
-    return path
+    run(*(whole := new("ppo")))
+    run(*(rest := new("ppo")), path)
+    assert same(whole[0].state_dict(), rest[0].state_dict())

@@ -76,26 +76,21 @@ def halves(k: int) -> float:
     return 2.0 - 2.0 ** (1 - k)
 
 
-@pytest.mark.parametrize("to_go", [True, False])
-def test_credit_without_baseline_is_the_return_to_go_or_the_whole(to_go):
-    _, rollout, batch = lottery(baseline="none", reward_to_go=to_go)
-    grid = first_rows(rollout, batch, "advantage")
-    for env, length in enumerate(range(1, 7)):
-        wanted = [halves(length - t * to_go) if t < length else 0.0 for t in range(6)]
-        assert grid[:, env].tolist() == pytest.approx(wanted)
-    assert torch.equal(batch.value_old, torch.zeros(21, dtype=F64))
-    assert torch.equal(batch.value_target, batch.advantage)
-
-
-def test_credit_against_the_others_leaves_ones_own_return_out():
-    _, rollout, batch = lottery(baseline="others")
+@pytest.mark.parametrize(
+    "options", [{"baseline": "none"}, {"baseline": "none", "reward_to_go": False}, {"baseline": "others"}], ids=str
+)
+def test_credit_is_the_return_to_go_or_the_whole_less_the_mean_of_the_others(options):
+    _, rollout, batch = lottery(**options)
     grid = first_rows(rollout, batch, "advantage")
     for t in range(6):
-        running = {length: halves(length - t) for length in range(1, 7) if length > t}
-        for length, own in running.items():
-            others = [value for other, value in running.items() if other != length]
-            wanted = own - (sum(others) / len(others) if others else 0.0)
+        alive = range(t + 1, 7)  # lengths of the episodes that have not ended
+        for length in alive:
+            others = [halves(other - t) for other in alive if other != length and options["baseline"] == "others"]
+            wanted = halves(length - t * options.get("reward_to_go", True)) - sum(others) / max(len(others), 1)
             assert grid[t, length - 1].item() == pytest.approx(wanted)
+    assert len(batch.advantage) == 21
+    if options["baseline"] == "none":
+        assert not batch.value_old.any() and torch.equal(batch.value_target, batch.advantage)
 
 
 def test_a_time_limit_ends_the_return_without_a_critic_and_bootstraps_with_one():
