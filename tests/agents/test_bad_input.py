@@ -35,20 +35,6 @@ OBSERVED = "Box, Discrete, MultiDiscrete or MultiBinary observations, or a Dict 
 ACTIONS = "Discrete, MultiDiscrete, MultiBinary or bounded Box actions"
 
 
-class AnyEnv(gym.Env):
-    """Observations and actions of any kind."""
-
-    def __init__(self, observation_space, action_space):
-        self.observation_space, self.action_space = observation_space, action_space
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return self.observation_space.sample(), {}
-
-    def step(self, action):
-        return self.observation_space.sample(), 0.0, False, False, {}
-
-
 # Environments
 
 
@@ -100,17 +86,6 @@ def test_an_environment_that_is_none_is_refused_with_the_nearest_name_or_the_for
 def test_spaces_that_no_agent_can_handle_are_named_with_a_way_out(observed, actions, wanted, register):
     register(observed, actions)
     assert refusal(make_env, "ToyAny-v0", 2).startswith(f"env_id: wanted {wanted}")
-
-
-@pytest.fixture
-def register(monkeypatch):
-    """Gives ToyAny-v0 its spaces."""
-
-    def register(observed, actions):
-        spec = gym.envs.registration.EnvSpec("ToyAny-v0", entry_point=lambda: AnyEnv(observed, actions))
-        monkeypatch.setitem(gym.registry, "ToyAny-v0", spec)
-
-    return register
 
 
 def test_an_environment_refused_leaves_no_process_behind():

@@ -65,16 +65,21 @@ def test_the_first_ratio_of_every_update_is_one(env_id, options, normalize):
 
 
 @pytest.mark.parametrize(("env_id", "options"), FAMILIES, ids=FAMILY_NAMES)
-def test_target_kl_stops_before_the_step(env_id, options):
-    """Every minibatch but the last asked about was within the target; the last was not, and took no step."""
+@pytest.mark.parametrize("stop_test", ["minibatch", "epoch"])
+def test_target_kl_stops_before_the_step(env_id, options, stop_test):
+    """All but the last that were asked about were within the target; the last was not, and took no step.
+
+    Asked about are all minibatches, or the last ones of the epochs, which take their steps all the same.
+    """
     target = 2e-4
-    agent, env, obs = make(env_id, target_kl=target, learning_rate=1e-2, **options)
+    agent, env, obs = make(env_id, target_kl=target, learning_rate=1e-2, stop_test=stop_test, epochs=5, **options)
     seen = watched(agent)
     figures, _ = live(agent, env, obs, 1)
-    asked = [k3(log_ratio) for log_ratio in seen]
-    assert 1 < len(asked) < 12
-    assert asked[-1] > target and max(asked[:-1]) <= target
-    assert figures["train/gradient_steps"].item() == len(asked) - 1
+    met = [k3(log_ratio) for log_ratio in seen]
+    asked = met if stop_test == "minibatch" else met[3::4]
+    assert asked[-1] == met[-1] > target and max(asked[:-1], default=0.0) <= target and 1 < len(met) < 20
+    assert figures["train/gradient_steps"].item() == len(met) - (stop_test == "minibatch")
+    assert stop_test == "minibatch" or max(met[:-1]) > target, "an earlier minibatch was over already"
 
 
 @pytest.mark.parametrize(("log_ratio", "drifted"), [(0.5, True), (0.1, False), (-0.5, True), (-0.1, False)])
@@ -90,19 +95,6 @@ def test_target_kl_reads_k3_not_k1(log_ratio, drifted):
 def test_target_kl_none_or_not_above_zero_is_off(off):
     agent, env, obs = make(target_kl=off, learning_rate=1e-2)
     assert live(agent, env, obs, 1)[0]["train/gradient_steps"] == 12
-
-
-def test_epoch_stop_tests_the_last_minibatch_of_an_epoch():
-    target = 2e-4
-    agent, env, obs = make(target_kl=target, learning_rate=1e-2, stop_test="epoch", epochs=5)
-    seen = watched(agent)
-    figures, _ = live(agent, env, obs, 1)
-    asked = [k3(log_ratio) for log_ratio in seen]
-    epochs = len(asked) // 4
-    assert len(asked) % 4 == 0 and 1 <= epochs < 5, "whole epochs, and it did stop"
-    assert max(asked[:-1]) > target, "an earlier minibatch was over already"
-    assert asked[-1] > target and all(k <= target for k in asked[3:-1:4])
-    assert figures["train/gradient_steps"].item() == len(asked)
 
 
 @pytest.mark.parametrize(("stop_test", "steps"), [("minibatch", 1), ("epoch", 2)])

@@ -28,24 +28,6 @@ def lived_in(name: str = "ppo", env_id: str = "Pendulum-v1", **options):
     return agent
 
 
-def shaped(observed: gym.Space, actions: gym.Space):
-    """An agent for an environment with these spaces."""
-
-    class ShapedEnv(gym.Env):
-        observation_space, action_space = observed, actions
-
-        def reset(self, *, seed=None, options=None):
-            super().reset(seed=seed)
-            return observed.sample(), {}
-
-    gym.register("ToyShaped-v0", entry_point=ShapedEnv)
-    try:
-        agent, *_ = small_agent("ppo", "ToyShaped-v0")
-    finally:
-        del gym.registry["ToyShaped-v0"]
-    return agent
-
-
 # The loop of `train.md`
 
 
@@ -142,8 +124,9 @@ def test_one_observation_and_a_batch_of_any_numbers_give_the_same():
         ((1,), [(1,)], [(5, 1), (1, 1)]),
     ],
 )
-def test_the_environments_own_shape_tells_one_from_a_batch(shape, single, batch):
-    agent = shaped(gym.spaces.Box(-1.0, 1.0, shape), gym.spaces.Box(-1.0, 1.0, (2, 2)))
+def test_the_environments_own_shape_tells_one_from_a_batch(shape, single, batch, register):
+    register(gym.spaces.Box(-1.0, 1.0, shape), gym.spaces.Box(-1.0, 1.0, (2, 2)))
+    agent, *_ = small_agent("ppo", "ToyAny-v0")
     for each in single:
         assert agent.predict(np.zeros(each)).shape == (2, 2) and isinstance(agent.value(np.zeros(each)), float)
     for each in batch:

@@ -61,6 +61,8 @@ def lottery(**options):
     agent = REINFORCEAgent(REINFORCEConfig(**settings | options), env.spec, device="cpu", dtype=F64)
     rollout, _ = agent.collect(env, env.reset())
     batch = agent.prepare(rollout)
+    assert rollout.reward.shape == (6, 6), "until the longest is over"
+    assert all(len(rows) == 21 for rows in vars(batch).values() if torch.is_tensor(rows)), "first episodes alone"
     return agent, rollout, batch
 
 
@@ -88,7 +90,6 @@ def test_credit_is_the_return_to_go_or_the_whole_less_the_mean_of_the_others(opt
             others = [halves(other - t) for other in alive if other != length and options["baseline"] == "others"]
             wanted = halves(length - t * options.get("reward_to_go", True)) - sum(others) / max(len(others), 1)
             assert grid[t, length - 1].item() == pytest.approx(wanted)
-    assert len(batch.advantage) == 21
     if options["baseline"] == "none":
         assert not batch.value_old.any() and torch.equal(batch.value_target, batch.advantage)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from minerva_lite import PPOConfig, TRPOConfig
 from tests.living import STEPPERS, differ, learned, live, small_agent
 
 DUALS = ["mpo", "vmpo"]
@@ -33,11 +31,6 @@ def test_policy_and_critic_have_their_own_widths(name, env_id):
             for network in ("policy", "target_policy", "critic", "target_critic"):
                 wanted = [8, 6] if critic is None or "policy" in network else list(critic)
                 assert not hasattr(agent, network) or widths(getattr(agent, network)) == wanted
-
-
-def test_settings_of_their_type_are_taken_numpys_too():
-    assert PPOConfig(anneal_lr=np.False_, gamma=1, target_kl=None, hidden=[np.int64(3)]).anneal_lr is False
-    assert TRPOConfig(kl_bound=np.float32(0.5)).kl_bound == 0.5
 
 
 # Rates of the duals

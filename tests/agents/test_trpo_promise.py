@@ -13,10 +13,8 @@ from torch.func import functional_call
 from book.results.studies.promise import RUNS, Row, watch
 from book.results.studies.record import read_rows
 from minerva_lite.agents.optimizers import flatten
-from minerva_lite.agents.reinforce import REINFORCEAgent, REINFORCEConfig
-from minerva_lite.agents.trpo import TRPOAgent, TRPOConfig
+from minerva_lite.agents.trpo import TRPOConfig
 from minerva_lite.training.presets import preset
-from minerva_lite.worlds.envs import make_env
 from tests.living import learned, live, say, small_agent
 
 RECORDED = Path(__file__).resolve().parents[2] / "book" / "results" / "trpo_promise.csv"
@@ -152,16 +150,3 @@ def test_a_branch_bootstraps_where_it_was_cut_and_only_there(state, elapsed, ste
     vine, _ = agent.collect(env, env.observe(env.state))
     wanted = 1.0 + 0.9 * 100.0 * bootstrapped
     assert vine.q_value.shape == (8, 2) and torch.allclose(vine.q_value, torch.full((8, 2), wanted))
-
-
-@pytest.mark.parametrize(("agent_class", "config_class"), [(TRPOAgent, TRPOConfig), (REINFORCEAgent, REINFORCEConfig)])
-def test_whole_episodes_keep_first_episodes_alone(agent_class, config_class):
-    """Episodes of 1 to 6 steps, each length in its own environment."""
-    env = make_env("ToyLottery-v0", 6, seed=0)
-    agent = agent_class(config_class(num_envs=6, rollout_steps=50, whole_episodes=True), env.spec, device="cpu")
-    rollout, _ = agent.collect(env, env.reset())
-    batch = agent.prepare(rollout)
-    assert rollout.reward.shape == (6, 6)  # until the longest is over
-    # The observation is the step within the episode: 6 episodes reach step 0, 5 reach step 1, …
-    assert batch.obs.flatten().sort().values.tolist() == sorted(t for n in range(1, 7) for t in range(n))
-    assert all(len(rows) == 21 for rows in vars(batch).values() if torch.is_tensor(rows))

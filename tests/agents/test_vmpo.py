@@ -128,19 +128,6 @@ def test_normalized_advantages_are_weighed_and_figured():
     torch.testing.assert_close(got.psi, agent.estep(batch).psi, rtol=1e-6, atol=1e-9)
 
 
-def test_the_rollout_holds_log_probs_of_the_policy_that_acted():
-    """With a target that lags behind, the stored density is that of the policy that acted."""
-    for act_by in ("target", "online"):
-        agent, env, obs = small_agent("vmpo", target_period=5, act_by=act_by, policy_learning_rate=1e-2)
-        _, obs = live(agent, env, obs, 2)
-        rollout, _ = agent.collect(env, obs)
-        by = {"target": agent.target_policy, "online": agent.policy}
-        density = {n: agent.policy.log_prob(p(rollout.obs), rollout.action) for n, p in by.items()}
-        torch.testing.assert_close(rollout.behavior_log_prob, density.pop(act_by).detach(), rtol=1e-5, atol=1e-5)
-        [other] = density.values()
-        assert (rollout.behavior_log_prob - other).abs().max() > 1e-4
-
-
 @pytest.mark.parametrize("fraction", [0.04, 0.5])
 def test_a_top_k_that_keeps_no_eligible_sample_is_refused(fraction, same):
     """Of 32 rows it keeps at least one; of the one or twenty that are real it keeps none."""
