@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 import torch
 
-from minerva_lite.experience.rollout import Rollout
 from minerva_lite.formulas.duals import multiplier_loss, positive
 from tests.living import SGD, differ, kl_parts, learned, live, say, shake, small_agent
 
@@ -26,66 +25,50 @@ def make(name: str, env_id: str = PENDULUM, **options):
 
 @pytest.mark.parametrize("critic_target", ["one_step", "retrace"])
 def test_a_target_ends_where_the_episode_does_and_bootstraps_where_it_was_cut(critic_target):
-    """Toy episodes last 3 steps; even ones terminate, odd ones are cut. Q' is 100 everywhere, every ratio is 1."""
+    """Toy episodes last 3 steps; even ones terminate, odd ones are cut. Q' is 100 everywhere, every ratio is 1.
+
+    So Retrace is the discounted sum to the end of the sequence or of the episode.
+    """
     options = {"critic_target": critic_target, "sequence_length": 4, "gamma": 0.5, "rollout_steps": 16}
     agent, env, obs = make("mpo", "ToyCount-v0", **options)
     say(agent.target_critic, 100.0)
-    rollout, _ = agent.collect(env, obs)
-    agent.replay.insert(rollout)
+    agent.replay.insert(agent.collect(env, obs)[0])
     batch = agent.replay.sample(64, 4, agent.minibatch_generator)
     target = agent.critic_targets(batch, batch.obs, batch.next_obs)
-    kinds = set()
-    for b in range(64):
-        for t in range(4):
-            wanted, weight, s = 0.0, 1.0, t
-            while True:  # forward, step by step: what Retrace is on its own policy's data
-                wanted += weight * float(batch.reward[s, b])
-                weight *= 0.5
-                episode, step = batch.obs[s, b].tolist()
-                if step == 2 and episode % 2 == 0:
-                    kinds.add(("terminated", s))
-                    break
-                if step == 2 or s == 3 or critic_target == "one_step":
-                    kinds.add(("cut" if step == 2 else "went on", s))
-                    wanted += weight * 100.0
-                    break
-                s += 1
-            assert float(target[t, b]) == pytest.approx(wanted), (t, b)
-    assert {("terminated", 3), ("terminated", 1), ("cut", 3), ("cut", 1), ("went on", 3)} <= kinds
-
-
-def unlikely(batch: Rollout, step: int) -> Rollout:
-    """The same sequences, but at `step` the behavior policy had been surer of its action by 60 nats: ratio 0."""
-    changed = batch.behavior_log_prob.clone()
-    changed[step] += 60.0
-    return dataclasses.replace(batch, behavior_log_prob=changed)
+    last, odd = batch.obs[..., 1] == 2, batch.obs[..., 0] % 2 == 1
+    terminated, cut = last & ~odd, last & odd
+    wanted = torch.full_like(target[0], 100.0)
+    for t in reversed(range(4)):
+        goes_on = ~cut[t] & (critic_target == "retrace")
+        wanted = batch.reward[t] + 0.5 * torch.where(goes_on, wanted, 100.0).masked_fill(terminated[t], 0.0)
+        torch.testing.assert_close(target[t], wanted)
+    assert all(kind[t].any() for kind in (terminated, cut, ~last) for t in (1, 3))
 
 
 def test_the_trace_of_a_step_is_the_ratio_of_the_next_action():
     agent, env, obs = make("mpo", critic_target="retrace", sequence_length=3, gamma=0.9)
     shake(agent.target_critic, agent.generator)
-    rollout, _ = agent.collect(env, obs)
-    agent.replay.insert(rollout)
+    agent.replay.insert(agent.collect(env, obs)[0])
     batch = agent.replay.sample(8, 3, agent.minibatch_generator)
     state = agent.minibatch_generator.get_state()
 
-    def targets(data: Rollout) -> torch.Tensor:
+    def targets(unlikely: int | None = None) -> torch.Tensor:
+        """If the behavior policy had been surer of its action at that step by 60 nats: ratio 0."""
+        surer = torch.zeros_like(batch.reward)
+        surer[slice(0) if unlikely is None else unlikely] = 60.0
+        data = dataclasses.replace(batch, behavior_log_prob=batch.behavior_log_prob + surer)
         agent.minibatch_generator.set_state(state)  # the same sampled actions in the expectation
         return agent.critic_targets(data, data.obs, data.next_obs)
 
-    def one_step() -> torch.Tensor:
-        agent.minibatch_generator.set_state(state)
-        return batch.reward + 0.9 * agent.expected_value(batch.next_obs)
-
-    whole, short = targets(batch), one_step()
+    whole, cut = targets(), targets(1)
+    agent.minibatch_generator.set_state(state)
+    short = batch.reward + 0.9 * agent.expected_value(batch.next_obs)
     assert not torch.isclose(whole[:-1], short[:-1], rtol=1e-9).any(), "without a trace there would be nothing to tell"
     torch.testing.assert_close(whole[-1], short[-1])
     # The action of step 0 is given: its own ratio corrects nothing.
-    torch.testing.assert_close(targets(unlikely(batch, 0)), whole)
+    torch.testing.assert_close(targets(0), whole)
     # The ratio of step 1 is what lets the correction through from step 1 to step 0, and stands nowhere else.
-    cut = targets(unlikely(batch, 1))
-    torch.testing.assert_close(cut[0], short[0])
-    torch.testing.assert_close(cut[1:], whole[1:])
+    torch.testing.assert_close(cut, torch.cat([short[:1], whole[1:]]))
 
 
 def test_without_restart_weights_every_row_is_learned_from():

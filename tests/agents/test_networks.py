@@ -72,16 +72,26 @@ def test_networks_that_cannot_be_are_refused_by_name(network, arguments, message
         network(*arguments)
 
 
-def test_gaussian_policy_parameters():
-    policy = GaussianPolicy(3, 2, (8,), -0.5, seeded())
-    mean, std = policy(torch.randn(4, 5, 3, generator=seeded()))
-    assert mean.shape == std.shape == (4, 5, 2)
-    torch.testing.assert_close(std, torch.full((4, 5, 2), math.exp(-0.5)))
+@pytest.mark.parametrize("torso", ["tanh", "layernorm"])
+@pytest.mark.parametrize("family", [GaussianPolicy, SquashedGaussianPolicy])
+def test_gaussian_policy_parameters(family, torso):
+    """With "layernorm" there is a std of its own in each state, else one for all; either is clamped."""
+    policy = family(3, 2, (8,), -0.5, seeded(), torso)
+    obs = torch.randn(4, 10, 3, generator=seeded(1))
+    mean, std = policy(obs)
+    assert mean.shape == std.shape == (4, 10, 2) and (mean.std(1) > 0).all()
+    torch.testing.assert_close(
+        std, torch.full_like(std, math.exp(-0.5)), rtol=0.1 if policy.state_std else 1e-6, atol=0
+    )
     assert mean.abs().max() < 0.1, "a head of gain 0.01 starts near zero"
-    assert not policy.state_std and "log_std" in dict(policy.named_parameters()), "one std for all states"
+    assert (std.std(1) > 0).all() == policy.state_std == (torso == "layernorm")
+    assert ("log_std" in dict(policy.named_parameters())) != policy.state_std
+    far = torch.tensor([0.0, 0.0, 9.0, -99.0])
     with torch.no_grad():
-        policy.log_std.copy_(torch.tensor([9.0, -99.0]))
-    assert policy(torch.zeros(1, 3))[1][0].tolist() == pytest.approx([math.exp(2), math.exp(-20)], rel=1e-5)
+        (policy.mean[-1].bias if policy.state_std else policy.log_std).copy_(far if policy.state_std else far[2:])
+    assert policy(obs)[1][0, 0].tolist() == pytest.approx([math.exp(2), math.exp(-20)], rel=1e-5)
+    (slope,) = torch.autograd.grad(policy(obs)[1][..., 0].sum() + policy(obs)[0].sum(), policy.mean[0].weight)
+    assert slope.isfinite().all() and slope.abs().sum() > 0
 
 
 @pytest.fixture(params=[GaussianPolicy, SquashedGaussianPolicy, CategoricalPolicy])
@@ -172,22 +182,6 @@ def test_layernorm_mlp_starts_as_it_says():
     assert unit.abs().max() <= 2 and unit.abs().max() > 1.99
     assert unit.std().item() == pytest.approx(0.8796, rel=0.01), "of a standard normal cut at two"
     assert not any(layer.bias.any() for layer in (first, second, head))
-
-
-@pytest.mark.parametrize("family", [GaussianPolicy, SquashedGaussianPolicy])
-def test_a_layernorm_gaussian_has_a_std_of_its_own_in_each_state(family):
-    policy = family(3, 2, (8,), -0.5, seeded(), "layernorm")
-    obs = torch.randn(40, 3, generator=seeded(1))
-    mean, std = policy(obs)
-    assert mean.shape == std.shape == (40, 2)
-    torch.testing.assert_close(std, torch.full((40, 2), math.exp(-0.5)), rtol=0.1, atol=0)
-    assert (std.std(0) > 0).all() and (mean.std(0) > 0).all()
-    assert policy.state_std and "log_std" not in dict(policy.named_parameters())
-    with torch.no_grad():
-        policy.mean[-1].bias.copy_(torch.tensor([0.0, 0.0, 9.0, -99.0]))
-    assert policy(obs)[1][0].tolist() == pytest.approx([math.exp(2), math.exp(-20)], rel=1e-5), "clamped"
-    (slope,) = torch.autograd.grad(policy(obs)[1][:, 0].sum() + policy(obs)[0].sum(), policy.mean[0].weight)
-    assert slope.isfinite().all() and slope.abs().sum() > 0
 
 
 @pytest.mark.parametrize("torso", ["tanh", "layernorm"])

@@ -106,15 +106,6 @@ def test_a_time_limit_ends_the_return_without_a_critic_and_bootstraps_with_one()
         torch.testing.assert_close(last, rollout.reward[-1] + 0.9 * 7.0 * bootstrapped)
 
 
-@pytest.mark.parametrize("discount_states", [True, False])
-def test_the_weight_of_a_state_is_gamma_to_its_age(discount_states):
-    _, rollout, batch = lottery(discount_states=discount_states)
-    grid = first_rows(rollout, batch, "weight")
-    for t in range(6):
-        wanted = 0.5**t if discount_states else 1.0
-        assert grid[t][rollout.first_episode[t]].eq(wanted).all()
-
-
 # The gradient, against the exact one of a small world.
 
 GRADIENTS = [
