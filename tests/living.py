@@ -51,7 +51,9 @@ def make_agent(algorithm: str, env_id: str, *, seed: int = 0, dtype=torch.float3
 
 
 def small_agent(algorithm: str, env_id: str = "Pendulum-v1", **options):
-    """The same with the settings of `SMALL` and `OWN`, where no other are given."""
+    """The same with the settings of `SMALL` and `OWN`, where no other are given; "sequence" as in `ANSWERS`."""
+    if algorithm == "sequence":
+        return make_agent(algorithm, "tokens/sort", **ANSWERS | options)
     return make_agent(algorithm, env_id, **SMALL | OWN.get(algorithm, {}) | options)
 
 
@@ -89,6 +91,18 @@ def live(agent, env, obs, updates: int, progress: float = 0.0):
         rollout, obs = agent.collect(env, obs)
         figures = agent.update(rollout, progress=progress)
     return figures, obs
+
+
+def with_statistics(algorithm: str, env_id: str = "Pendulum-v1", **options):
+    """A small agent that normalizes observations, and rewards if it can."""
+    rewards = {} if algorithm == "mpo" else {"normalize_reward": True}
+    return small_agent(algorithm, env_id, **{"normalize_obs": True} | rewards | options)
+
+
+def lived_in(algorithm: str, env_id: str = "Pendulum-v1", **options):
+    """A small agent after two updates, its environment and the present observation."""
+    agent, env, obs = small_agent(algorithm, env_id, **options)
+    return agent, env, live(agent, env, obs, 2)[1]
 
 
 def learned(module) -> list[Tensor]:

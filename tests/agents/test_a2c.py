@@ -30,7 +30,7 @@ def test_one_step_down_the_whole_loss_for_each_rollout(env_id, options, normaliz
     figures = agent.update(rollout)
     for a, b, g in zip(learned(agent), before, gradient, strict=True):
         torch.testing.assert_close(b - a, g, rtol=1e-9, atol=1e-12)
-    assert figures["loss/policy"].item() == pytest.approx(policy.item(), rel=1e-9)
-    assert figures["loss/value"].item() == pytest.approx(critic.item(), rel=1e-9)
+    for name, part in {"policy": policy, "value": critic, "total": loss}.items():
+        assert figures[f"loss/{name}"].item() == pytest.approx(part.item(), rel=1e-9)
     norm = torch.cat([g.flatten() for g in gradient]).norm()
     assert figures["train/grad_norm"].item() == pytest.approx(norm.item(), rel=1e-9) and norm > 0

@@ -15,17 +15,11 @@ import pytest
 import torch
 
 from tests.agents.test_multi_categorical import TOYS
-from tests.living import STEPPERS, everything, learned, live, numbers, small_agent, through_a_file
+from tests.living import STEPPERS, everything, learned, live, numbers, small_agent, through_a_file, with_statistics
 
 NAMES = [name for name in STEPPERS if name != "mpo"]
 WORLDS = [(name, env_id) for env_id in ("Pendulum-v1", "CartPole-v1") for name in STEPPERS]
 WORLDS += [(name, env_id) for env_id in TOYS for name in NAMES]
-
-
-def make(name: str, env_id: str, **options):
-    """An agent with statistics, its environment and the first observation."""
-    rewards = {} if name == "mpo" else {"normalize_reward": True}
-    return small_agent(name, env_id, **{"normalize_obs": True} | rewards | options)
 
 
 def replaced(rollout, field: str, tensor):
@@ -40,7 +34,7 @@ def replaced(rollout, field: str, tensor):
 
 @pytest.mark.parametrize(("name", "env_id"), WORLDS)
 def test_a_non_finite_rollout_changes_nothing_and_three_in_a_row_end_training(name, env_id, same):
-    agent, env, obs = make(name, env_id)
+    agent, env, obs = with_statistics(name, env_id)
     _, obs = live(agent, env, obs, 1)
     rollout, _ = agent.collect(env, obs)
     before = everything(agent)
@@ -79,7 +73,7 @@ def misfits(field: str, tensor: torch.Tensor):
 
 @pytest.mark.parametrize(("name", "env_id"), WORLDS)
 def test_a_misshapen_rollout_is_named_before_anything_moves(name, env_id, same):
-    agent, env, obs = make(name, env_id)
+    agent, env, obs = with_statistics(name, env_id)
     rollout, _ = agent.collect(env, obs)
     before = everything(agent)
     for field, tensor in rollout.tensors().items():
@@ -97,7 +91,7 @@ def test_a_misshapen_rollout_is_named_before_anything_moves(name, env_id, same):
 
 @pytest.mark.parametrize("name", STEPPERS)
 def test_restart_weights_other_than_zero_and_one_are_refused(name, same):
-    agent, env, obs = make(name, "Pendulum-v1")
+    agent, env, obs = with_statistics(name, "Pendulum-v1")
     rollout, _ = agent.collect(env, obs)
     before, ones = everything(agent), torch.ones_like(rollout.reward)
     numbers_only = "wanted only 0 and 1, and not only 0"
@@ -114,7 +108,7 @@ def test_restart_weights_other_than_zero_and_one_are_refused(name, same):
 @pytest.mark.parametrize(("name", "env_id"), WORLDS)
 def test_a_diverged_policy_does_not_train_on(name, env_id, same):
     """Its outputs are refused at the door, not made into numbers, and the third time in a row training ends."""
-    agent, env, obs = make(name, env_id)
+    agent, env, obs = with_statistics(name, env_id)
     _, obs = live(agent, env, obs, 1)
     with torch.no_grad():
         for policy in (agent.policy, getattr(agent, "target_policy", agent.policy)):
@@ -130,7 +124,7 @@ def test_a_diverged_policy_does_not_train_on(name, env_id, same):
 @pytest.mark.parametrize(("name", "env_id"), WORLDS)
 def test_a_diverged_critic_is_not_hidden(name, env_id):
     """What a critic of NaN teaches is NaN: every step of it is refused, and nothing trains on as if it were well."""
-    agent, env, obs = make(name, env_id)
+    agent, env, obs = with_statistics(name, env_id)
     with torch.no_grad():
         next(agent.critic.parameters()).fill_(math.nan)
     _, obs = live(agent, env, obs, 2)
@@ -184,6 +178,7 @@ CONTRADICTIONS = [
 # One step away from a contradiction: what is not read, or is just enough, is taken.
 TAKEN = [
     ("ppo", {"minibatch_size": 1, "normalize_advantage": False}),
+    *((name, {"hidden": (), "critic_hidden": ()}) for name in NAMES),
     ("a2c", {"num_envs": 1, "rollout_steps": 1}),  # which normalizes nothing unless it is told to
     ("trpo", {"vine_actions": 1, "vine_states": 10**6, "normalize_reward": True}),
     ("mpo", {"lam": 0.5, "eps_penalty": 3.0, "sequence_length": 16}),

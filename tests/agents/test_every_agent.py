@@ -1,4 +1,4 @@
-"""What each agent of `AGENTS` promises: named arguments, its base's signatures, a pure `prepare`, a whole state."""
+"""What each agent of `AGENTS` promises: named arguments, its base's signatures, a whole state, its rates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from minerva_lite.agents.stepwise import Stepwise
 from minerva_lite.worlds.envs import make_env
 from tests.agents import test_multi_categorical  # noqa: F401 - registers ToyDials
 from tests.living import (
-    ANSWERS,
     FAMILIES,
     OWN,
     SMALL,
@@ -28,8 +27,9 @@ from tests.living import (
     everything,
     learned,
     live,
-    make_agent,
+    lived_in,
     small_agent,
+    with_statistics,
 )
 
 CLASSES = {name: agent for name, (agent, _) in AGENTS.items()}
@@ -38,14 +38,6 @@ KINDS = sorted({base for agent in CLASSES.values() for base in agent.__mro__ if 
 ON_POLICY = [name for name, agent in CLASSES.items() if issubclass(agent, OnPolicyAgent)]
 WORLDS = ["Pendulum-v1", "CartPole-v1"]
 RETRACE = {"critic_target": "retrace", "sequence_length": 4}
-
-
-def lived_in(name: str, env_id: str = "Pendulum-v1", **options):
-    """An agent after two updates, its environment and the present observation."""
-    sequence = name == "sequence"
-    agent, env, obs = make_agent(name, "tokens/sort", **ANSWERS) if sequence else small_agent(name, env_id, **options)
-    _, obs = live(agent, env, obs, 2)
-    return agent, env, obs
 
 
 # Signatures
@@ -135,27 +127,6 @@ def test_inherited_methods_find_every_attribute_that_they_read_and_can_be_called
         public[each]()
 
 
-# `prepare` changes nothing
-
-
-@pytest.mark.parametrize("env_id", WORLDS)
-def test_the_e_step_of_vmpo_gives_the_same_twice_and_changes_nothing(env_id, same):
-    agent, env, obs = lived_in("vmpo", env_id, act_by="online", importance_clip=1.5, normalize_advantage=True)
-    batch = agent.prepare(agent.collect(env, obs)[0])
-    before = copy.deepcopy((vars(batch), agent.state_dict()))
-    assert same(vars(agent.estep(batch)), vars(agent.estep(batch))) and same(before, (vars(batch), agent.state_dict()))
-
-
-def test_a_vine_is_prepared_the_same_twice_and_changes_nothing(same):
-    vine = {"sampling": "vine", "vine_states": 8, "vine_steps": 4, "normalize_obs": True}
-    agent, env, obs = lived_in("trpo", **vine)
-    sampled, _ = agent.collect(env, obs)
-    before = copy.deepcopy(agent.state_dict())
-    assert same(vars(agent.prepare_vine(sampled)), vars(agent.prepare_vine(sampled)))
-    assert same(vars(agent.prepare(sampled.trunk)), vars(agent.prepare(sampled.trunk)))
-    assert same(before, agent.state_dict())
-
-
 # A state that is complete
 
 VINE = {"sampling": "vine", "vine_states": 8, "vine_steps": 4, "normalize_reward": False}
@@ -182,16 +153,11 @@ FAMILY_OF = [
 ]
 
 
-def with_statistics(name: str, env_id: str, options: dict, **where):
-    statistics = {"normalize_obs": True} | ({"normalize_reward": True} if name in ON_POLICY else {})
-    return small_agent(name, env_id, **where, **statistics | options)
-
-
 @pytest.mark.parametrize(("name", "env_id", "options"), [*FAMILY_OF, *MORE], ids=str)
 def test_a_restored_agent_goes_on_to_the_bit(name, env_id, options, same):
     """Whatever is missing shows within two updates: moments, multipliers, counters, statistics, replay, generators."""
     dtype = torch.float64 if (name, env_id, options) in MORE else torch.float32
-    check_restored(*with_statistics(name, env_id, options, dtype=dtype), same)
+    check_restored(*with_statistics(name, env_id, dtype=dtype, **options), same)
 
 
 @pytest.mark.parametrize("name", STEPPERS)
@@ -204,12 +170,32 @@ def test_a_foreign_state_is_not_taken(name, same):
         assert same(before, everything(other))
 
 
+NEW = {"critic_hidden", "temperature_learning_rate", "value_target"}
+
+
+def of_before(state: dict) -> dict:
+    """A state as it was saved before these fields existed."""
+    kept = {name: value for name, value in state["config"].items() if name not in NEW}
+    assert len(kept) < len(state["config"])
+    return state | {"config": kept}
+
+
+@pytest.mark.parametrize("name", STEPPERS)
+def test_a_state_from_before_these_settings_is_taken_but_not_where_one_is_set(name, same):
+    agent, *_ = lived_in(name)
+    twin, other = small_agent(name)[0], small_agent(name, critic_hidden=(8,))[0]  # the same shapes
+    twin.load_state_dict(of_before(agent.state_dict()))
+    assert same(twin.state_dict(), agent.state_dict())
+    with pytest.raises(ValueError, match="^state: wanted one saved with this config"):
+        other.load_state_dict(of_before(agent.state_dict()))
+
+
 @pytest.mark.parametrize(("name", "env_id", "options"), FAMILY_OF, ids=str)
 def test_seeds_decide_everything_and_more_digits_nothing(name, env_id, options):
     """The same seed and as many digits: the same end. The first weights and modes are those of either precision."""
     ends, firsts, modes = [], [], []
     for seed, dtype in ((0, torch.float32), (0, torch.float32), (1, torch.float32), (0, torch.float64)):
-        agent, env, obs = with_statistics(name, env_id, options, seed=seed, dtype=dtype)
+        agent, env, obs = with_statistics(name, env_id, seed=seed, dtype=dtype, **options)
         firsts.append([p.float() for p in learned(agent)])
         state = agent.generator.get_state()
         some = torch.linspace(-1, 1, 4 * agent.spec.obs_dim, dtype=dtype).view(4, -1)
@@ -295,3 +281,71 @@ def test_the_gradients_norm_is_clipped_over_policy_and_critic_together(name):
     after = learned(agent.policy) + learned(agent.critic)
     step = torch.cat([(a - b).flatten() for a, b in zip(after, before, strict=True)])
     assert norm > 0.01 and step.norm().item() == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize("env_id", WORLDS)
+@pytest.mark.parametrize("name", STEPPERS)
+def test_the_step_norm_says_how_far_the_policys_parameters_moved(name, env_id):
+    agent, env, obs = lived_in(name, env_id, dtype=torch.float64)
+    before = learned(agent.policy)
+    figures, _ = live(agent, env, obs, 1)
+    moved = sum((new - old).square().sum() for new, old in zip(learned(agent.policy), before, strict=True))
+    assert 0 < moved.sqrt().item() == pytest.approx(figures["train/param_step_norm"].item(), rel=1e-12)
+
+
+PENALTY = {"mpo": {"action_penalty": True, "log_std_init": 0.5}, "vmpo": {"inner_steps": 1}}
+
+
+@pytest.mark.parametrize("name", ["mpo", "vmpo"])
+def test_a_temperature_has_its_own_rate_and_the_multipliers_keep_theirs(name):
+    """In a group of its own only where it is set: a checkpoint of before has one group for all duals."""
+
+    def rates(**options) -> list[dict[str, float]]:
+        agent, *_ = small_agent(name, dual_learning_rate=1e-3, **PENALTY[name], **options)
+        names = {id(raw): each.removeprefix("raw_") for each, raw in agent.duals.items()}
+        optimizer = agent.optimizers["duals"] if name == "mpo" else agent.optimizer
+        groups = [{names[id(p)]: g["lr"] for p in g["params"] if id(p) in names} for g in optimizer.param_groups]
+        return [group for group in groups if group]
+
+    temperatures = ["eta", "eta_penalty"] if name == "mpo" else ["eta"]
+    alphas = dict.fromkeys(["alpha_mean", "alpha_std"], 1e-3)
+    assert rates() == [dict.fromkeys(temperatures, 1e-3) | alphas]
+    assert rates(temperature_learning_rate=3e-3) == [dict.fromkeys(temperatures, 3e-3), alphas]
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("name", ["mpo", "vmpo"])
+def test_two_rates_that_are_equal_are_one_to_the_bit(name, optimizer):
+    """Groups of one optimizer: the gradient's norm is still clipped over all duals together."""
+    plain = {
+        "dtype": torch.float64,
+        "optimizer": optimizer,
+        "dual_learning_rate": 2e-2,
+        "max_grad_norm": 0.05,
+        **PENALTY[name],
+    }
+    one, other = small_agent(name, **plain), small_agent(name, **plain, temperature_learning_rate=2e-2)
+    for agent, env, obs in (one, other):
+        live(agent, env, obs, 4)
+    assert not differ(learned(one[0]), learned(other[0]))
+
+
+# Networks
+
+
+def widths(network: torch.nn.Module) -> list[int]:
+    """Outputs of a network's layers but the last."""
+    return [layer.out_features for layer in network.modules() if isinstance(layer, torch.nn.Linear)][:-1]
+
+
+@pytest.mark.parametrize("env_id", WORLDS)
+@pytest.mark.parametrize("name", STEPPERS)
+def test_policy_and_critic_have_their_own_widths(name, env_id):
+    """Targets have the widths of what they copy, a torso those of its network, and none is a linear critic."""
+    torsos = [{"torso": "layernorm"}, {}] if name == "vmpo" else [{}]
+    for options in torsos:
+        for critic in [(5, 4, 3), None] + ([()] if name != "mpo" and not options else []):
+            agent, *_ = small_agent(name, env_id, hidden=(8, 6), critic_hidden=critic, **options)
+            for network in ("policy", "target_policy", "critic", "target_critic"):
+                wanted = [8, 6] if critic is None or "policy" in network else list(critic)
+                assert not hasattr(agent, network) or widths(getattr(agent, network)) == wanted

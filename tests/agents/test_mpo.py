@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import distributions as td
 
-from minerva_lite.agents.mpo import MPOAgent
-from tests.living import SGD, every_option, kl_parts, live, small_agent, stirred
+from minerva_lite.agents.optimizers import flatten
+from tests.living import SGD, every_option, kl_parts, live, numbers, small_agent, stirred
 
 F64 = torch.float64
 RETRACE = {"critic_target": "retrace", "sequence_length": 4}
@@ -39,20 +39,6 @@ OPTIONS = {
 test_every_option_matters = every_option("mpo", OPTIONS)
 
 
-def states(n: int = 6) -> torch.Tensor:
-    return torch.randn(n, 3, generator=torch.Generator().manual_seed(2), dtype=F64)
-
-
-def estep_of(agent: MPOAgent):
-    """A batch of states, the old parameters there, the candidates, and their weights."""
-    obs = states()
-    with torch.no_grad():
-        old = agent.target_policy(obs)
-        action, log_prior, q_value = agent.candidates(obs, old)
-    weights, figures = agent.estep(action, log_prior, q_value)
-    return obs, old, action, log_prior, q_value, weights, figures
-
-
 # Losses and targets by hand
 
 
@@ -60,35 +46,41 @@ def estep_of(agent: MPOAgent):
 @pytest.mark.parametrize("per_dimension", [False, True])
 def test_mstep_by_hand(discrete, per_dimension):
     """By plain gradient steps: raw multipliers against (bound - KL) times the slope of softplus, then the policy
-    against the gradient of the weighted likelihood plus the KL at the NEW multipliers."""
+    against the gradient of the weighted likelihood plus the KL at the NEW multipliers. And what is told of them."""
     rates = {"policy_learning_rate": 0.1, "dual_learning_rate": 0.5}
     big = {"optimizer": "sgd", "max_grad_norm": 1e9, "eps_mean": 0.02, "eps_std": 0.01, "alpha_mean_init": 3.0}
     agent = stirred("mpo", discrete, per_dimension=per_dimension, **rates | big)
-    obs, old, action, _, _, weights, _ = estep_of(agent)
+    obs = torch.randn(6, 3, generator=torch.Generator().manual_seed(2), dtype=F64)
+    with torch.no_grad():
+        old = agent.target_policy(obs)
+        action, log_prior, q_value = agent.candidates(obs, old)
+    weights, of_the_estep = agent.estep(action, log_prior, q_value)
     raws = [agent.duals[f"raw_alpha_{n}"].detach().clone() for n in (("mean",) if discrete else ("mean", "std"))]
     twin = copy.deepcopy(agent.policy)
     new = twin(obs)
     parts = [p.mean(0) if per_dimension else p.sum(-1).mean(0, keepdim=True) for p in kl_parts(agent.policy, old, new)]
-    figures = agent.mstep(obs, old, action, weights)
-    alphas = []
+    figures = of_the_estep | agent.mstep(obs, old, action, weights)
+    figures |= agent.sums_and_shares(figures)
+    wanted, price, slack = {"kl/estep_relative": figures["kl/estep"] / 0.1}, 0.0, 0.0
     for name, raw, part, bound in zip(("mean", "std"), raws, parts, (0.02, 0.01), strict=False):
         assert part.shape == ((2,) if per_dimension and not discrete else (1,)) and (part > 0).all()
         moved = raw - 0.5 * (bound - part.detach()) * raw.sigmoid()
         torch.testing.assert_close(agent.duals[f"raw_alpha_{name}"].detach(), moved, rtol=1e-10, atol=1e-12)
-        alphas.append(torch.nn.functional.softplus(moved) + 1e-8)
-        assert figures[f"kl/{name}"].item() == pytest.approx(part.mean().item(), rel=1e-10)
-        assert figures[f"dual/alpha_{name}"].item() == pytest.approx(alphas[-1].mean().item(), rel=1e-10)
+        before, alpha = (torch.nn.functional.softplus(x) + 1e-8 for x in (raw, moved))
+        price, slack = price + (alpha * part).sum(), slack + (before * (bound - part)).sum()
+        wanted |= {f"kl/{name}": part.mean(), f"kl/{name}_relative": part.mean() / bound}
+        wanted |= {f"dual/alpha_{name}": alpha.mean(), f"loss/kl_{name}_penalty": (alpha * part).sum()}
     if discrete:
         fit = -(weights * td.Categorical(logits=new[0]).log_prob(action)).sum(0).mean()
     else:
         by_mean = td.Normal(new[0], old[1]).log_prob(action).sum(-1)
         by_std = td.Normal(old[0], new[1]).log_prob(action).sum(-1)
         fit = -(weights * (by_mean + by_std)).sum(0).mean()
-    assert figures["loss/policy"].item() == pytest.approx(fit.item(), rel=1e-10)
-    loss = fit + sum((alpha * part).sum() for alpha, part in zip(alphas, parts, strict=True))
+    loss = fit + price
     gradient = torch.autograd.grad(loss, list(twin.parameters()))
-    norm = math.sqrt(sum(g.square().sum().item() for g in gradient))
-    assert figures["train/policy_grad_norm"].item() == pytest.approx(norm, rel=1e-10)
+    wanted |= {"loss/policy": fit, "loss/total": loss, "loss/alpha": slack}
+    wanted |= {"loss/dual": slack + figures["loss/temperature"], "train/policy_grad_norm": flatten(gradient).norm()}
+    assert {name: figures[name].item() for name in wanted} == pytest.approx(numbers(wanted), rel=1e-10)
     for before, g, after in zip(twin.parameters(), gradient, agent.policy.parameters(), strict=True):
         torch.testing.assert_close(after, before - 0.1 * g, rtol=1e-9, atol=1e-12)
 
@@ -111,17 +103,8 @@ def test_overshoot_by_hand():
     assert figures["loss/temperature"].item() == pytest.approx(2.0 * 0.2, abs=1e-7)
     assert figures["loss/temperature_penalty"].item() == pytest.approx(by_penalty, abs=1e-7)
     assert losses == [("duals", pytest.approx(2.0 * 0.2 + by_penalty, abs=1e-7))]
-
-
-def test_figures_of_the_estep():
-    agent = stirred("mpo", action_samples=5)
-    *_, log_prior, _, weights, figures = estep_of(agent)
-    torch.testing.assert_close(weights.sum(0), torch.ones(6, dtype=F64), rtol=0, atol=1e-12)
-    kl = (weights * (weights.log() - log_prior)).sum(0).mean().item()
-    effective = (1 / weights.square().sum(0)).mean().item()
-    wanted = {"kl/estep": kl, "train/weights_entropy": math.log(5) - kl, "train/effective_samples": effective}
-    assert {name: figures[name].item() for name in wanted} == pytest.approx(wanted, rel=1e-10)
-    assert figures["dual/eta"].item() == agent.duals.value("eta").item()
+    both = agent.sums_and_shares(figures | {"loss/alpha": zero[0, 0]})["loss/dual"]
+    assert losses == [("duals", pytest.approx(both.item()))]
 
 
 # The steps and their order
@@ -135,3 +118,17 @@ def test_critic_then_temperature_then_prices_and_policy(env_id, policy_steps, mo
     monkeypatch.setattr(agent, "gradient_step", lambda name, loss: (asked.append(name), step(name, loss))[1])
     live(agent, env, obs, 1)
     assert asked == ["critic", "duals"] + policy_steps * ["duals", "policy"]
+
+
+def test_its_spreads_are_those_of_its_last_batch():
+    agent, env, obs = small_agent("mpo", dtype=F64, learner_steps=1, target_period=100, policy_learning_rate=1e-2)
+    _, obs = live(agent, env, obs, 3)
+    seen, sample = [], agent.replay.sample
+    agent.replay.sample = lambda *where: seen.append(sample(*where)) or seen[-1]
+    critic, policy = copy.deepcopy(agent.critic), copy.deepcopy(agent.policy)
+    told = numbers(live(agent, env, obs, 1)[0])
+    value, std = critic(seen[0].obs, seen[0].action), policy(seen[0].obs)[1]
+    assert told["value/pred_std"] == pytest.approx(value.std(correction=0).item(), rel=1e-8)
+    assert [told["train/std_min"], told["train/std_max"]] == pytest.approx([x.item() for x in std.aminmax()])
+    assert told["train/std_min"] < told["train/std_max"]
+    assert {"loss/dual", "kl/estep_relative", "kl/mean_relative", "kl/std_relative"} < told.keys()

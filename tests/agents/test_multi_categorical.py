@@ -13,7 +13,7 @@ from minerva_lite.agents import MultiCategoricalPolicy, TRPOAgent, TRPOConfig
 from minerva_lite.training.checkpoints import load
 from minerva_lite.training.evaluation import evaluate
 from minerva_lite.training.loop import train
-from minerva_lite.worlds import EnvSpec, TorchEnv, make_env
+from minerva_lite.worlds import EnvSpec, TorchEnv
 from tests.living import live, make_agent
 
 F64 = torch.float64
@@ -182,10 +182,3 @@ def test_a_vine_branches_over_choices(proposal):
     wanted = agent.policy.log_prob(params if proposal == "policy" else (torch.zeros(8, 4, 5),), vine.action)
     torch.testing.assert_close(vine.proposal_log_prob, wanted)
     assert live(agent, env, env.reset(), 2)[0]["train/skipped_batches"] == 0
-
-
-def test_make_env_tells_the_choices():
-    for env_id, choices in TOYS.items():
-        spec = make_env(env_id, 2).spec
-        assert (spec.choices, spec.num_actions, spec.action_dim) == (choices, 0, 0)
-        assert (spec.discrete, spec.action_shape, spec.params_dim) == (True, (len(choices),), sum(choices))

@@ -17,25 +17,22 @@ def weights():
     return [torch.nn.Parameter(torch.tensor([1.0, -2.0]))]
 
 
-def steps(optimizer, parameters, gradients):
-    for g in gradients:
-        parameters[0].grad = torch.tensor(g)
+@pytest.mark.parametrize(
+    ("name", "momentum", "gradients", "wanted"),
+    [
+        # First step: m / (sqrt(v) + eps) is g / (|g| + eps) after both bias corrections; eps is 1e-5.
+        ("adam", 0.0, [[2e-5, 3.0]], [1.0 - 0.1 * 2 / 3, -2.1]),
+        # Velocity 1 then 0.5 * 1 + 1: two steps of 0.1 and 0.15.
+        ("sgd", 0.5, [[1.0, 0.0], [1.0, 0.0]], [1.0 - 0.1 - 0.15, -2.0]),
+    ],
+)
+def test_steps_by_hand(name, momentum, gradients, wanted):
+    parameters = weights()
+    optimizer = make_optimizer(name, parameters, 0.1, momentum=momentum)
+    for gradient in gradients:
+        parameters[0].grad = torch.tensor(gradient)
         optimizer.step()
-    return parameters[0].tolist()
-
-
-def test_adam_takes_adams_steps_with_eps_1e_5():
-    """First step: m / (sqrt(v) + eps) is g / (|g| + eps) after both bias corrections."""
-    parameters = weights()
-    got = steps(make_optimizer("adam", parameters, 0.1), parameters, [[2e-5, 3.0]])
-    assert got == pytest.approx([1.0 - 0.1 * 2 / 3, -2.1], abs=1e-6)
-
-
-def test_sgd_with_momentum_takes_its_steps():
-    """Velocity 1 then 0.5 * 1 + 1: two steps of 0.1 and 0.15."""
-    parameters = weights()
-    got = steps(make_optimizer("sgd", parameters, 0.1, momentum=0.5), parameters, [[1.0, 0.0], [1.0, 0.0]])
-    assert got == pytest.approx([1.0 - 0.1 - 0.15, -2.0], abs=1e-6)
+    assert parameters[0].tolist() == pytest.approx(wanted, abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -11,39 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from minerva_lite.training.checkpoints import load, save
+from minerva_lite.training.checkpoints import load, read, save
 from minerva_lite.training.evaluation import evaluate
-from minerva_lite.training.loop import train
 from minerva_lite.worlds import TORCH_ENVS, EnvSpec, make_env
 from tests.agents.test_multi_categorical import TOYS
-from tests.living import STEPPERS, live, refusal, small_agent
+from tests.living import STEPPERS, lived_in, refusal, small_agent
+from tests.runs import new, run, stopped
 
 HINT = ": put gymnasium.wrappers.FlattenObservation around the environment, as training does where it has no Box"
-
-
-def lived_in(name: str = "ppo", env_id: str = "Pendulum-v1", **options):
-    """An agent after two updates."""
-    agent, env, obs = small_agent(name, env_id, **options)
-    live(agent, env, obs, 2)
-    return agent
-
-
-def shaped(observed: gym.Space, actions: gym.Space):
-    """An agent for an environment with these spaces."""
-
-    class ShapedEnv(gym.Env):
-        observation_space, action_space = observed, actions
-
-        def reset(self, *, seed=None, options=None):
-            super().reset(seed=seed)
-            return observed.sample(), {}
-
-    gym.register("ToyShaped-v0", entry_point=ShapedEnv)
-    try:
-        agent, *_ = small_agent("ppo", "ToyShaped-v0")
-    finally:
-        del gym.registry["ToyShaped-v0"]
-    return agent
 
 
 # The loop of `train.md`
@@ -56,7 +31,7 @@ LOOPS += [(name, env_id) for name in ("ppo", "mpo") for env_id in ("MountainCarC
 @pytest.mark.parametrize(("name", "env_id"), LOOPS)
 def test_a_loop_of_ones_own_repeats_the_evaluation(name, env_id, tmp_path):
     """From a file, on the plain environment: the returns are those of `evaluate`, to rounding in float32."""
-    trained = lived_in(name, env_id, normalize_obs=True)
+    trained = lived_in(name, env_id, normalize_obs=True)[0]
     save(trained, tmp_path / "run.pt")
     wanted = evaluate(trained, episodes=1, seed=7)
 
@@ -79,14 +54,14 @@ def test_a_loop_of_ones_own_repeats_the_evaluation(name, env_id, tmp_path):
 
 def test_actions_have_the_bounds_of_the_environment():
     """One unit of the policy is half the width of the bounds, [-3, 1] and [10, 30]; what lies outside is clipped."""
-    agent = lived_in(env_id="ToyEcho-v0", dtype=torch.float64)
+    agent = lived_in("ppo", "ToyEcho-v0", dtype=torch.float64)[0]
     with torch.no_grad():
         agent.policy.mean[-1].weight.zero_()
     for mean, wanted in ([0.0, 0.0], [-1.0, 20.0]), ([1.0, -0.5], [1.0, 15.0]), ([-9.0, 9.0], [-3.0, 30.0]):
         agent.policy.mean[-1].bias.data = torch.tensor(mean, dtype=torch.float64)
         action = agent.predict([0.0, 0.0])
         assert action.tolist() == wanted and action.dtype == np.float64
-    squashed = lived_in(squash=True)
+    squashed = lived_in("ppo", squash=True)[0]
     squashed.policy.mean[-1].bias.data.fill_(0.3)
     squashed.policy.mean[-1].weight.data.zero_()
     assert squashed.predict(np.zeros(3)) == pytest.approx(2.0 * np.tanh(0.3), rel=1e-6)
@@ -94,7 +69,7 @@ def test_actions_have_the_bounds_of_the_environment():
 
 @pytest.mark.parametrize("env_id", ["ToyEchoDiscrete-v0", *TOYS])
 def test_numbers_begin_where_the_environment_counts_from(env_id):
-    agent = lived_in(env_id=env_id)
+    agent = lived_in("ppo", env_id)[0]
     batch = agent.predict(np.random.default_rng(0).normal(size=(64, agent.spec.obs_dim)), deterministic=False)
     space = gym.make(env_id).action_space
     assert all(map(space.contains, batch)) and batch.dtype == space.dtype
@@ -111,7 +86,7 @@ def test_torch_native_environments_know_gymnasiums_spaces(env_id):
 
 
 def test_one_observation_and_a_batch_of_any_numbers_give_the_same():
-    agent = lived_in(normalize_obs=True)
+    agent, *_ = lived_in("ppo", normalize_obs=True)
     batch = np.array([[1.0, -2.0, 3.0], [0.0, 1.0, -8.0]])
     wanted = agent.predict(batch)
     assert wanted.shape == (2, 1) and wanted.dtype == np.float32 and wanted[0] != wanted[1]
@@ -128,7 +103,7 @@ def test_one_observation_and_a_batch_of_any_numbers_give_the_same():
         assert one.shape == (1,) and one.dtype == np.float32
         assert one == pytest.approx(wanted[0], rel=1e-6)  # a product of another height rounds differently
     assert agent.predict(batch[:1]).shape == (1, 1) and agent.predict(batch[:0]).shape == (0, 1)
-    whole = lived_in(env_id="CartPole-v1")
+    whole = lived_in("ppo", "CartPole-v1")[0]
     assert isinstance(whole.predict(np.zeros(4)), np.int64) and whole.predict(np.zeros((2, 4))).shape == (2,)
     assert whole.predict(np.zeros((0, 4))).shape == whole.value(np.zeros((0, 4))).shape == (0,), "none has no choices"
 
@@ -142,8 +117,9 @@ def test_one_observation_and_a_batch_of_any_numbers_give_the_same():
         ((1,), [(1,)], [(5, 1), (1, 1)]),
     ],
 )
-def test_the_environments_own_shape_tells_one_from_a_batch(shape, single, batch):
-    agent = shaped(gym.spaces.Box(-1.0, 1.0, shape), gym.spaces.Box(-1.0, 1.0, (2, 2)))
+def test_the_environments_own_shape_tells_one_from_a_batch(shape, single, batch, register):
+    register(gym.spaces.Box(-1.0, 1.0, shape), gym.spaces.Box(-1.0, 1.0, (2, 2)))
+    agent, *_ = small_agent("ppo", "ToyAny-v0")
     for each in single:
         assert agent.predict(np.zeros(each)).shape == (2, 2) and isinstance(agent.value(np.zeros(each)), float)
     for each in batch:
@@ -193,7 +169,7 @@ def test_what_is_no_observation_is_named(asked, obs, message):
 
 @pytest.mark.parametrize("name", STEPPERS)
 def test_asking_moves_nothing(name, same):
-    agent = lived_in(name, normalize_obs=True)
+    agent, *_ = lived_in(name, normalize_obs=True)
     before, batch = copy.deepcopy(agent.state_dict()), np.ones((5, 3))
     agent.predict(batch), agent.value(batch)
     assert same(before, agent.state_dict())
@@ -210,7 +186,7 @@ def test_asking_moves_nothing(name, same):
 def test_a_value_is_the_critics_in_the_units_of_the_reward(name):
     batch = np.random.default_rng(0).normal(size=(5, 3))
     for normalize_reward in (False, True):
-        agent = lived_in(name, normalize_obs=True, normalize_reward=normalize_reward)
+        agent, *_ = lived_in(name, normalize_obs=True, normalize_reward=normalize_reward)
         with torch.no_grad():
             wanted = agent.critic(agent.normalized(torch.tensor(batch, dtype=torch.float32)))
         scale = agent.reward_scaler.stats.var.sqrt() if normalize_reward else torch.ones(())
@@ -228,7 +204,7 @@ def test_without_a_critic_there_is_no_value(baseline):
 
 @pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
 def test_the_value_of_mpo_is_that_of_what_it_predicts(env_id):
-    agent = lived_in("mpo", env_id)
+    agent, *_ = lived_in("mpo", env_id)
     batch = torch.randn(5, agent.spec.obs_dim, generator=torch.Generator().manual_seed(0))
     action, _ = agent.act(batch, deterministic=True)
     with torch.no_grad():
@@ -239,20 +215,13 @@ def test_the_value_of_mpo_is_that_of_what_it_predicts(env_id):
 # Files
 
 
-def without(saved: dict, *names: str) -> dict:
-    """A checkpoint as a version wrote it that knew less of environments."""
-    saved["state"]["spec"] = {k: v for k, v in saved["state"]["spec"].items() if k not in names}
-    return saved
-
-
 def test_an_older_file_acts_goes_on_and_says_what_it_lacks(tmp_path, same):
+    """As a version wrote it that knew less of environments."""
     path = tmp_path / "run.pt"
-
-    def begin():
-        return small_agent("ppo")[:2]
-
-    train(*begin(), 64, eval_every=64, progress=False)
-    torch.save(without(torch.load(saved_half(path, begin), weights_only=True), "own", "choices"), path)
+    stopped(*new("ppo"), path)
+    saved = read(path)
+    saved["state"]["spec"] = {k: v for k, v in saved["state"]["spec"].items() if k not in ("own", "choices")}
+    torch.save(saved, path), path.with_name("run.best.pt").unlink(missing_ok=True)
     old = load(path, device="cpu")
     assert old.spec == EnvSpec("Pendulum-v1", obs_dim=3, action_dim=1) and old.spec.own is None
     assert isinstance(old.value(np.zeros(3)), float)
@@ -262,20 +231,6 @@ def test_an_older_file_acts_goes_on_and_says_what_it_lacks(tmp_path, same):
     )
     old.spec = make_env("Pendulum-v1").spec
     assert old.predict(np.zeros(3)).shape == (1,) and evaluate(old, episodes=1)["eval/length"] == 200
-    whole, env = begin()
-    train(whole, env, 128, eval_every=128, progress=False)
-    rest, env = begin()
-    train(rest, env, 128, eval_every=128, progress=False, checkpoint=path, resume=True)
-    assert same(whole.state_dict(), rest.state_dict())
-
-
-def saved_half(path, begin):
-    """The file of a training of 128 steps that was stopped after 64."""
-
-    def stop(row):
-        if row["steps"] == 96:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(*begin(), 128, eval_every=128, checkpoint_every=64, checkpoint=path, progress=False, callback=stop)
-    return path
+    run(*(whole := new("ppo")))
+    run(*(rest := new("ppo")), path)
+    assert same(whole[0].state_dict(), rest[0].state_dict())

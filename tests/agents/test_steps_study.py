@@ -1,4 +1,4 @@
-"""The comparison of four ways to use a rollout (`studies/steps.py`): its methods are what they are called."""
+"""Ways to use a rollout (`studies/steps.py`) are what they are called; what a batch claims (`studies/reuse.py`)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from book.results.studies import reuse
 from book.results.studies.record import read_rows
 from book.results.studies.steps import COMPARED, METHODS, RATES, PlainAgent, best_rate, comparison, finals, run, trials
 from minerva_lite.agents.optimizers import flatten
 from minerva_lite.agents.trpo import TRPOAgent, TRPOConfig
 from minerva_lite.worlds.envs import make_env
 
-RECORDED = Path(__file__).resolve().parents[2] / "book" / "results" / "steps.csv"
+RESULTS = Path(__file__).resolve().parents[2] / "book" / "results"
 SMALL = {"num_envs": 8, "rollout_steps": 32, "hidden": (16,), "gamma": 0.95, "damping": 0.0}
 
 
@@ -53,9 +54,45 @@ def test_a_run_has_a_row_for_each_update(method):
 
 
 def test_the_record_is_whole_and_trpo_keeps_its_bound_in_it():
-    final = finals(RECORDED)
+    final = finals(RESULTS / "steps.csv")
     assert list(final) == [*trials(), *comparison(final)]
     assert best_rate("CartPole-v1", final) in {f"plain {rate:g}" for rate in RATES}
-    trpo = [row for row in read_rows(RECORDED) if row["method"].startswith("TRPO")]
+    trpo = [row for row in read_rows(RESULTS / "steps.csv") if row["method"].startswith("TRPO")]
     assert {int(row["seed"]) for row in trpo} == set(COMPARED)
     assert all(float(row["kl"]) <= float(row["bound"]) * 1.001 for row in trpo)
+
+
+# What one batch claims
+
+
+@pytest.fixture(scope="module")
+def agent():
+    return reuse.trained("Pendulum-v1", 0, 1)
+
+
+def test_the_record_is_complete_and_begins_where_nothing_has_moved():
+    rows = read_rows(RESULTS / "ppo_reuse.csv")
+    curves = {tuple(row.values())[:4] for row in rows}
+    assert len(curves) == 2 * 5 * 10 and len(rows) == len(curves) * len(reuse.STEPS)
+    for row in rows:
+        assert all(math.isfinite(float(row[name])) for name in reuse.Row._fields[5:])
+        if row["step"] == "0":
+            assert abs(float(row["on_batch"])) < 1e-5 and abs(float(row["kl_batch"])) < 1e-5
+
+
+def test_steps_move_a_copy_and_the_batch_says_more_than_it_keeps(agent):
+    agent, progress = agent
+    before = [p.clone() for p in agent.policy.parameters()]
+    first, last = reuse.climb(agent, progress, 400, "none", 0, steps=(0, 12))
+    assert all(torch.equal(p, q) for p, q in zip(before, agent.policy.parameters(), strict=True))
+    assert abs(first.on_batch) < 1e-5 and abs(first.on_fresh) < 1e-5 and first.kl_batch < 1e-6
+    assert last.on_batch > max(last.on_fresh, 0.01) and last.kl_fresh > 1e-4
+    assert first.returned == reuse.true_return(agent, 3000) != last.returned
+
+
+def test_a_batch_is_the_behavior_policys_and_a_clip_holds_its_claim(agent):
+    agent, progress = agent
+    batch = reuse.batch_of(agent, 400, 7)
+    assert len(batch) == 400 and torch.equal(batch.obs, reuse.batch_of(agent, 400, 7).obs)
+    claims = [reuse.climb(agent, progress, 400, clip, 0, steps=(0, 12))[-1].on_batch for clip in ("none", "0.1")]
+    assert claims[1] < claims[0]

@@ -1,13 +1,12 @@
-"""TRPO: every option matters, what a step is and says, vines on every world.
+"""TRPO: every option matters, what a step is and says, vines on every world, and when a step is left out, by name.
 
-What an update promises is in test_trpo_promise.py, when it stands still in test_bad_input_trpo.py.
+What an update promises is in test_trpo_promise.py.
 """
 
 # ruff: noqa: E501 - a table keeps one row a line
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import math
 
@@ -15,10 +14,25 @@ import pytest
 import torch
 
 from minerva_lite.agents.optimizers import flatten
-from minerva_lite.agents.trpo import SKIPS
+from minerva_lite.agents.trpo import SKIPS, TRPOAgent, TRPOConfig
 from minerva_lite.experience.vine import Vine
 from minerva_lite.formulas.objectives import normalize_advantage
-from tests.living import FAMILIES, FAMILY_NAMES, differ, every_option, learned, live, numbers, small_agent
+from minerva_lite.training.loop import train
+from minerva_lite.worlds import TabularEnv, make_env
+from minerva_lite.worlds.tabular import TabularMDP
+from tests.living import (
+    FAMILIES,
+    FAMILY_NAMES,
+    differ,
+    every_option,
+    everything,
+    learned,
+    live,
+    make_agent,
+    numbers,
+    say,
+    small_agent,
+)
 
 VINE = {"sampling": "vine", "vine_states": 16, "vine_steps": 8}
 WORLDS = ["Pendulum-v1", "CartPole-v1", "tabular"]
@@ -73,17 +87,6 @@ def test_the_bound_falls_with_progress_only_where_that_is_asked_for(anneal):
         bound = 0.02 * max(1.0 - progress, 1e-6) if anneal else 0.02
         assert figures["kl/bound"] == pytest.approx(bound) and figures["kl/exact"] <= bound + 1e-8
         assert figures["kl/exact_relative"] == pytest.approx(figures["kl/exact"] / bound, rel=1e-5)
-
-
-def test_a_nan_from_the_surrogate_is_refused_by_the_search(monkeypatch):
-    agent, env, obs = make("CartPole-v1", max_trials=3)
-    rollout, obs = agent.collect(env, obs)
-    surrogate, first = agent.surrogate, [1.0]
-    monkeypatch.setattr(agent, "surrogate", lambda batch: surrogate(batch) * (first.pop() if first else math.nan))
-    policy = learned(agent.policy)
-    figures = agent.update(rollout)
-    assert reasons(figures) == ["surrogate"] and figures["train/trials"] == 3
-    assert not differ(policy, learned(agent.policy))
 
 
 @pytest.mark.parametrize(("env_id", "options"), FAMILIES, ids=FAMILY_NAMES)
@@ -144,58 +147,42 @@ def test_a_failed_fit_is_said_and_keeps_the_old_critic():
 # Vines
 
 
-VINES = [
-    (env_id, options)
-    for env_id in WORLDS
-    for options in ({}, {"vine_proposal": "uniform"}, {"vine_actions": 2, "normalize_obs": True})
-]
-VINES += [("Pendulum-v1", {"squash": True}), ("Pendulum-v1", {"squash": True, "vine_proposal": "uniform"})]
+UNIFORM, FEW = {"vine_proposal": "uniform"}, {"vine_actions": 2, "normalize_obs": True}
+VINES = [(env_id, options) for env_id in WORLDS for options in ({}, UNIFORM, FEW)]
+VINES += [("Pendulum-v1", {"squash": True} | options) for options in ({}, UNIFORM)]
 
 
 @pytest.mark.parametrize(("env_id", "options"), VINES, ids=str)
-def test_a_vine_moves_the_policy_within_the_bound(env_id, options):
-    agent, env, obs = make(env_id, **VINE | options)
-    policy, moved = learned(agent.policy), 0
-    for _ in range(4):
-        vine, obs = agent.collect(env, obs)
-        assert isinstance(vine, Vine) and vine.num_steps == 128 + 16 * vine.action.shape[1] * 8
-        figures = agent.update(vine)
-        assert figures["train/skipped_batches"] == 0
-        batch = agent.prepare_vine(vine)
-        if not options.get("normalize_obs"):
-            assert agent.mean_kl(batch) <= 0.01 + 1e-6, "on the states from which it branched"
-        moved += reasons(figures) == []
-    assert moved >= 2 and differ(policy, learned(agent.policy))
-
-
-@pytest.mark.parametrize("proposal", ["policy", "uniform"])
-@pytest.mark.parametrize("env_id", WORLDS)
-def test_the_step_climbs_the_surrogate_of_the_branches(env_id, proposal):
+def test_a_step_climbs_the_surrogate_of_the_branches_within_the_bound(env_id, options):
     """Weights are ratios to the proposal, shared out within each state; what is climbed are the branches' returns."""
-    agent, env, obs = make(env_id, dtype=torch.float64, vine_proposal=proposal, normalize_advantage=False, **VINE)
+    agent, env, obs = make(env_id, dtype=torch.float64, normalize_advantage=False, **VINE | options)
     _, obs = live(agent, env, obs, 1)
     vine, _ = agent.collect(env, obs)
+    assert isinstance(vine, Vine) and vine.num_steps == 128 + 16 * vine.action.shape[1] * 8
+    seen, batch = agent.normalized(vine.obs), agent.prepare_vine(vine)
 
     def surrogate():
         total = 0.0
         for n in range(16):
-            params = tuple(p[0] for p in agent.policy(vine.obs[n : n + 1]))
+            params = tuple(p[0] for p in agent.policy(seen[n : n + 1]))
             log_prob = [agent.policy.log_prob(params, action).item() for action in vine.action[n]]
             weight = [math.exp(p - q) for p, q in zip(log_prob, vine.proposal_log_prob[n].tolist(), strict=True)]
             advantage = (vine.q_value[n] - vine.q_value[n].mean()).tolist()
             total += sum(w * a for w, a in zip(weight, advantage, strict=True)) / sum(weight) / 16
         return total
 
-    before = surrogate()
+    before, policy = surrogate(), learned(agent.policy)
     figures = agent.update(vine)
+    assert reasons(figures) == [] and differ(policy, learned(agent.policy))
     assert figures["loss/surrogate"].item() == pytest.approx(before, rel=1e-9, abs=1e-12)
     assert figures["loss/gain"].item() == pytest.approx(surrogate() - before, rel=1e-6) and figures["loss/gain"] > 0
+    assert 0 < agent.mean_kl(batch) <= 0.01, "on the states from which it branched"
 
 
-def test_a_misshapen_vine_is_named_before_anything_moves(same):
+def test_a_vine_that_does_not_fit_is_named_before_anything_moves(same):
     agent, env, obs = make(**VINE)
     vine, _ = agent.collect(env, obs)
-    before = copy.deepcopy(agent.state_dict())
+    before = everything(agent)
     for change, message in [
         ({"q_value": vine.q_value[0]}, r"^q_value: wanted shape \(any, any\)"),
         ({"proposal_log_prob": vine.proposal_log_prob[:, :1]}, r"^proposal_log_prob: wanted shape \(16, 4\); got \(16, 1\)"),
@@ -206,13 +193,169 @@ def test_a_misshapen_vine_is_named_before_anything_moves(same):
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=message):
             agent.update(dataclasses.replace(vine, **change))
-    assert same(before, agent.state_dict())
+    for name in ("obs", "proposal_log_prob", "q_value"):
+        tensor = getattr(vine, name).clone()
+        tensor.view(-1)[3] = math.nan
+        agent.guard.skipped, agent.guard.in_a_row = {}, 0
+        agent.update(dataclasses.replace(vine, **{name: tensor}))
+        assert agent.guard.skipped == {name: 1}
+    assert same(before, everything(agent))
 
 
 def test_who_samples_vines_learns_from_vines_and_who_walks_from_rollouts(same):
     for first, second, message in ((VINE, {}, "a Rollout.*got a Vine"), ({}, VINE, "a Vine.*got a Rollout")):
         agent, (other, env, obs) = make(**second)[0], make(**first)
-        before = copy.deepcopy(agent.state_dict())
+        before = everything(agent)
         with pytest.raises(ValueError, match=f"^rollout: wanted {message}"):
             agent.update(other.collect(env, obs)[0])
-        assert same(before, agent.state_dict())
+        assert same(before, everything(agent))
+
+
+# When it stands still: every bit of the policy is as it was, and the critic learns on
+
+# One step of TD with a critic that says 0: the advantage is the reward, to the bit.
+REWARD_IS_ADVANTAGE = {"estimator": "td", "num_envs": 4, "rollout_steps": 16, "hidden": (16,)}
+
+
+def begun(env_id: str, critic: float | None = 0.0, seed: int = 0, **options):
+    """An agent whose critic says `critic` everywhere (None: as drawn), and one rollout."""
+    agent, env, obs = make_agent("trpo", env_id, seed=seed, **REWARD_IS_ADVANTAGE | options)
+    if critic is not None:
+        say(agent.critic, critic)
+    return agent, agent.collect(env, obs)[0]
+
+
+def paid_at_random(agent, rollout, scale: float = 1.0, mean: float = 0.0):
+    reward = mean + scale * torch.randn(rollout.reward.shape, generator=agent.generator)
+    return dataclasses.replace(rollout, reward=reward)
+
+
+def updated(agent, rollout):
+    """Why the step was left out, the figures, and whether the critic learned; the policy moves where it was not."""
+    policy, critic = learned(agent.policy), learned(agent.critic)
+    figures = agent.update(rollout)
+    why = reasons(figures)
+    assert differ(policy, learned(agent.policy)) == (why == []) == bool(figures["train/step_fraction"] > 0)
+    assert figures["kl/exact"] == 0 if why else 0 < figures["kl/exact"] <= agent.config.kl_bound
+    return why, figures, differ(critic, learned(agent.critic))
+
+
+def meaningless(env_id: str, damping: float):
+    """One state and one action throughout, with advantages of mean 0: the exact gradient is 0.
+
+    The computed one is what rounding left of it. Scaled to the bound it would be a full step, in no direction at all.
+    """
+    agent, rollout = begun(env_id, damping=damping, rollout_steps=15)
+
+    def repeat(x: torch.Tensor) -> torch.Tensor:
+        return x[:1, :1].expand_as(x).contiguous()
+
+    fields = {name: repeat(getattr(rollout, name)) for name in ("obs", "action", "behavior_log_prob", "next_obs")}
+    fields["behavior_params"] = tuple(repeat(p) for p in rollout.behavior_params)
+    return agent, paid_at_random(agent, dataclasses.replace(rollout, **fields))
+
+
+@pytest.mark.parametrize("env_id", WORLDS[:2])
+def test_without_damping_a_singular_fisher_matrix_is_stepped_on_safely_or_left_out(env_id):
+    # Two rows know a handful of directions of some hundred parameters: the matrix is singular. The gradient lies in
+    # its range, so iterations that stop in time find a step; those that do not stop divide rounding by rounding.
+    rows = {"num_envs": 2, "rollout_steps": 1, "estimator": "gae", "cg_iterations": 50, "damping": 0.0}
+    found = {1e-10: [], 0.0: []}
+    for tolerance, why in found.items():
+        for seed in range(8):
+            agent, rollout = begun(env_id, None, seed, cg_tolerance=tolerance, **rows)
+            why += updated(agent, rollout)[0]
+            assert all(p.isfinite().all() for p in learned(agent))
+    assert found[1e-10] == [] and "curvature" in found[0.0]
+
+
+@pytest.mark.parametrize("env_id", WORLDS[:2])
+@pytest.mark.parametrize("factor", [-1.0, 0.0, float("nan")])
+def test_an_update_without_positive_curvature_is_left_out_by_name(env_id, factor, monkeypatch):
+    agent, rollout = begun(env_id)
+    monkeypatch.setattr(TRPOAgent, "fisher_product", lambda self, batch, parameters: lambda vector: factor * vector)
+    why, _, critic_learned = updated(agent, paid_at_random(agent, rollout))
+    assert why == ["curvature"] and critic_learned
+
+
+# Advantages that say nothing.
+
+
+@pytest.mark.parametrize("env_id", WORLDS[:2])
+@pytest.mark.parametrize("normalize_advantage", [True, False])
+@pytest.mark.parametrize(
+    ("value", "ulps"), [(0.0, 0), (0.1, 0), (-1 / 3, 0), (1e6 / 7, 0), (1e-30, 0), (0.1, 2), (-16.27, 3)]
+)
+def test_equal_advantages_are_left_out_by_name(env_id, normalize_advantage, value, ulps):
+    # The mean of 64 equal float32 numbers need not be that number: what is left, over a spread of nothing, is not 0.
+    # Nor need the numbers be equal: some lie up to `ulps` steps of float32 above the others.
+    agent, rollout = begun(env_id, normalize_advantage=normalize_advantage, rollout_steps=15)
+    reward = torch.full_like(rollout.reward, value)
+    for i in range(ulps):
+        reward.view(-1)[i::3] = reward.view(-1)[i::3].nextafter(torch.tensor(math.inf))
+    why, figures, _ = updated(agent, dataclasses.replace(rollout, reward=reward))
+    assert why == ["equal_advantages"] and figures["train/trials"] == 0
+
+
+@pytest.mark.parametrize(
+    ("scale", "mean", "options"),
+    [(1.0, 1e3, {"value_l2": 0.0}), *((scale, 0.0, {"normalize_advantage": False}) for scale in (1e-12, 1e-3, 1e12))],
+)
+def test_small_but_real_differences_of_advantages_are_stepped_on(scale, mean, options):
+    """Small beside their mean, or in another unit of the reward."""
+    agent, rollout = begun("CartPole-v1", **options)
+    assert updated(agent, paid_at_random(agent, rollout, scale, mean))[0] == []
+
+
+# Gradients that say nothing.
+
+
+@pytest.mark.parametrize("normalize_advantage", [True, False])
+def test_a_policy_beyond_doubt_has_no_gradient(normalize_advantage):
+    # Probability 1 of one action in every digit: no reward moves it, and the Fisher matrix is zero as well.
+    options = REWARD_IS_ADVANTAGE | {"normalize_advantage": normalize_advantage}
+    agent, env, obs = make_agent("trpo", "CartPole-v1", **options)
+    say(agent.critic, 0.0)
+    with torch.no_grad():
+        agent.policy.logits[-1].bias.copy_(torch.tensor([500.0, -500.0]))
+    why, figures, critic_learned = updated(agent, paid_at_random(agent, agent.collect(env, obs)[0]))
+    assert why == ["zero_gradient"] and figures["train/grad_norm"] == 0 and critic_learned
+
+
+@pytest.mark.parametrize("env_id", WORLDS[:2])
+@pytest.mark.parametrize("damping", [0.1, 1e-3, 0.0])
+def test_a_gradient_at_rounding_level_is_left_out_and_never_scaled_up(env_id, damping):
+    """Without damping rounding does not stay in the range of a singular matrix, whose inverse blows it up.
+
+    Then it is the curvature or the line search that says no.
+    """
+    agent, rollout = meaningless(env_id, damping)
+    why, figures, critic_learned = updated(agent, rollout)
+    assert 0 < figures["train/grad_norm"] < 1e-5 and critic_learned
+    assert why == ["rounding"] if damping else len(why) == 1
+
+
+def test_a_vine_wants_a_world_whose_state_can_be_set(same):
+    env = make_env("CartPole-v1", 4, backend="gymnasium", seed=0)
+    agent = TRPOAgent(TRPOConfig(**REWARD_IS_ADVANTAGE, sampling="vine", vine_states=8), env.spec, device="cpu")
+    before = everything(agent)
+    for attempt in (lambda: agent.collect(env, env.reset()), lambda: train(agent, env, 64, progress=False)):
+        with pytest.raises(ValueError, match="env: wanted an environment whose state can be set.*GymEnv has none"):
+            attempt()
+    assert same(before, everything(agent))
+    env.close()
+
+
+@pytest.mark.parametrize("normalize_advantage", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_vine_in_a_world_where_no_action_matters_is_left_out(normalize_advantage, dtype, generator):
+    # With common random numbers all branches of a state are worth the same, to the bit; their mean need not be.
+    transition = torch.rand(5, 1, 5, generator=generator, dtype=torch.float64).expand(5, 3, 5)
+    reward = torch.randn(5, 1, generator=generator, dtype=torch.float64).expand(5, 3)
+    world = TabularMDP(transition / transition.sum(-1, keepdim=True), reward, torch.full((5,), 0.2).double(), 0.9)
+    options = {"sampling": "vine", "vine_states": 32, "vine_actions": 3, "vine_steps": 7}
+    config = TRPOConfig(**REWARD_IS_ADVANTAGE, **options, normalize_advantage=normalize_advantage)
+    env = TabularEnv(world, 4, max_steps=20, dtype=dtype)
+    agent = TRPOAgent(config, env.spec, seed=0, device="cpu", dtype=dtype)
+    why, _, critic_learned = updated(agent, agent.collect(env, env.reset())[0])
+    assert len(why) == 1 and critic_learned

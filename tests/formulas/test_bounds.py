@@ -12,7 +12,6 @@ import torch
 from minerva_book.worlds.tabular_trpo import error, random_walk, trap
 from minerva_lite.formulas import bounds as b
 from minerva_lite.worlds.tabular import TabularMDP
-from minerva_lite.worlds.tabular_trpo import error, random_walk, trap
 
 F64 = torch.float64
 

@@ -7,7 +7,6 @@ import torch
 
 from minerva_book.worlds.answer_tree import AnswerTree
 from minerva_lite.formulas import preferences as p
-from minerva_lite.language.answer_tree import AnswerTree
 from tests.living import vector
 
 F64 = torch.float64

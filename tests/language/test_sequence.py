@@ -102,10 +102,10 @@ def test_minibatches_are_whole_groups_and_all_of_them(generator):
     assert next(batch.minibatches(5, generator)) is batch and torch.equal(generator.get_state(), before)
 
 
-@pytest.mark.parametrize("eta", [0.0, 0.3])
+@pytest.mark.parametrize("beta", [0.0, 0.3])
 @pytest.mark.parametrize("advantage", ["rloo", "grpo"])
-def test_an_answers_advantage_is_over_the_others_to_its_prompt(advantage, eta):
-    agent, rollout = lived_in(advantage=advantage, group=4, **{"kl": "reward", "eta": eta} if eta else {})
+def test_an_answers_advantage_is_over_the_others_to_its_prompt(advantage, beta):
+    agent, rollout = lived_in(advantage=advantage, group=4, **{"kl": "reward", "beta": beta} if beta else {})
     rollout = dataclasses.replace(rollout, reward=torch.arange(16.0, dtype=torch.float64).square())
     batch, figures = agent.prepare(rollout)
     reference = agent.reference.log_prob(rollout.prompt, rollout.answer)
@@ -113,7 +113,7 @@ def test_an_answers_advantage_is_over_the_others_to_its_prompt(advantage, eta):
     assert left.abs().max() > 1e-3 and figures.get("kl/to_reference", left.mean()).item() == pytest.approx(
         left.mean().item()
     )
-    whole = rollout.reward - eta * left
+    whole = rollout.reward - beta * left
     wanted = {"rloo": leave_one_out_advantage(whole, 4), "grpo": group_advantage(whole, 4, scale=True)}[advantage]
     assert torch.allclose(batch.advantage, wanted.expand(7, -1), atol=1e-9)
 
@@ -150,7 +150,7 @@ CRITIC = {"advantage": "critic"}
     [("token", "constant", {}), ("token", "sequence", {}), ("token", "token", CRITIC), ("sequence", "constant", {}), ("gspo", "constant", {})],
 )  # fmt: skip
 def test_the_loss_by_loops_over_tokens_or_answers(objective, average, critic, kl_estimate):
-    options = {"objective": objective, "average": average, "kl": "loss", "kl_estimate": kl_estimate, "eta": 0.7}
+    options = {"objective": objective, "average": average, "kl": "loss", "kl_estimate": kl_estimate, "beta": 0.7}
     agent, rollout = lived_in(clip_low=0.05, clip_high=0.1, temperature=0.8, **options | critic)
     rollout = dataclasses.replace(rollout, reward=torch.linspace(0, 1, 8, dtype=torch.float64).square())
     batch, _ = agent.prepare(rollout)
@@ -217,7 +217,7 @@ OPTIONS = {name: [({}, *pair)] for name, pair in PLAIN.items()} | {
     "average": [({}, "constant", "sequence"), ({}, "constant", "token")],
     "kl": [({}, "none", "reward"), ({}, "reward", "loss")],
     "kl_estimate": [({"kl": "loss"}, "k3", other) for other in ("k1", "k2")],
-    "eta": [({"kl": kl}, 0.05, 0.5) for kl in ("loss", "reward")],
+    "beta": [({"kl": kl}, 0.05, 0.5) for kl in ("loss", "reward")],
     "gamma": [(CRITIC, 1.0, 0.5)],
     "lam": [(CRITIC, 1.0, 0.5)],
     "vf_coef": [(CRITIC, 0.5, 0.1)],
@@ -238,7 +238,7 @@ test_every_option_matters = every_option("sequence", OPTIONS, make=rewarded, upd
         ({"normalize_advantage": False}, "normalize_advantage: wanted True without another advantage than 'rloo', which"),
         ({"objective": "gspo", "average": "token"}, "average: wanted constant without objective 'token', which reads it"),
         ({"kl_estimate": "k1"}, "kl_estimate: wanted k3 without kl 'loss', which reads it; got k1"),
-        ({"eta": 0.1}, "eta: wanted 0.05 without kl 'reward' or 'loss', which reads it; got 0.1"),
+        ({"beta": 0.1}, "beta: wanted 0.05 without kl 'reward' or 'loss', which reads it; got 0.1"),
         ({"objective": "sequence", "advantage": "critic"}, "objective: wanted 'token' with advantage 'critic', which dif"),
     ],
 )  # fmt: skip
@@ -446,3 +446,12 @@ def test_sorting_is_learned_from_a_quarter_or_a_half_to_90_percent(kind, seed):
     assert 0.25 < evaluate(agent, episodes=2000)["eval/right_sampled"] < 0.55
     train(agent, env, 256 * 320, eval_every=10**9, eval_episodes=10, progress=False)
     assert evaluate(agent, episodes=2000)["eval/right_sampled"] > 0.9
+
+
+def test_a_state_that_has_the_price_by_its_former_name_is_taken():
+    agent, _ = lived_in(kl="reward", beta=0.3)
+    state = agent.state_dict()
+    state["config"]["eta"] = state["config"].pop("beta")
+    make(kl="reward", beta=0.3)[0].load_state_dict(state)
+    with pytest.raises(ValueError, match="^state: wanted one saved with this config"):
+        make(kl="reward", beta=0.4)[0].load_state_dict(state)

@@ -501,9 +501,9 @@ def _(g: Generator, case: tuple[bool, str]) -> dict[str, Any]:
 
 @cases(
     "language.sequence.SequenceAgent.loss",
-    {"advantage": "critic", "kl": "loss", "eta": 0.7, "vf_coef": 0.3},
+    {"advantage": "critic", "kl": "loss", "beta": 0.7, "vf_coef": 0.3},
     {"advantage": "critic", "average": "token", "vf_coef": 0.8},
-    {"objective": "sequence", "kl": "loss", "eta": 0.7},
+    {"objective": "sequence", "kl": "loss", "beta": 0.7},
     {"objective": "gspo", "advantage": "grpo"},
 )
 def _(g: Generator, config: dict[str, Any]) -> dict[str, Any]:
