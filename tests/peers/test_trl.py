@@ -107,6 +107,10 @@ def k3(new: Tensor) -> Tensor:
     return kl_loss_terms(new, REFERENCE)[2]
 
 
+def k3_times_ratio(new: Tensor, advantage: Tensor) -> Tensor:
+    return averaged("dapo", tokens(new, advantage) - 0.1 * (new - OLD).exp() * k3(new))
+
+
 def as_k2_at_the_first_step(new: Tensor, advantage: Tensor) -> Tensor:
     """So it pulls to the reference by KL(pi || pi_ref), as k2 does, while its value is k3's."""
     gain = tokens(new, advantage, old=new.detach())
@@ -181,7 +185,7 @@ LOSSES = [  # a name, TRL's trainer, its options, and our loss of the learner's 
     *in_every_way("average", lambda way, new, a: averaged(way, tokens(new, a))),
     *in_every_way("k3", lambda way, new, a: averaged(way, tokens(new, a) - 0.1 * k3(new)), **K3),
     *in_every_way("two batches", in_two_batches, gradient_accumulation_steps=2),
-    grpo("k3 by the ratio", lambda new, a: averaged("dapo", tokens(new, a) - 0.1 * (new - OLD).exp() * k3(new)), beta=0.1),
+    grpo("k3 times ratio", k3_times_ratio, beta=0.1),
     grpo("default at the first step", as_k2_at_the_first_step, beta=0.1, num_iterations=1),
     grpo("asymmetric", lambda new, a: averaged("dapo", tokens(new, a, high=0.28)), **ASYMMETRIC),
     # With one iteration TRL takes the learning policy for the one that answered.
