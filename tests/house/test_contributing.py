@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from minerva_lite import PPOAgent, PPOConfig, evaluate, make_env, preset, train
+from minerva_lite import evaluate, preset, train
 from minerva_lite.agents import AGENTS
 from minerva_lite.training.presets import PRESETS
 from minerva_lite.worlds.envs import TORCH_ENVS
-from tests import laws
 from tests.equations import CHAPTERS
 from tests.examples import awr, mountain_car
+from tests.living import learned, live, make_agent, small_agent
 from tests.markers.check import Function, check_function
 from tests.markers.inputs import CASES
 from tests.markers.markers import find_markers
@@ -43,7 +43,8 @@ def functions(path: Path) -> list[ast.FunctionDef]:
 
 def test_there_is_a_table_for_each():
     named = ["To add an agent", "To add a setting", "To add a formula", "To add an environment", "To add a chapter"]
-    assert list(ROWS) == named and len(FILES) == 23 and len(RULES) >= 10
+    assert list(ROWS) == named and len(FILES) == 24 and len(RULES) >= 10
+    assert len(ROWS["To add an agent"]) - 1 <= 6 and len(ROWS["To add an environment"]) - 1 <= 3
 
 
 @pytest.mark.parametrize("row", FILES, ids=lambda row: row[0].strip("`"))
@@ -52,10 +53,6 @@ def test_the_files_and_the_tests_of_the_tables_exist(row):
     assert list(ROOT.glob(pattern)), row[0]
     for file, test in re.findall(r"`(tests/\w+/test_\w+\.py)::(test_\w+)`", row[2]):
         assert test in [node.name for node in functions(ROOT / file)], f"{file}::{test}"
-
-
-def test_an_agent_is_six_files_and_an_environment_three():
-    assert len(ROWS["To add an agent"]) - 1 <= 6 and len(ROWS["To add an environment"]) - 1 <= 3
 
 
 def test_the_rules_of_a_chapter_are_those_that_are_tested():
@@ -109,8 +106,10 @@ def test_every_agent_has_tests_of_its_own(name):
     assert (ROOT / f"tests/{'language' if name == 'sequence' else 'agents'}/test_{name}.py").exists()
 
 
-def run_tests(program: str) -> set[str]:
-    """The tests that passed in a process that runs `program`; none may fail."""
+def run_tests(register: str, only: str, *folders: str) -> set[str]:
+    """The tests with this name that passed in a process that registers something first; none may fail."""
+    options = ["-q", "-rA", "--tb=short", "-p", "no:cacheprovider", "-m", "not slow and not gpu", "-k", only, *folders]
+    program = f"import sys, pytest\n{register}\nsys.exit(pytest.main({options}))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     return set(re.findall(r"^PASSED \S+::(test_\w+)", done.stdout, re.M))
@@ -121,24 +120,18 @@ def asked_with(file: str, decorator: str) -> set[str]:
     return {node.name for node in functions(ROOT / file) if decorator in [ast.unparse(d) for d in node.decorator_list]}
 
 
-TESTS_OF_AGENTS = """
-import sys
-import pytest
+REGISTER_AGENT = """
 from minerva_lite.agents import AGENTS
 from minerva_lite.training.presets import PRESETS
 from tests.examples import awr
-
 AGENTS["example_awr"], PRESETS["example_awr", "CartPole-v1"] = (awr.AWRAgent, awr.AWRConfig), awr.PRESET
-# `solves` is asked below.
-options = ["-q", "-rA", "--tb=short", "-p", "no:cacheprovider", "-m", "not slow and not gpu"]
-sys.exit(pytest.main([*options, "-k", "awr and not solves", "tests/agents", "tests/training"]))
 """
 
 
 @pytest.mark.slow
 def test_the_tests_of_agents_hold_for_a_new_one():
     """Registered as the table says, it is asked everything that all on-policy agents are asked, and passes."""
-    passed = run_tests(TESTS_OF_AGENTS)
+    passed = run_tests(REGISTER_AGENT, "awr and not solves", "tests/agents", "tests/training")  # it solves below
     asked = asked_with("tests/agents/test_on_policy.py", "pytest.mark.parametrize('name', NAMES)")
     asked -= asked_with("tests/agents/test_on_policy.py", "pytest.mark.gpu")
     assert len(asked) >= 7 and asked <= passed, asked - passed
@@ -161,8 +154,7 @@ def test_the_formulas_of_a_new_agent_are_checked(registries):
 def test_a_new_agent_solves_cartpole(registries, seed):
     AGENTS["example_awr"], PRESETS["example_awr", "CartPole-v1"] = (awr.AWRAgent, awr.AWRConfig), awr.PRESET
     settings = preset("example_awr", "CartPole-v1")
-    env = make_env("CartPole-v1", settings.config.num_envs, seed=seed)
-    agent = AGENTS["example_awr"][0](settings.config, env.spec, seed=seed, device="cpu")
+    agent, env, _ = make_agent("example_awr", "CartPole-v1", seed=seed, **vars(settings.config))
     train(agent, env, settings.total_steps, eval_every=settings.total_steps, eval_episodes=1, progress=False)
     assert evaluate(agent, episodes=100)["eval/mean"] >= 475.0
 
@@ -170,42 +162,29 @@ def test_a_new_agent_solves_cartpole(registries, seed):
 # Environments
 
 NEW = "MountainCarContinuous-v0"
-TESTS_OF_ENVIRONMENTS = f"""
-import sys
-import pytest
+REGISTER_ENVIRONMENT = f"""
 from minerva_lite.worlds.envs import TORCH_ENVS
 from tests.examples.mountain_car import LAWS, TorchMountainCar
 from tests.laws import LAWS as known
-
 TORCH_ENVS[{NEW!r}], known[{NEW!r}] = TorchMountainCar, LAWS
-options = ["-q", "-rA", "--tb=short", "-p", "no:cacheprovider", "-k", "{NEW.split("-")[0]} or has_its_laws"]
-sys.exit(pytest.main([*options, "tests/worlds"]))
 """
 
 
 @pytest.mark.slow
 def test_the_tests_of_environments_hold_for_a_new_one():
     """Registered as the table says, in two places, it is asked everything the others are asked, and passes."""
-    passed, asked = run_tests(TESTS_OF_ENVIRONMENTS), asked_with("tests/worlds/test_envs.py", "torch_envs")
+    passed = run_tests(REGISTER_ENVIRONMENT, f"{NEW.split('-')[0]} or has_its_laws", "tests/worlds")
+    asked = asked_with("tests/worlds/test_envs.py", "torch_envs")
     assert len(asked) >= 8 and asked <= passed, asked - passed
-
-
-def test_an_environment_without_laws_is_named(registries):
-    TORCH_ENVS[NEW] = mountain_car.TorchMountainCar
-    with pytest.raises(pytest.fail.Exception, match=rf"^{NEW} is torch-native .* no entry in LAWS, tests/laws.py"):
-        laws.law_of(NEW)
 
 
 def test_a_new_environment_is_trained_on(registries):
     TORCH_ENVS[NEW] = mountain_car.TorchMountainCar
-    config = PPOConfig(num_envs=8, rollout_steps=64, minibatch_size=128, epochs=2, hidden=(16,))
-    env = make_env(NEW, 8, seed=0)
+    agent, env, obs = small_agent("ppo", NEW)
     assert type(env) is mountain_car.TorchMountainCar, "the twin, not Gymnasium's"
-    agent = PPOAgent(config, env.spec, seed=0, device="cpu")
-    before = [parameter.detach().clone() for parameter in agent.parameters]
-    history = train(agent, env, 4 * config.batch_size, eval_every=10**6, eval_episodes=1, progress=False)
-    assert len(history.updates) == 4
-    assert all(not torch.equal(a, b) for a, b in zip(before, agent.parameters, strict=True))
+    before = learned(agent)
+    live(agent, env, obs, 4)
+    assert all(not torch.equal(a, b) for a, b in zip(before, learned(agent), strict=True))
     assert -999.0 <= evaluate(agent, episodes=1)["eval/mean"] <= 100.0
 
 

@@ -162,37 +162,28 @@ def run_apart(folder: Path, *words: object) -> str:
     return done.stdout
 
 
-def empty_environment(folder: Path) -> Path:
-    """The Python of a new virtual environment in a folder."""
-    run_apart(folder, sys.executable, "-m", "venv", "venv")
-    return folder / "venv" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-
-
-@pytest.mark.slow
-def test_the_installed_package_alone_trains_and_tells_what_its_presets_reached(tmp_path):
-    """The wheel without an extra, the dependencies as pinned, in an environment of its own: no book is beside it."""
-    wheel, python = wheel_of(tmp_path), empty_environment(tmp_path)
-    run_apart(tmp_path, python, "-m", "pip", "install", "-q", "-c", ROOT / "requirements.txt", wheel)
-    there = json.loads(run_apart(tmp_path, python, "-m", "pip", "list", "--format", "json"))
-    brought = names(EXTRAS["book"]) | names(EXTRAS["studies"])
-    assert not brought & {canonicalize_name(each["name"]) for each in there}
-    assert "eval/mean" in run_apart(tmp_path, python, "-m", "minerva_lite", *CORE_TRIALS[0].split())
-    table = run_apart(tmp_path, python, "-m", "minerva_lite", "presets")
-    assert table == table_of_presets() + "\n" and all(told in table for told in reached().values()) and reached()
-
-
 @pytest.mark.slow
 def test_the_lowest_versions_work(tmp_path):
-    """The wheel with its lowest dependencies, then with the lowest of all extras, in an environment of its own."""
+    """The wheel with its lowest dependencies, then with the lowest of all extras, in an environment of its own.
+
+    Without an extra no book is beside it, and it tells what its presets reached.
+    """
     assert {*EXTRAS} == {*TRIALS, "book", "homework", "dev"}
     bounds = {f"{each.name}=={bound.version}" for each in sum(EXTRAS.values(), [*CORE]) for bound in each.specifier
               if bound.operator == ">=" and each not in EXTRAS["dev"]}  # fmt: skip
     (tmp_path / "lowest.txt").write_text("\n".join(sorted(bounds)))
-    wheel, python = wheel_of(tmp_path), empty_environment(tmp_path)
-    run = partial(run_apart, tmp_path)
-    for extras, trials in (("", CORE_TRIALS), (f"[{','.join(sorted({*EXTRAS} - {'dev'}))}]", sum(TRIALS.values(), []))):
+    wheel, run = wheel_of(tmp_path), partial(run_apart, tmp_path)
+    run(sys.executable, "-m", "venv", "venv")
+    python = tmp_path / "venv" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    everything = ",".join(sorted({*EXTRAS} - {"dev"}))
+    for extras, trials in (("", CORE_TRIALS), (f"[{everything}]", sum(TRIALS.values(), []))):
         run(python, "-m", "pip", "install", "-q", "-c", "lowest.txt", f"{wheel}{extras}")
         for trial in trials:
             run(python, "-m", "minerva_lite", *shlex.split(trial))
         run(python, "-c", EVERY_MODULE)
+        if not extras:
+            told = run(python, "-m", "minerva_lite", "presets")
+            assert told == table_of_presets() + "\n" and all(each in told for each in reached().values()) and reached()
+            there = json.loads(run(python, "-m", "pip", "list", "--format", "json"))
+            assert not names(EXTRAS["book"] + EXTRAS["studies"]) & {canonicalize_name(each["name"]) for each in there}
     run(python, "-c", EVERY_MODULE_OF_THE_BOOK)

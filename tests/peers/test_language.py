@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from math import inf
 
 import numpy as np
@@ -11,7 +9,7 @@ import pytest
 import torch
 
 from book.results.peers import measure, speed_sequence
-from book.results.peers.language import BASE, COLUMNS, TABLE, ratios, runs_of, save_base_for_trl, summary
+from book.results.peers.language import BASE, COLUMNS, ratios, runs_of, save_base_for_trl, summary
 from book.results.peers.language_task import ADAM_EPS, GROUP, LEARNING_RATE, LENGTH, PROMPTS, TOKENS, Watch
 from minerva_lite.language.base_model import load_base
 from minerva_lite.language.tokens import TASKS
@@ -57,23 +55,16 @@ def test_the_summary_shows_medians_the_worst_seed_and_the_ratios():
     assert told == "grpo: TRL's seconds over ours, paired: 8.00 per update, 8.00 to 0.9"
 
 
-def test_the_table_survives_the_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["language", "--seeds", "1"])
-    rows, path = rows_of([0.123456, 1.0]) + rows_of([0.5], runner="trl", seed=3), tmp_path / "t.csv"
-    TABLE.write(path, rows, {"torch": "2.13.0", "trl": "1.16.0"})
-    assert path.read_text().splitlines()[:3] == [
-        f"# command: {shlex.join(['python', '-m', 'book.results.peers.language', '--seeds', '1'])}",
-        "# versions: torch 2.13.0, trl 1.16.0",
-        ",".join(COLUMNS),
-    ]
-    rows[0]["right"] = 0.12346
-    assert TABLE.read(path) == [pytest.approx(row) for row in rows]
+@pytest.fixture
+def hour(monkeypatch):
+    """What the clock shows: seconds, and half as many CPU seconds."""
+    hour = {"now": 0.0}
+    monkeypatch.setattr(measure.Clock, "now", staticmethod(lambda: (hour["now"], hour["now"] / 2)))
+    return hour
 
 
 @pytest.mark.parametrize("algorithm", ["grpo", "rloo"])
-def test_our_side_trains_from_the_base_model_and_counts_what_trl_counts(algorithm, monkeypatch):
-    hour = {"now": 100.0}
-    monkeypatch.setattr(measure.Clock, "now", staticmethod(lambda: (hour["now"], hour["now"])))
+def test_our_side_trains_from_the_base_model_and_counts_what_trl_counts(algorithm, hour, monkeypatch):
     made = speed_sequence.SequenceAgent.start_from
 
     def slow_building(agent, base):
@@ -91,9 +82,7 @@ def test_our_side_trains_from_the_base_model_and_counts_what_trl_counts(algorith
     assert config.objective == {"grpo": "token", "rloo": "sequence"}[algorithm]
 
 
-def test_the_watch_begins_with_the_training(monkeypatch):
-    hour = {"now": 0.0}
-    monkeypatch.setattr(measure.Clock, "now", staticmethod(lambda: (hour["now"], hour["now"] / 2)))
+def test_the_watch_begins_with_the_training(hour):
     watch = Watch()
     hour["now"] = 10.0
     watch.start()

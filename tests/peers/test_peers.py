@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import minerva_lite
-from book.results.peers import bench_gpu, measure, speed_minerva, throughput
-from book.results.peers.bench import COLUMNS, ROOT, TABLE, paired_speedup, runs_of, summary
+from book.results.peers import bench, bench_gpu, language, measure, speed_minerva, throughput
+from book.results.peers.bench import COLUMNS, ROOT, paired_speedup, runs_of, summary
 from book.results.peers.run_minerva import Watch
 from book.results.peers.throughput_rows import TASKS
 from minerva_lite import PPOAgent, PPOConfig, make_env
@@ -32,7 +32,7 @@ def rows_of(means, final, *, runner="torch", seed=0, pace=1.0):
     ([-900, -200, -150], 200, 2.0, 0),  # reaching the target is enough
     ([-900, -201, -150], 300, 3.0, 0),
     ([-150, -465, -190, -200.5], 100, 1.0, 2),
-    ([-900, -465, -200.1], inf, inf, 0),
+    ([-900, -465, -200.1], inf, inf, 0),  # the final policy is good, and does not make up for it
 ])  # fmt: skip
 def test_first_crossing_and_relapses(means, steps, seconds, relapses):
     (run,) = runs_of(rows_of(means, -170.0))
@@ -40,27 +40,14 @@ def test_first_crossing_and_relapses(means, steps, seconds, relapses):
     assert (run.final, run.steps, run.seconds, run.solved) == (-170.0, 100 * len(means), len(means), steps < inf)
 
 
-def test_a_good_final_policy_does_not_make_up_for_evaluations_that_missed():
-    (run,) = runs_of(rows_of([-900, -300], -100.0))
-    assert not run.solved and run.final == -100.0
-
-
-def test_rows_of_many_runs_are_told_apart():
-    rows = rows_of([-900, -100], -1.0, seed=0) + rows_of([-100], -2.0, seed=1) + rows_of([-900], -3.0, runner="sb3")
-    assert [(r.runner, r.seed, r.solve_steps, r.final) for r in runs_of(rows)] == [
-        ("torch", 0, 200, -1.0),
-        ("torch", 1, 100, -2.0),
-        ("sb3", 0, inf, -3.0),
-    ]
-
-
 def pairs(ours, theirs):
-    """Runs that solve after so many seconds; None: not at all."""
-    return [
-        runs_of([row for seed, s in enumerate(times) for row in rows_of([-900 if s is None else -100], -100.0,
-                runner=runner, seed=seed, pace=s or 9.0)])
-        for runner, times in (("torch", ours), ("sb3", theirs))
-    ]  # fmt: skip
+    """Runs that solve after so many seconds, by seed, told apart in one table; None: not at all."""
+    rows = []
+    for runner, times in (("torch", ours), ("sb3", theirs)):
+        for seed, seconds in enumerate(times):
+            mean, pace = (-900, 9.0) if seconds is None else (-100, seconds)
+            rows += rows_of([mean], -100.0, runner=runner, seed=seed, pace=pace)
+    return [[run for run in runs_of(rows) if run.runner == runner] for runner in ("torch", "sb3")]
 
 
 @pytest.mark.parametrize(("ours", "theirs", "ratio"), [
@@ -92,17 +79,30 @@ def test_summary_of_failures_and_of_a_part_of_the_runners(runners):
     assert all(line.split()[-3:-1] == [told, told] for line in lines)
 
 
-def test_table_survives_the_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["bench", "--seeds", "1"])
-    rows, path = rows_of([-900.1234, -100], -150.5) + rows_of([-1], -2.0, runner="sb3", seed=3), tmp_path / "t.csv"
-    TABLE.write(path, rows, {"torch": "2.13.0", "numpy": "2.4.6"})
-    assert path.read_text().splitlines()[:3] == [
-        "# command: python -m book.results.peers.bench --seeds 1",
-        "# versions: torch 2.13.0, numpy 2.4.6",
-        ",".join(COLUMNS),
-    ]
-    rows[0]["mean"] = -900.123
-    assert TABLE.read(path) == [pytest.approx(row) for row in rows]
+RESULTS = ROOT / "book" / "results"
+TABLES = {f"peers_{algorithm}": bench.TABLE for algorithm in bench.ALGORITHMS}
+TABLES |= {"peers_language": language.TABLE, "throughput": throughput.TABLE}
+
+
+def test_every_recorded_race_is_here():
+    assert {path.stem for path in RESULTS.glob("peers_*.csv")} | {"throughput"} == set(TABLES)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_recorded_file_is_written_again_as_it_is(name, tmp_path, monkeypatch):
+    """Byte by byte, from fractions with more digits than are written."""
+    recorded, table = RESULTS / f"{name}.csv", TABLES[name]
+    command, told = (line.partition(": ")[2] for line in recorded.read_text().splitlines()[:2])
+    monkeypatch.setattr(sys, "argv", shlex.split(command)[2:])
+    rows = [row | {column: row[column] + 1e-7 for column in table.digits} for row in table.read(recorded)]
+    table.write(tmp_path / "again.csv", rows, dict(each.rsplit(" ", 1) for each in told.split(", ")))
+    assert (tmp_path / "again.csv").read_bytes() == recorded.read_bytes()
+
+
+def test_a_cell_is_a_word_a_fraction_or_an_integer():
+    row = language.TABLE.read(RESULTS / "peers_language.csv")[0]
+    kinds = {"algorithm": str, "runner": str, "seconds": float, "cpu_seconds": float, "right": float}
+    assert {name: type(cell) for name, cell in row.items()} == {"seed": int, "update": int} | kinds
 
 
 def small(env_id):
@@ -164,8 +164,8 @@ def test_without_a_gpu_nothing_is_measured_and_nothing_written(tmp_path, capsys)
 
 
 def test_the_pages_table_of_the_gpu_is_that_of_the_recorded_rows():
-    with (ROOT / "book/results/gpu_table.csv").open(newline="") as file:
-        assert list(csv.reader(file)) == bench_gpu.table(ROOT / "book/results/gpu.csv")
+    with (RESULTS / "gpu_table.csv").open(newline="") as file:
+        assert list(csv.reader(file)) == bench_gpu.table(RESULTS / "gpu.csv")
 
 
 @pytest.mark.slow
@@ -223,13 +223,13 @@ def test_every_row_of_the_throughput_table_trains_here(name):
 
 def test_the_page_shows_what_was_measured():
     """The table of the page is the summary of the raw rows beside it."""
-    with (ROOT / "book/results/throughput_table.csv").open(newline="", encoding="utf8") as file:
+    with (RESULTS / "throughput_table.csv").open(newline="", encoding="utf8") as file:
         shown = list(csv.reader(file))
-    rows = throughput.TABLE.read(ROOT / "book/results/throughput.csv")
+    rows = throughput.TABLE.read(RESULTS / "throughput.csv")
     assert shown == throughput.table(rows)
     assert [line[0].replace("\u00a0", "-") for line in shown[1:]] == list(TASKS)
     page = " ".join((ROOT / "book/train.md").read_text("utf8").split()).lower()
-    versions = (ROOT / "book/results/throughput.csv").read_text("utf8").splitlines()[1]
+    versions = (RESULTS / "throughput.csv").read_text("utf8").splitlines()[1]
     told = re.findall(r"\b(python|torch|stable-baselines3|tianshou) ([\d.]+)", versions)
     assert len(told) == 4 and all(f"{name} {number}" in page for name, number in told)
 

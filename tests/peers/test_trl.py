@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 import torch
@@ -40,7 +41,6 @@ MASK = torch.tensor(TOLD["inputs"]["mask"]).T.bool()
 REWARD = numbers(TOLD["inputs"]["reward"])
 LENGTH, COUNT = MASK.shape
 AVERAGE = {"grpo": "sequence", "bnpo": "token", "dapo": "token", "dr_grpo": "constant"}
-CLIP = {"low": 0.2, "high": 0.2}
 
 
 def case(kind: str, **options):
@@ -49,23 +49,9 @@ def case(kind: str, **options):
     return found
 
 
-def advantage_of(told) -> Tensor:
-    return numbers(told["advantage"])
-
-
-def same(told, loss: Tensor, new: Tensor) -> None:
-    """Loss and gradient are TRL's, to the precision of float64."""
-    loss.backward()
-    assert loss.item() == pytest.approx(told["loss"], rel=1e-12)
-    assert torch.allclose(new.grad.T, numbers(told["gradient"]), rtol=1e-12, atol=1e-16)
-
-
-def learner() -> Tensor:
-    return NEW.clone().requires_grad_()
-
-
-def clip_of(options) -> dict[str, float]:
-    return {"low": options.get("epsilon", 0.2), "high": options.get("epsilon_high") or options.get("epsilon", 0.2)}
+def named(rows):
+    """The rows of a table, each under its first word."""
+    return [pytest.param(*row, id=name) for name, *row in rows]
 
 
 def test_the_numbers_tell_all_options_apart():
@@ -77,148 +63,78 @@ def test_the_numbers_tell_all_options_apart():
     assert (NEW[~MASK] != 0).all() and (OLD[~MASK] != NEW[~MASK]).all()
 
 
-# Advantages. TRL's are float32, because its rewards are.
+def priced(eta: float) -> Tensor:
+    """The advantages of RLOO with the price of the divergence in the reward, [B]."""
+    return leave_one_out_advantage(kl_rewards(OLD, REFERENCE, MASK, REWARD, eta).sum(0), GROUP)
 
 
-def test_the_advantage_of_grpo_is_trls_with_the_sample_spread_and_the_same_eps():
-    told = advantage_of(case("grpo", loss_type="dapo", beta=0.1))
-    assert torch.allclose(group_advantage(REWARD, GROUP, scale=True), told, rtol=1e-6, atol=1e-7)
-    told = advantage_of(case("grpo", loss_type="dapo", scale_rewards="none"))
-    assert torch.allclose(group_advantage(REWARD, GROUP, scale=False), told, rtol=1e-6, atol=1e-7)
+CENTERED, PRICED = group_advantage(REWARD, GROUP, scale=False), priced(0.05)
+NORMALIZED = (PRICED - PRICED.mean()) / (PRICED.std() + 1e-4)  # over the batch, which TRL can do and we do not
+ADVANTAGES = [
+    ("sample spread, same eps", "grpo", {"beta": 0.1}, group_advantage(REWARD, GROUP, scale=True)),
+    ("no spread", "grpo", {"scale_rewards": "none"}, CENTERED),
+    # The spread of the batch is that of the rewards, not of what is divided.
+    ("spread of the batch", "grpo", {"scale_rewards": "batch"}, CENTERED / (REWARD.std() + 1e-4)),
+    ("no price", "rloo", {"beta": 0.0}, priced(0.0)),
+    ("price", "rloo", {"beta": 0.05}, PRICED),
+    ("normalized", "rloo", {"beta": 0.05, "normalize_advantages": True}, NORMALIZED),
+]  # fmt: skip
 
 
-def test_trls_spread_of_the_batch_is_that_of_the_rewards_and_not_of_what_is_divided():
-    told = advantage_of(case("grpo", loss_type="dapo", scale_rewards="batch"))
-    centered = group_advantage(REWARD, GROUP, scale=False)
-    assert torch.allclose(centered / (REWARD.std() + 1e-4), told, rtol=1e-6, atol=1e-7)
-    assert not torch.allclose(centered / (centered.std() + 1e-4), told, rtol=1e-2)
+@pytest.mark.parametrize(("kind", "options", "ours"), named(ADVANTAGES))
+def test_advantages_are_trls(kind, options, ours):
+    """TRL's are float32, because its rewards are."""
+    told = case(kind, **{"loss_type": "dapo"} | options if kind == "grpo" else options)
+    assert torch.allclose(ours, numbers(told["advantage"]), rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.05])
-def test_the_advantage_of_rloo_is_trls_with_the_price_in_the_reward(beta):
-    told = advantage_of(case("rloo", beta=beta))
-    whole = kl_rewards(OLD, REFERENCE, MASK, REWARD, beta).sum(0)
-    assert torch.allclose(leave_one_out_advantage(whole, GROUP), told, rtol=1e-6, atol=1e-7)
+def tokens(new: Tensor, advantage: Tensor, *, old: Tensor = OLD, high: float = 0.2) -> Tensor:
+    """The clipped gain of every token, [L, B]."""
+    return clipped_token_objective(new - old, advantage, low=0.2, high=high)
 
 
-def test_trl_can_normalize_rloos_advantages_over_the_batch_and_we_do_not():
-    told = advantage_of(case("rloo", beta=0.05, normalize_advantages=True))
-    ours = leave_one_out_advantage(kl_rewards(OLD, REFERENCE, MASK, REWARD, 0.05).sum(0), GROUP)
-    assert torch.allclose((ours - ours.mean()) / (ours.std() + 1e-4), told, rtol=1e-6, atol=1e-7)
+def answers(new: Tensor, advantage: Tensor, *, whole: bool = False, high: float = 0.2) -> Tensor:
+    """The clipped gain of every answer by one ratio, [B]: the mean over tokens in the exponent, or their sum."""
+    return clipped_sequence_objective(new - OLD, MASK, advantage, low=0.2, high=high, per_token=not whole)
 
 
-# Losses and their gradients, from TRL's advantages.
+def averaged(loss_type: str, gain: Tensor, mask: Tensor = MASK) -> Tensor:
+    """The loss by the average over tokens that a loss type of GRPO stands for."""
+    return -average_tokens(gain, mask, AVERAGE[loss_type])
 
 
-@pytest.mark.parametrize("options", [{}, {"beta": 0.1, "use_bias_correction_kl": False}], ids=["no price", "k3"])
-@pytest.mark.parametrize("loss_type", AVERAGE)
-def test_each_loss_type_of_grpo_is_one_way_to_average(loss_type, options):
-    told, new = case("grpo", loss_type=loss_type, **options), learner()
-    gain = clipped_token_objective(new - OLD, advantage_of(told), **CLIP)
-    _, _, k3 = kl_loss_terms(new, REFERENCE)
-    same(told, average_tokens(options.get("beta", 0.0) * k3 - gain, MASK, AVERAGE[loss_type]), new)
+def k3(new: Tensor) -> Tensor:
+    return kl_loss_terms(new, REFERENCE)[2]
 
 
-def test_trls_default_multiplies_k3_by_the_ratio_and_ours_does_not():
-    told, new = case("grpo", loss_type="dapo", beta=0.1), learner()
-    gain = clipped_token_objective(new - OLD, advantage_of(told), **CLIP)
-    _, _, k3 = kl_loss_terms(new, REFERENCE)
-    assert told["loss"] != pytest.approx(average_tokens(0.1 * k3 - gain, MASK, "token").item(), rel=1e-3)
-    same(told, average_tokens(0.1 * (new - OLD).exp() * k3 - gain, MASK, "token"), new)
+def k3_times_ratio(new: Tensor, advantage: Tensor) -> Tensor:
+    return averaged("dapo", tokens(new, advantage) - 0.1 * (new - OLD).exp() * k3(new))
 
 
-def test_at_the_first_step_the_gradient_of_trls_default_is_that_of_k2():
+def as_k2_at_the_first_step(new: Tensor, advantage: Tensor) -> Tensor:
     """So it pulls to the reference by KL(pi || pi_ref), as k2 does, while its value is k3's."""
-    told, new = case("grpo", loss_type="dapo", beta=0.1, num_iterations=1), learner()
-    gain = clipped_token_objective(new - new.detach(), advantage_of(told), **CLIP)
-    _, k2, k3 = kl_loss_terms(new, REFERENCE)
-    value = average_tokens(0.1 * k3.detach() - gain.detach(), MASK, "token")
-    descended = average_tokens(0.1 * k2 - gain, MASK, "token")
-    same(told, value + descended - descended.detach(), new)
+    gain = tokens(new, advantage, old=new.detach())
+    descended = averaged("dapo", gain - 0.1 * kl_loss_terms(new, REFERENCE)[1])
+    return averaged("dapo", (gain - 0.1 * k3(new)).detach()) + descended - descended.detach()
 
 
-def test_the_asymmetric_clip_is_trls():
-    told, new = case("grpo", loss_type="dapo", epsilon=0.2, epsilon_high=0.28), learner()
-    gain = clipped_token_objective(new - OLD, advantage_of(told), **clip_of(told["options"]))
-    same(told, -average_tokens(gain, MASK, "token"), new)
+def gspo_with_k3(new: Tensor, advantage: Tensor) -> Tensor:
+    return averaged("grpo", -0.1 * k3(new)) - answers(new, advantage, high=0.28).mean()
 
 
-def test_with_one_iteration_trl_takes_the_learning_policy_for_the_one_that_answered():
-    told, new = case("grpo", loss_type="dapo", num_iterations=1), learner()
-    gain = clipped_token_objective(new - new.detach(), advantage_of(told), **CLIP)
-    same(told, -average_tokens(gain, MASK, "token"), new)
-
-
-def test_trls_constant_is_the_most_tokens_allowed_and_ours_the_number_of_rows():
-    """They are the same where answers have as many rows as they may have tokens, which is so in the agent."""
-    told, new = case("grpo", loss_type="dr_grpo", max_completion_length=2 * LENGTH), learner()
-    gain = clipped_token_objective(new - OLD, advantage_of(told), **CLIP)
-    same(told, -average_tokens(gain, MASK, "constant") / 2, new)
-    new = learner()
-    gain = clipped_token_objective(new - OLD, advantage_of(told), **CLIP)
-    room = torch.zeros_like(gain)
-    same(told, -average_tokens(torch.cat([gain, room]), torch.cat([MASK, room.bool()]), "constant"), new)
-
-
-@pytest.mark.parametrize("loss_type", AVERAGE)
-def test_of_accumulated_batches_trl_takes_the_mean_but_dapo_counts_the_tokens_of_all(loss_type):
-    told, new = case("grpo", loss_type=loss_type, gradient_accumulation_steps=2), learner()
-    gain = clipped_token_objective(new - OLD, advantage_of(told), **CLIP)
-    half = COUNT // 2
-    parts = [
-        average_tokens(gain[:, rows], MASK[:, rows], AVERAGE[loss_type]) for rows in (slice(half), slice(half, None))
-    ]
-    together, mean = average_tokens(gain, MASK, AVERAGE[loss_type]), (parts[0] + parts[1]) / 2
+def in_two_batches(loss_type: str, new: Tensor, advantage: Tensor) -> Tensor:
+    """Of accumulated batches TRL takes the mean, but DAPO counts the tokens of all."""
+    gain, half = tokens(new, advantage), COUNT // 2
+    first, second = (averaged(loss_type, gain[:, rows], MASK[:, rows]) for rows in (slice(half), slice(half, None)))
+    together, mean = averaged(loss_type, gain), (first + second) / 2
     assert torch.isclose(together, mean) == (loss_type in ("grpo", "dr_grpo"))
-    same(told, -mean if loss_type == "bnpo" else -together, new)
+    return mean if loss_type == "bnpo" else together
 
 
-@pytest.mark.parametrize("options", [
-    {},
-    {"beta": 0.1, "use_bias_correction_kl": False, "epsilon": 0.2, "epsilon_high": 0.28},
-], ids=["plain", "all"])  # fmt: skip
-def test_trls_ratio_of_the_answer_is_gspos_with_the_loss_type_grpo(options):
-    told, new = case("grpo", loss_type="grpo", importance_sampling_level="sequence", **options), learner()
-    gain = clipped_sequence_objective(new - OLD, MASK, advantage_of(told), **clip_of(options), per_token=True)
-    _, _, k3 = kl_loss_terms(new, REFERENCE)
-    same(told, options.get("beta", 0.0) * average_tokens(k3, MASK, "sequence") - gain.mean(), new)
-
-
-def test_with_trls_default_loss_type_the_ratio_of_the_answer_counts_long_answers_more():
-    told, new = case("grpo", loss_type="dapo", importance_sampling_level="sequence"), learner()
-    gain = clipped_sequence_objective(new - OLD, MASK, advantage_of(told), **CLIP, per_token=True)
-    length = MASK.sum(0)
-    assert told["loss"] != pytest.approx(-gain.mean().item(), rel=0.05), "ours is the mean over answers"
-    same(told, -(gain * length).sum() / length.sum(), new)
-
-
-@pytest.mark.parametrize("options", [
-    {"beta": 0.0},
-    {"beta": 0.05},
-    {"beta": 0.05, "epsilon": 0.2, "epsilon_high": 0.28},
-], ids=["no price", "price", "asymmetric"])  # fmt: skip
-def test_the_loss_of_rloo_is_ours_with_the_ratio_of_the_whole_answer(options):
-    told, new = case("rloo", **options), learner()
-    gain = clipped_sequence_objective(new - OLD, MASK, advantage_of(told), **clip_of(options), per_token=False)
-    same(told, -gain.mean(), new)
-
-
-def test_our_default_for_rloo_clips_tokens_and_divides_by_their_number_too():
-    """At the first step, where all ratios are 1, its gradient is L times smaller; later the ratios differ as well."""
-    advantage = advantage_of(case("rloo", beta=0.0))
-    whole, tokens = OLD.clone().requires_grad_(), OLD.clone().requires_grad_()
-    clipped_sequence_objective(whole - OLD, MASK, advantage, **CLIP, per_token=False).mean().backward()
-    average_tokens(clipped_token_objective(tokens - OLD, advantage, **CLIP), MASK, "constant").backward()
-    assert torch.allclose(whole.grad, LENGTH * tokens.grad, rtol=1e-12)
-    assert (sequence_log_ratio(NEW - OLD, MASK, per_token=False).abs() > (NEW - OLD).abs().amax(0)).any()
-
-
-@pytest.mark.parametrize("beta", [0.1, 0.5])
-def test_the_loss_of_dpo_is_trls(beta):
-    told, new = case("dpo", beta=beta), learner()
-    chosen, rejected = sequence_log_prob(new, MASK).chunk(2)
-    reference_chosen, reference_rejected = sequence_log_prob(REFERENCE, MASK).chunk(2)
-    same(told, dpo_loss(chosen, rejected, reference_chosen, reference_rejected, beta), new)
+def with_room(new: Tensor, advantage: Tensor) -> Tensor:
+    """TRL's constant is the most tokens allowed, ours the number of rows: the same where answers have as many."""
+    gain, room = tokens(new, advantage), torch.zeros_like(OLD)
+    return averaged("dr_grpo", torch.cat([gain, room]), torch.cat([MASK, room.bool()]))
 
 
 def log_ratios(new: Tensor, *, per_token: bool = False) -> list[Tensor]:
@@ -226,33 +142,100 @@ def log_ratios(new: Tensor, *, per_token: bool = False) -> list[Tensor]:
     return list(((new - REFERENCE) * MASK).sum(0).div(MASK.sum(0) if per_token else 1).chunk(2))
 
 
-def test_trls_ipo_averages_log_ratios_over_tokens():
-    told, new = case("dpo", beta=0.1, loss_type=["ipo"]), learner()
-    chosen, rejected = log_ratios(new, per_token=True)
-    same(told, (chosen - rejected - 1 / (2 * 0.1)).square().mean(), new)
+def rloo(new: Tensor, advantage: Tensor, high: float = 0.2) -> Tensor:
+    return -answers(new, advantage, whole=True, high=high).mean()
 
 
-def test_trls_label_smoothing_changes_nothing_without_the_loss_type_robust():
-    told = [case("dpo", beta=0.1, **more) for more in ({}, {"label_smoothing": 0.2})]
-    assert told[0]["loss"] == told[1]["loss"] and told[0]["gradient"] == told[1]["gradient"]
+def dpo(new: Tensor, advantage: None, eta: float = 0.1) -> Tensor:
+    return dpo_loss(*sequence_log_prob(new, MASK).chunk(2), *sequence_log_prob(REFERENCE, MASK).chunk(2), eta)
 
 
-def test_trls_robust_loss_takes_the_turned_labels_off():
+def robust(new: Tensor, advantage: None) -> Tensor:
     """Its mean over labels that are turned with the chance 0.2 is the loss of the true ones; it is no smoothing."""
-    told, new = case("dpo", beta=0.1, loss_type=["robust"], label_smoothing=0.2), learner()
     chosen, rejected = log_ratios(new)
     as_told, turned = (-logsigmoid(sign * 0.1 * (chosen - rejected)) for sign in (1, -1))
-    true = 0.8 * (0.8 * as_told - 0.2 * turned) / 0.6 + 0.2 * (0.8 * turned - 0.2 * as_told) / 0.6
-    assert torch.allclose(true, as_told)
-    same(told, ((0.8 * as_told - 0.2 * turned) / 0.6).mean(), new)
+    return ((0.8 * as_told - 0.2 * turned) / 0.6).mean()
 
 
-def test_trls_likelihood_of_the_preferred_is_a_mean_over_tokens():
-    told, new = case("dpo", beta=0.1, loss_type=["sigmoid", "sft"], loss_weights=[1.0, 0.1]), learner()
-    chosen, rejected = log_ratios(new)
+def ipo(new: Tensor, advantage: None) -> Tensor:
+    chosen, rejected = log_ratios(new, per_token=True)
+    return (chosen - rejected - 1 / (2 * 0.1)).square().mean()
+
+
+def dpo_and_likelihood(new: Tensor, advantage: None) -> Tensor:
+    """That of the preferred answers is a mean over their tokens."""
     preferred = MASK[:, : COUNT // 2]
-    likelihood = -(new[:, : COUNT // 2] * preferred).sum() / preferred.sum()
-    same(told, -logsigmoid(0.1 * (chosen - rejected)).mean() + 0.1 * likelihood, new)
+    return dpo(new, advantage) - 0.1 * (new[:, : COUNT // 2] * preferred).sum() / preferred.sum()
+
+
+def grpo(name: str, ours, loss_type: str = "dapo", **options):
+    return name, "grpo", {"loss_type": loss_type} | options, ours
+
+
+def in_every_way(name: str, ours, **options):
+    """`ours` takes a loss type besides."""
+    return [grpo(f"{name} by {way}", partial(ours, way), way, **options) for way in AVERAGE]
+
+
+ASYMMETRIC, K3 = {"epsilon": 0.2, "epsilon_high": 0.28}, {"beta": 0.1, "use_bias_correction_kl": False}
+ANSWER = {"importance_sampling_level": "sequence"}
+TWICE = {"loss_type": "dr_grpo", "max_completion_length": 2 * LENGTH}
+SFT = {"loss_type": ["sigmoid", "sft"], "loss_weights": [1.0, 0.1]}
+LOSSES = [  # a name, TRL's trainer, its options, and our loss of the learner's log-probabilities and TRL's advantages
+    *in_every_way("average", lambda way, new, a: averaged(way, tokens(new, a))),
+    *in_every_way("k3", lambda way, new, a: averaged(way, tokens(new, a) - 0.1 * k3(new)), **K3),
+    *in_every_way("two batches", in_two_batches, gradient_accumulation_steps=2),
+    grpo("k3 times ratio", k3_times_ratio, beta=0.1),
+    grpo("default at the first step", as_k2_at_the_first_step, beta=0.1, num_iterations=1),
+    grpo("asymmetric", lambda new, a: averaged("dapo", tokens(new, a, high=0.28)), **ASYMMETRIC),
+    # With one iteration TRL takes the learning policy for the one that answered.
+    grpo("one iteration", lambda new, a: averaged("dapo", tokens(new, a, old=new.detach())), num_iterations=1),
+    grpo("constant of twice as many", lambda new, a: averaged("dr_grpo", tokens(new, a)) / 2, **TWICE),
+    grpo("constant with rows for them", with_room, **TWICE),
+    grpo("GSPO", lambda new, a: -answers(new, a).mean(), "grpo", **ANSWER),
+    grpo("GSPO, k3, asymmetric", gspo_with_k3, "grpo", **ANSWER | K3 | ASYMMETRIC),
+    # With the default loss type the ratio of the answer counts long answers more.
+    grpo("GSPO by tokens", lambda new, a: -(answers(new, a) * MASK.sum(0)).sum() / MASK.sum(), **ANSWER),
+    # RLOO has the ratio of the whole answer.
+    ("RLOO", "rloo", {"beta": 0.0}, rloo),
+    ("RLOO with a price", "rloo", {"beta": 0.05}, rloo),
+    ("RLOO, asymmetric", "rloo", {"beta": 0.05} | ASYMMETRIC, partial(rloo, high=0.28)),
+    ("DPO", "dpo", {"beta": 0.1}, dpo),
+    ("DPO at another price", "dpo", {"beta": 0.5}, partial(dpo, eta=0.5)),
+    ("smoothing alone changes nothing", "dpo", {"beta": 0.1, "label_smoothing": 0.2}, dpo),
+    ("robust", "dpo", {"beta": 0.1, "loss_type": ["robust"], "label_smoothing": 0.2}, robust),
+    ("likelihood", "dpo", {"beta": 0.1} | SFT, dpo_and_likelihood),
+    ("IPO averages over tokens", "dpo", {"beta": 0.1, "loss_type": ["ipo"]}, ipo),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "options", "ours"), named(LOSSES))
+def test_losses_and_their_gradients_are_trls(kind, options, ours):
+    """To the precision of float64, from TRL's advantages."""
+    told, new = case(kind, **options), NEW.clone().requires_grad_()
+    loss = ours(new, numbers(told["advantage"]) if "advantage" in told else None)
+    loss.backward()
+    assert loss.item() == pytest.approx(told["loss"], rel=1e-12)
+    assert torch.allclose(new.grad.T, numbers(told["gradient"]), rtol=1e-12, atol=1e-16)
+
+
+@pytest.mark.parametrize(("options", "ours"), named([
+    ("k3 without the ratio", {"beta": 0.1}, lambda advantage: averaged("dapo", tokens(NEW, advantage) - 0.1 * k3(NEW))),
+    ("mean over answers", ANSWER, lambda advantage: -answers(NEW, advantage).mean()),
+]))  # fmt: skip
+def test_trls_defaults_are_not_ours(options, ours):
+    told = case("grpo", loss_type="dapo", **options)
+    assert told["loss"] != pytest.approx(ours(numbers(told["advantage"])).item(), rel=1e-3)
+
+
+def test_our_default_for_rloo_clips_tokens_and_divides_by_their_number_too():
+    """At the first step, where all ratios are 1, its gradient is L times smaller; later the ratios differ as well."""
+    advantage = numbers(case("rloo", beta=0.0)["advantage"])
+    whole, apart = OLD.clone().requires_grad_(), OLD.clone().requires_grad_()
+    answers(whole, advantage, whole=True).mean().backward()
+    average_tokens(tokens(apart, advantage), MASK, "constant").backward()
+    assert torch.allclose(whole.grad, LENGTH * apart.grad, rtol=1e-12)
+    assert (sequence_log_ratio(NEW - OLD, MASK, per_token=False).abs() > (NEW - OLD).abs().amax(0)).any()
 
 
 def test_what_is_compared_was_computed_by_the_pinned_versions():

@@ -33,7 +33,7 @@ def marked() -> list[Path]:
 
 
 def settings_of(path: Path, algorithm: str, env_id: str, variant: str) -> Any:
-    """The configuration that a row's name stands for today. Raises KeyError: for none."""
+    """The configuration that a row's name stands for today. Raises KeyError: it is a name of nothing."""
     if path.parent.name == "search":
         group = path.stem.split("_")[1]
         return replace(search.start(algorithm, group), **search.settings(algorithm, group)[variant])
@@ -43,8 +43,8 @@ def settings_of(path: Path, algorithm: str, env_id: str, variant: str) -> Any:
     return varied(kept, ABLATIONS[algorithm][variant])
 
 
-def stale(path: Path, *, updates: bool = True) -> list[str]:
-    """The curves of a file whose settings are others today, and with `updates` whose agent or environment is.
+def stale(path: Path, *, updates: bool) -> list[str]:
+    """The curves of a file whose settings are others today, or with `updates` whose agent or environment is.
 
     A file of the former seeding has its settings compared in both cases.
     """
@@ -52,29 +52,17 @@ def stale(path: Path, *, updates: bool = True) -> list[str]:
     marks = {(r["algorithm"], r["env_id"], r["variant"]): r["fingerprint"] for r in read_study(path)}
     found = []
     for name, mark in marks.items():
-        try:
-            config = settings_of(path, *name)
-        except KeyError:
-            found.append(f"{path.name}: {' '.join(name)} is a name of nothing")
-            continue
+        config = settings_of(path, *name)
         now = fingerprint(AGENTS[name[0]][0], config, name[1]) if updates else settings_digest(config)
         if not same_fingerprint(mark, now) if updates else mark.partition("-")[0] != now:
-            found.append(f"{path.name}: {' '.join(name)} was {mark} and is {now}")
+            found.append(f"{' '.join(name)} was {mark} and is {now}")
     return found
 
 
-FILES = pytest.mark.parametrize("path", marked(), ids=lambda path: f"{path.parent.name}-{path.stem}")
-
-
-@FILES
-def test_a_recorded_curve_has_the_settings_that_its_name_stands_for(path):
-    assert stale(path, updates=False) == []
-
-
-@pytest.mark.slow
-@FILES
-def test_a_recorded_curve_is_of_todays_agent_and_environment(path):
-    assert stale(path) == []
+@pytest.mark.parametrize("updates", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["settings", "updates"])
+@pytest.mark.parametrize("path", marked(), ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_recorded_curve_has_the_settings_that_its_name_stands_for_and_is_of_todays_agent(path, updates):
+    assert stale(path, updates=updates) == []
 
 
 WON = [("ppo", "pendulum", 1)]  # and the last rung of each
@@ -98,21 +86,3 @@ def test_the_winner_of_a_recorded_search_is_the_preset(algorithm, group, rung):
 def test_memory_was_measured_with_networks_of_todays_size(row):
     agent = AGENTS[row["agent"]][0](PRESETS[row["agent"], row["env_id"]].config, make_env(row["env_id"]).spec)
     assert memory.weights_of(agent) == int(row["weights"])
-
-
-@pytest.mark.parametrize("seeding", [[], [SEEDING_LINE]], ids=["former", "today"])
-def test_another_setting_and_an_unknown_name_are_told_with_the_files_name(tmp_path, monkeypatch, seeding):
-    path = next(path for path in marked() if path.name == "classic.csv")
-    name = ("trpo", "CartPole-v1")
-    head, *rows = [r for r in path.read_text("utf8").splitlines() if r.startswith(("algorithm,", "trpo,CartPole-v1"))]
-    other = [row.replace(",preset,", ",other,") for row in rows]
-    copy = tmp_path / "classic.csv"
-    for moved, found in (("", []), ("e1", [["classic.csv:", *name]] * len(seeding))):
-        # How far two updates move the parameters is compared where a file says that its seeds mean what they do today.
-        copy.write_text("\n".join([*seeding, head, *(row + moved for row in rows), *other]) + "\n", "utf8")
-        assert [line.split()[:3] for line in stale(copy)[:-1]] == found
-    changed = replace(PRESETS[name], config=replace(PRESETS[name].config, kl_bound=0.011))
-    monkeypatch.setitem(PRESETS, name, changed)
-    told = stale(copy)
-    assert len(told) == 2 and told[0].startswith("classic.csv: trpo CartPole-v1 preset was ")
-    assert told[1] == "classic.csv: trpo CartPole-v1 other is a name of nothing"

@@ -24,31 +24,28 @@ def told_of(folder, monkeypatch) -> dict[tuple[str, str], str]:
     return reached.reached()
 
 
+def study_of(path, *rows, head="", columns=None):
+    """A file of PPO's runs on CartPole over 640 steps: variant, seed, episodes, mean."""
+    lines = ["# command: x", "# versions: y", *([head] if head else []), ",".join(COLUMNS[:columns])]
+    for variant, seed, episodes, mean in rows:
+        row = ["ppo", "CartPole-v1", variant, seed, 640, 1.0, episodes, mean, 0.0, 0.0, 0.0, "1f-2.0"]
+        lines.append(",".join(map(str, row[:columns])))
+    path.write_text("\n".join(lines) + "\n")
+
+
 def test_runs_of_todays_seeding_count_alone_where_there_are_some(tmp_path, monkeypatch):
-    for name, head, columns, mean in (("a", "", 11, 9), ("b", SEEDING_LINE + "\n", 12, 5), ("c", "", 12, 7)):
-        row = ["ppo", "CartPole-v1", "preset", 200, 640, 1.0, 100, mean, 0.0, 0.0, 0.0, "1f-2.0"][:columns]
-        text = f"# command: x\n# versions: y\n{head}{','.join(COLUMNS[:columns])}\n{','.join(map(str, row))}\n"
-        (tmp_path / f"{name}.csv").write_text(text)
-        told = {"a": 9, "b": 5, "c": 5}[name]
-        expected = {("ppo", "CartPole-v1"): f"{told} after 640 steps (one seed)"}
-        assert told_of(tmp_path, monkeypatch) == expected
-    (tmp_path / "b.csv").unlink()
+    for name, mean, how, told in (("b", 9, {"columns": 11}, 9), ("c", 5, {"head": SEEDING_LINE}, 5), ("a", 7, {}, 5)):
+        study_of(tmp_path / f"{name}.csv", ("preset", 200, 100, mean), **how)
+        wanted = {("ppo", "CartPole-v1"): f"{told} after 640 steps (one seed)"}
+        assert told_of(tmp_path, monkeypatch) == wanted
+    (tmp_path / "c.csv").unlink()
     newer = told_of(tmp_path, monkeypatch)["ppo", "CartPole-v1"]
     assert newer.startswith("7 after"), "fingerprints are of newer code"
 
 
 def test_what_was_reached_is_that_of_the_presets_settings(tmp_path, monkeypatch):
-    with (tmp_path / "some_seeds.csv").open("w", newline="") as file:
-        file.write("# command: x\n# versions: y\n")
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        for seed, variant, episodes, mean in (
-            (0, "preset", 100, 10),
-            (1, "preset", 100, 20),
-            (1, "preset", 10, 9e9),
-            (2, "other", 100, 9e9),
-        ):
-            writer.writerow(["ppo", "CartPole-v1", variant, seed, 640, 1.0, episodes, mean, 0.0, 0.0, 0.0])
+    rows = (("preset", 0, 100, 10), ("preset", 1, 100, 20), ("preset", 1, 10, 9e9), ("other", 2, 100, 9e9))
+    study_of(tmp_path / "some_seeds.csv", *rows)
     config = asdict(preset("ppo", "Hopper-v5").config)
     with (tmp_path / "preset_trials.csv").open("w", newline="") as file:
         writer = csv.writer(file)

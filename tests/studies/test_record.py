@@ -32,12 +32,6 @@ STUDIES = {
 class Row(NamedTuple):
     task: str
     seed: int
-    mean: float
-
-
-class RatedRow(NamedTuple):
-    task: str
-    seed: int
     rate: float
     update: int
     mean: float
@@ -60,26 +54,12 @@ def test_a_recorded_file_names_its_command_and_has_its_columns(module):
     assert all(None not in row and None not in row.values() for row in read_rows(RESULTS / STUDIES[module]))
 
 
-def test_a_second_call_adds_to_what_is_there(tmp_path):
-    path = tmp_path / "study.csv"
-    Record(path, Row, "book.results.studies.toy", digits=3).add([Row("a, b", 0, 1 / 3), Row("a, b", 0, 2.0)])
-    again = Record(path, Row, "book.results.studies.toy", digits=3)
-    assert again.names(2) == {("a, b", "0")}
-    again.add([Row("c", 1, -0.5)])
-    assert [list(row.values()) for row in read_rows(path)] == [
-        ["a, b", "0", "0.333"],
-        ["a, b", "0", "2"],
-        ["c", "1", "-0.5"],
-    ]
-    assert b"\r" not in path.read_bytes()
-
-
 def runs_of(asked, tasks, seeds=(0, 1)):
     """Runs named by task, seed and a rate, of two rows each; which of them are done is added to `asked`."""
 
     def work(name):
         asked.append(name)
-        return [RatedRow(*name, update, update * 2 / 3) for update in (1, 2)]
+        return [Row(*name, update, update * 2 / 3) for update in (1, 2)]
 
     return [(name, partial(work, name)) for task in tasks for seed in seeds for name in [(task, seed, 0.0012345)]]
 
@@ -87,15 +67,16 @@ def runs_of(asked, tasks, seeds=(0, 1)):
 def test_a_file_is_filled_with_the_runs_that_it_lacks(tmp_path, capsys):
     """The rate is written with three digits, and a second call knows it again by these."""
     path, asked = tmp_path / "study.csv", []
-    Record(path, RatedRow, "book.results.studies.toy", digits=3).fill(runs_of(asked, ["a, b"]))
+    Record(path, Row, "book.results.studies.toy", digits=3).fill(runs_of(asked, ["a, b"]))
     assert asked == [("a, b", 0, 0.0012345), ("a, b", 1, 0.0012345)]
     assert capsys.readouterr().out.splitlines() == [f"a, b {seed} 0.0012345 2 {4 / 3}" for seed in (0, 1)]
     before = path.read_bytes()
-    Record(path, RatedRow, "book.results.studies.toy", digits=3).fill(runs_of(asked, ["a, b", "c", "c"], seeds=(1, 2)))
+    Record(path, Row, "book.results.studies.toy", digits=3).fill(runs_of(asked, ["a, b", "c", "c"], seeds=(1, 2)))
     assert asked[2:] == [("a, b", 2, 0.0012345), ("c", 1, 0.0012345), ("c", 2, 0.0012345)], "each of them once"
     assert path.read_bytes().startswith(before)
-    names = [tuple(row.values())[:3] for row in read_rows(path)]
-    assert names == [(task, str(seed), "0.00123") for task, seed, _ in asked for _ in range(2)], "each of them whole"
+    rows = [(task, str(seed), "0.00123", *each) for task, seed, _ in asked for each in (("1", "0.667"), ("2", "1.33"))]
+    assert [tuple(row.values()) for row in read_rows(path)] == rows, "each of them whole"
+    assert b"\r" not in path.read_bytes()
 
 
 def test_a_run_that_fails_leaves_whole_runs(tmp_path):
@@ -103,11 +84,11 @@ def test_a_run_that_fails_leaves_whole_runs(tmp_path):
     path, asked = tmp_path / "study.csv", []
 
     def failing():
-        yield RatedRow("b", 0, 0.0012345, 1, 0.5)
+        yield Row("b", 0, 0.0012345, 1, 0.5)
         raise ArithmeticError
 
     (a,), (b,), (c,) = (runs_of(asked, [task], seeds=[0]) for task in "abc")
-    record = Record(path, RatedRow, "book.results.studies.toy", digits=3)
+    record = Record(path, Row, "book.results.studies.toy", digits=3)
     with pytest.raises(ArithmeticError):
         record.fill([a, (b[0], failing), c])
     assert [(row["task"], row["update"]) for row in read_rows(path)] == [("a", "1"), ("a", "2")]

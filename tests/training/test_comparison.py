@@ -44,18 +44,12 @@ def test_seeds_that_end_their_episodes_first_are_evaluated_a_little_later_each(t
     assert curve.steps.tolist() == [11, 21] and curve.final_steps == 21
 
 
-def test_a_run_that_has_not_ended_is_no_seed(tmp_path):
-    path = written(tmp_path / "a.csv", run(0, [1, 2]), run(1, [1, 2])[:-1])
-    with pytest.raises(ValueError, match="a.csv: ppo CartPole-v1 preset: wanted 2 seeds; got 1"):
-        read_curves(path, seeds=2)
-
-
 @pytest.mark.parametrize(
     ("told", "runs"),
     [
-        ("wanted 3 seeds; got 2", (run(0, [1, 2]), run(1, [1, 2]))),
-        ("wanted 3 seeds; got 4", [run(seed, [1, 2]) for seed in range(4)]),
-        ("wanted each seed once; got seed 1 2 times", [run(seed, [1, 2]) for seed in (0, 1, 1, 2)]),
+        ("3 seeds; got 2", (run(0, [1, 2]), run(1, [1, 2]), run(2, [1, 2])[:-1])),  # one has not ended
+        ("3 seeds; got 4", [run(seed, [1, 2]) for seed in range(4)]),
+        ("each seed once; got seed 1 2 times", [run(seed, [1, 2]) for seed in (0, 1, 1, 2)]),
         ("runs of one fingerprint; got aaaaaaaa-1.5 and bbbbbbbb-1.5", MIXED),
         ("at the same steps for every seed", (run(0, [1, 2]), run(1, [1, 2]), run(2, [1, 2, 3]))),
         ("at the same steps for every seed", (run(0, [1, 2]), run(1, [1, 2]), run(2, [1, 2], late=10))),
@@ -64,7 +58,7 @@ def test_a_run_that_has_not_ended_is_no_seed(tmp_path):
     ],
 )
 def test_what_is_not_comparable_is_refused_with_the_files_name(told, runs, tmp_path):
-    with pytest.raises(ValueError, match=f"^a.csv: ppo CartPole-v1 preset: wanted.*{told.removeprefix('wanted ')}"):
+    with pytest.raises(ValueError, match=f"^a.csv: ppo CartPole-v1 preset: wanted .*{told}"):
         read_curves(written(tmp_path / "a.csv", *runs), seeds=3)
 
 

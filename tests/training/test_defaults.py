@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import gymnasium as gym
-import numpy as np
 import pytest
 
 from minerva_lite import make_env
@@ -15,64 +14,35 @@ from minerva_lite.training.presets import BODY, HUMANOID, PRESETS
 from tests.living import STEPPERS
 
 
-class Corridor(gym.Env):
-    """One of a user's own: its observations have no bounds, and nobody registered how long an episode lasts."""
-
-    observation_space = gym.spaces.Box(-np.inf, np.inf, (2,))
-    action_space = gym.spaces.Box(-2.0, 2.0, (1,))
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.zeros(2, np.float32), {}
-
-    def step(self, action):
-        return np.zeros(2, np.float32), 0.0, False, False, {}
-
-
 @pytest.fixture
-def corridors():
-    names = {"Corridor-v0": None, "Corridor50-v0": 50, "Corridor9000-v0": 9000}
-    for name, limit in names.items():
-        gym.register(name, Corridor, max_episode_steps=limit)
-    yield
-    for name in names:
-        del gym.registry[name]
+def own(registries):
+    """Some of a user's own: bodies without a preset, and what nobody registered is how long an episode lasts."""
+    for name, limit in (("Own-v0", None), ("Own50-v0", 50), ("Own9000-v0", 9000)):
+        gym.register(name, gym.registry["Swimmer-v5"].entry_point, max_episode_steps=limit)
 
 
 @pytest.mark.parametrize(
-    ("env_id", "family", "time_limit"),
+    ("env_id", "family", "time_limit", "rollout", "num_envs"),
     [
-        ("Acrobot-v1", "discrete", 500),
-        ("MountainCarContinuous-v0", "control", 999),
-        ("BipedalWalker-v3", "body", 1600),
-        ("Swimmer-v5", "body", 1000),
-        ("HumanoidStandup-v5", "humanoid", 1000),
-        ("Corridor-v0", "body", None),
+        ("Own50-v0", "body", 50, 64, 32),
+        ("Acrobot-v1", "discrete", 500, 64, 32),
+        ("MountainCarContinuous-v0", "control", 999, 128, 16),
+        ("Own-v0", "body", None, 128, 16),
+        ("HumanoidStandup-v5", "humanoid", 1000, 128, 16),
+        ("BipedalWalker-v3", "body", 1600, 256, 8),
+        ("Own9000-v0", "body", 9000, 512, 4),
     ],
 )
-def test_spaces_and_time_limit_choose_the_family(env_id, family, time_limit, corridors):
-    known = facts(env_id)
-    assert (known.family, known.time_limit) == (family, time_limit)
-    assert settings_for("ppo", env_id).family == family
-
-
-@pytest.mark.parametrize(
-    ("env_id", "rollout", "num_envs"),
-    [
-        ("Corridor50-v0", 64, 32),
-        ("Acrobot-v1", 64, 32),
-        ("Corridor-v0", 128, 16),
-        ("BipedalWalker-v3", 256, 8),
-        ("Corridor9000-v0", 512, 4),
-    ],
-)
-def test_a_rollout_holds_a_good_part_of_an_episode(env_id, rollout, num_envs, corridors):
-    for algorithm in ("trpo", "ppo", "vmpo"):
-        config = settings_for(algorithm, env_id).config
-        assert (config.rollout_steps, config.num_envs) == (rollout, num_envs)
-    whole = settings_for("reinforce", env_id).config
-    assert whole.whole_episodes and whole.rollout_steps == (facts(env_id).time_limit or 1000)
-    assert settings_for("a2c", env_id).config.rollout_steps == settings_for("mpo", env_id).config.rollout_steps == 8
+def test_spaces_and_time_limit_choose_the_family_and_a_rollout_holds_a_good_part_of_an_episode(
+    env_id, family, time_limit, rollout, num_envs, own
+):
+    assert facts(env_id) == (family, time_limit)
+    settings = {algorithm: defaults_for(algorithm, env_id) for algorithm in STEPPERS}
+    assert {each.family for each in settings.values()} == {family}
+    lengths = {algorithm: (each.config.rollout_steps, each.config.num_envs) for algorithm, each in settings.items()}
+    assert lengths["trpo"] == lengths["ppo"] == lengths["vmpo"] == (rollout, num_envs)
+    assert settings["reinforce"].config.whole_episodes and lengths["reinforce"][0] == (time_limit or 1000)
+    assert lengths["a2c"][0] == lengths["mpo"][0] == 8
 
 
 @pytest.mark.parametrize("env_id", ["Acrobot-v1", "MountainCarContinuous-v0", "Swimmer-v5"])
