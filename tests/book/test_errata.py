@@ -117,7 +117,7 @@ def test_every_test_named_catches_a_mutant_of_its_fault():
 
 def test_every_test_of_a_wrong_sentence_stands_in_the_errata():
     told = {test for tests in named().values() for test in tests if test.startswith(SENTENCES)}
-    assert told == defined_in(SENTENCES) - {f"{SENTENCES}::test_the_shared_world_by_hand"}
+    assert told == defined_in(SENTENCES)
 
 
 @pytest.mark.parametrize("number", sorted({mutant.fault for mutant in MUTANTS} - {UNREPORTED}))

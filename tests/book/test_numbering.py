@@ -1,11 +1,14 @@
-"""Numbers that tell their chapter: names from files, and a small book that is built whole and in part."""
+"""Numbers that tell their chapter, those of references too: in a small book that is built whole and in part."""
 
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
+from lxml import html
 
 from tests.equations import CHAPTERS, ROOT, markdown
 
@@ -14,7 +17,7 @@ sys.path.insert(0, str(EXTENSIONS))
 
 from numbering import chapter_name  # noqa: E402
 
-# A number of this book that is typed and not a reference; papers number with one figure.
+# A number of this book that is typed and not a reference.
 TYPED = re.compile(
     r"\b(?:Figure|Fig\.|Theorem|Lemma|Corollary|Proposition|Definition|Algorithm|Exercise|Equation|equation|[Ee]q\.)"
     r" \(?(?:\d+[a-z]?|[A-Z])\.\d+"
@@ -37,6 +40,8 @@ def test_the_title_of_a_chapter_says_its_name(path):
 
 
 def test_no_page_types_a_number_that_is_the_books():
+    """Only what looks like one of its own: papers number with one figure."""
+    assert TYPED.search("see Exercise A.1.") and not TYPED.search("Theorem 1 of that paper, by equation (7)")
     pages = {path: markdown(path) for path in CHAPTERS}
     pages |= {path: path.read_text("utf8") for path in (ROOT / "book").rglob("*.md")}
     for folder in ("minerva_lite", "book/minerva_book", "book/homework/course"):
@@ -44,13 +49,51 @@ def test_no_page_types_a_number_that_is_the_books():
     assert {path.name: TYPED.findall(text) for path, text in pages.items() if TYPED.search(text)} == {}
 
 
-@pytest.mark.parametrize("text", ["as Figure 4b.2 shows", "by equation (5.9)", "see Exercise A.1.", "from eq. 5.9"])
-def test_a_typed_number_is_found(text):
-    assert TYPED.search(text)
+TITLE = re.compile(r"(\d+[a-z]?|[A-Z])\. ")  # of a chapter
+# "(5.9)", "Figure 4b.2", and "Figure 1" of a page that is no chapter.
+NUMBER = re.compile(r"\((?:\w+\.)?\d+\)|\b[A-Z][a-z]+ (?:\w+\.)?\d+\b")
 
 
-def test_numbers_of_papers_may_be_typed():
-    assert not TYPED.search("Equation (7) is ours, Theorem 1 of that paper, exercise 2.2 of Spinning Up, Algorithm 1.")
+def text_of(tag) -> str:
+    return " ".join(tag.text_content().split())
+
+
+def of_class(*names: str) -> str:
+    """The XPath condition of a tag that has one of these classes."""
+    return " or ".join(f"contains(concat(' ', normalize-space(@class), ' '), ' {name} ')" for name in names)
+
+
+def numbers_of(site: Path) -> tuple[dict[str, list[str]], list[str], int]:
+    """The numbers of each page, what is wrong with them or with a reference, and how many references were compared.
+
+    In a chapter a number tells its name and its place among those of its kind; a reference shows that of its target.
+    """
+    pages = {path.resolve(): html.document_fromstring(path.read_text("utf8"))
+             for path in sorted((site / "book").rglob("*.html"))}  # fmt: skip
+    found, wrong, targets, compared = {}, [], {}, 0
+    for path, page in pages.items():
+        found[path.stem] = []
+        page = pages[path] = (page.xpath("//article") or [page])[0]
+        name, counts = TITLE.match(text_of(page.find(".//h1"))), defaultdict(int)
+        for shown in page.xpath(f".//*[{of_class('eqno', 'caption-number')}]"):
+            number = NUMBER.match(text_of(shown))[0]
+            found[path.stem].append(number)
+            targets[path, shown.xpath("string(ancestor::*[@id][1]/@id)")] = number
+            kind, place = re.fullmatch(r"(\w*) ?\(?(.*?)\)?", number).groups()
+            counts[kind] += 1
+            if name and place != f"{name[1]}.{counts[kind]}":
+                wrong.append(f"{path.stem}: {number} is number {counts[kind]} of its kind")
+    for path, page in pages.items():
+        for link in page.xpath(f".//a[{of_class('internal')}][contains(@href, '#')]"):
+            parts = urlsplit(link.get("href"))
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            number, said = targets.get((target, unquote(parts.fragment))), NUMBER.search(text_of(link))
+            if number and said:  # a link may say it in words
+                compared += 1
+                wrong += [f"{path.stem}: {text_of(link)!r} leads to {number}"] * (said[0] != number)
+    if len(set(targets.values())) < len(targets):
+        wrong.append("two things have one number")
+    return found, wrong, compared
 
 
 # A small book. The table of contents has its chapters in another order than their names.
@@ -68,97 +111,78 @@ def setup(app):  # what other extensions lack for pages to be read in parallel
     app.extensions["sphinx_multitoc_numbering"].parallel_read_safe = True
     app.registry.domains["prf"].merge_domaindata = lambda *everything: None
 """
-ORDER = ["05_late", "plain", "b_more", "04b_step", "10_last", "notes"]
-REFERENCES = "{eq}`{0}-first` {eq}`{0}-second` {numref}`fig-{0}` {prf:ref}`thm-{0}` {prf:ref}`alg-{0}` {ref}`ex-{0}`"
-SOLUTION = "```{solution} ex-{0}\n:label: sol-{0}\nYes.\n```\n\n"
+TITLES = {"05_late": "5. Late", "plain": "Plain", "b_more": "B. More", "04b_step": "4b. Step", "10_last": "10. Last",
+          "notes": "Notes"}  # fmt: skip
+PAGE = """# {title}
+
+$$x = 1$$ ({name}-first)
+
+```{{figure}} dot.png
+:name: fig-{name}
+A dot.
+```
+
+## Part
+
+$$x = 2$$ ({name}-second)
+
+```{{prf:theorem}}
+:label: thm-{name}
+So it is.
+```
+
+```{{prf:algorithm}}
+:label: alg-{name}
+So it is.
+```
+
+```{{exercise}}
+:label: ex-{name}
+Is it?
+```
+"""
+REFERENCES = (
+    "\nTo: {{eq}}`{name}-first` {{eq}}`{name}-second` {{numref}}`fig-{name}` {{prf:ref}}`thm-{name}`"
+    " {{prf:ref}}`alg-{name}` {{ref}}`ex-{name}`\n"
+)
+SOLUTION = "\n```{solution} ex-04b_step\n:label: sol-04b_step\nYes.\n```\n"
 
 
-def page(name: str) -> str:
-    """A page with one of each kind, and two equations."""
-    first, second = (f"$$x = {number}$$ ({name}-{word})" for number, word in ((1, "first"), (2, "second")))
-    parts = [f"# {name}", first, f"```{{figure}} dot.png\n:name: fig-{name}\nA dot.\n```", "## Part", second]
-    parts += [f"```{{prf:{kind}}}\n:label: {label}-{name}\nSo it is.\n```"
-              for kind, label in (("theorem", "thm"), ("algorithm", "alg"))]  # fmt: skip
-    return "\n\n".join([*parts, f"```{{exercise}}\n:label: ex-{name}\nIs it?\n```", ""])
-
-
-def build(folder: Path) -> None:
+def build(folder: Path) -> tuple[dict[str, list[str]], list[str], int]:
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "-j", "2", "-d", "trees", ".", "html"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return numbers_of(folder / "html")
 
 
-def shown(folder: Path, name: str, start: str = "") -> list[str]:
-    """Every number that a page shows after these words, in its order."""
-    text = (folder / "html" / "book" / f"{name}.html").read_text("utf8").partition('<div class="body"')[2]
-    text = " ".join(re.sub(r"<[^>]*>", "", text).split())
-    found = r"\((?:\w+\.)?\d+\)|(?:Figure|Theorem|Algorithm|Exercise) (?:\w+\.)?\d+"
-    return re.findall(found, text[text.index(start) :])
-
-
-def numbers(name: str, first: int = 1) -> list[str]:
-    """What a page of the small book should show of its own."""
-    figure = f"{name}.1" if name else str(first)
-    equations = [f"({name}.{i})" if name else f"({2 * first - 2 + i})" for i in (1, 2)]
-    return [equations[0], f"Figure {figure}", equations[1], *others(figure)]
-
-
-def others(place: str) -> list[str]:
-    return [f"{kind} {place}" for kind in ("Theorem", "Algorithm", "Exercise")]
-
-
-@pytest.fixture(scope="module")
-def book(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("numbers")
-    (folder / "book").mkdir()
-    (folder / "conf.py").write_text(CONF, "utf8")
-    chapters = "\n".join(f"- file: book/{name}" for name in ORDER)
-    (folder / "_toc.yml").write_text(f"format: jb-book\nroot: index\nchapters:\n{chapters}\n", "utf8")
-    references = "\n\n".join("To: " + REFERENCES.replace("{0}", name) for name in ORDER)
-    (folder / "index.md").write_text("# Small\n", "utf8")
-    for name in ORDER:
-        (folder / "book" / f"{name}.md").write_text(page(name), "utf8")
-        (folder / "book" / "dot.png").write_bytes(b"")
-    late = folder / "book" / "05_late.md"
-    late.write_text(late.read_text("utf8") + SOLUTION.replace("{0}", "04b_step") + references + "\n", "utf8")
-    build(folder)
-    return folder
-
-
-def cited(own: list[str]) -> list[str]:
-    """The numbers of a page in the order in which the small book refers to them."""
-    return [own[0], own[2], own[1], *own[3:]]
-
-
-def test_each_chapter_counts_for_itself_and_under_its_own_name(book):
-    for name in ("04b_step", "b_more", "10_last"):
-        assert shown(book, name) == numbers(chapter_name(f"book/{name}"))
-    assert shown(book, "05_late")[:6] == numbers("5")
-    assert "<h1>05_late<" in (book / "html" / "book" / "05_late.html").read_text("utf8"), "headings get no number"
-
-
-def test_pages_that_are_no_chapters_share_a_plain_count(book):
-    assert shown(book, "plain") == numbers("", 1)
-    assert shown(book, "notes") == numbers("", 2)
-
-
-def test_references_from_another_page_show_the_same_numbers(book):
-    own = [shown(book, name)[:6] for name in ORDER]
-    assert shown(book, "05_late", "Solution to") == ["Exercise 4b.1", *(each for page in own for each in cited(page))]
-
-
-def test_a_later_build_renumbers_every_page_that_refers(book):
-    """Only one page changes; the number that another page shows of it changes too. Then nothing has to move."""
-    step, html = book / "book" / "04b_step.md", book / "html" / "book"
-    step.write_text(step.read_text("utf8").replace("# 04b_step\n", "# 04b_step\n\n$$y = 0$$ (new)\n"), "utf8")
-    build(book)
-    assert shown(book, "04b_step")[:4] == ["(4b.1)", "(4b.2)", "Figure 4b.1", "(4b.3)"]
-    assert "(4b.2) (4b.3) Figure 4b.1" in " ".join(shown(book, "05_late", "Solution to"))
-    assert 'id="equation-04b-step-first"' in (html / "04b_step.html").read_text("utf8"), "its address stays"
-    written = {path.name: path.stat().st_mtime_ns for path in html.glob("*.html")}
+def test_each_chapter_counts_under_its_own_name_and_a_later_build_renumbers_every_page_that_refers(tmp_path):
+    pages = tmp_path / "book"
+    pages.mkdir()
+    (tmp_path / "conf.py").write_text(CONF, "utf8")
+    chapters = "\n".join(f"- file: book/{name}" for name in TITLES)
+    (tmp_path / "_toc.yml").write_text(f"format: jb-book\nroot: index\nchapters:\n{chapters}\n", "utf8")
+    (tmp_path / "index.md").write_text("# Small\n", "utf8")
+    (pages / "dot.png").write_bytes(b"")
+    for name, title in TITLES.items():
+        (pages / f"{name}.md").write_text(PAGE.format(name=name, title=title), "utf8")
+    with (pages / "05_late.md").open("a") as late:
+        late.write(SOLUTION + "".join(REFERENCES.format(name=name) for name in TITLES))
+    found, wrong, compared = build(tmp_path)
+    kinds = "({0}1) Figure@{0}1 ({0}2) Theorem@{0}1 Algorithm@{0}1 Exercise@{0}1"
+    for name, place in (("05_late", "5."), ("b_more", "B."), ("04b_step", "4b."), ("10_last", "10."), ("plain", "")):
+        assert found[name][:6] == [each.replace("@", " ") for each in kinds.format(place).split()]
+    assert found["notes"] == ["(3)", "Figure 2", "(4)", "Theorem 2", "Algorithm 2", "Exercise 2"], "a plain count"
+    assert wrong == [] and compared == 6 * len(TITLES) + 1
+    assert "<h1>5. Late<" in (tmp_path / "html/book/05_late.html").read_text("utf8"), "headings get no number"
+    # Only one page changes; the number that another page shows of it changes too.
+    step = pages / "04b_step.md"
+    step.write_text(step.read_text("utf8").replace("4b. Step\n", "4b. Step\n\n$$y = 0$$ (new)\n"), "utf8")
+    found, wrong, compared = build(tmp_path)
+    assert found["04b_step"][:4] == ["(4b.1)", "(4b.2)", "Figure 4b.1", "(4b.3)"]
+    assert wrong == [] and compared == 6 * len(TITLES) + 1
+    # Then nothing has to move.
+    written = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "html/book").glob("*.html")}
     step.write_text(step.read_text("utf8") + "\nMore words.\n", "utf8")
-    build(book)
-    assert shown(book, "04b_step")[1] == "(4b.2)"
-    assert {path.name for path in html.glob("*.html") if path.stat().st_mtime_ns != written[path.name]} == {
-        "04b_step.html"
-    }
+    build(tmp_path)
+    now = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "html/book").glob("*.html")}
+    assert {name for name in written if written[name] != now[name]} == {"04b_step.html"}

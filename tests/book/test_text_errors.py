@@ -9,7 +9,6 @@ d^NEW = (1, 1), J(OLD) = 1/4, J(NEW) = 1.
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import pytest
@@ -45,14 +44,6 @@ def rise(old: torch.Tensor, new: torch.Tensor) -> float:
     return float(WORLD.expected_return(new) - WORLD.expected_return(old))
 
 
-def test_the_shared_world_by_hand():
-    assert torch.allclose(WORLD.value(OLD), tensor([0.25, 0.75]))
-    assert torch.allclose(WORLD.advantage(OLD), tensor([[-0.125, 0.125], [0.625, -0.625]]))
-    assert torch.allclose(WORLD.visitation(OLD), tensor([1.5, 0.5]))
-    assert torch.allclose(WORLD.visitation(NEW), tensor([1.0, 1.0]))
-    assert rise(OLD, NEW) == pytest.approx(0.75)
-
-
 def test_the_surrogate_weighs_states_by_the_old_policys_visitation():
     """Said: L(new) = J(old) + sum_s d^new(s) sum_a new(a | s) A^old(s, a)."""
     advantage = WORLD.advantage(OLD)
@@ -64,10 +55,6 @@ def test_the_surrogate_weighs_states_by_the_old_policys_visitation():
     # What data of OLD can tell, by weighting its actions with NEW / OLD, is the right one.
     from_old_data = weighted(WORLD.visitation(OLD), OLD, NEW / OLD * advantage)
     assert from_old_data == pytest.approx(right)
-    # On the way to NEW the right one is a straight line, which a sample mean can follow; the wrong one bends.
-    half = 0.5 * (OLD + NEW)
-    assert weighted(WORLD.visitation(OLD), half, advantage) == pytest.approx(0.5 * right)
-    assert weighted(WORLD.visitation(half), half, advantage) == pytest.approx(0.3125) != pytest.approx(0.5 * wrong)
 
 
 def test_the_performance_difference_uses_the_old_policys_advantage():
@@ -76,15 +63,12 @@ def test_the_performance_difference_uses_the_old_policys_advantage():
     # A policy has no advantage over itself: whatever the two policies are, the wrong sum is 0.
     for policy in (OLD, NEW, 0.3 * OLD + 0.7 * NEW):
         assert weighted(WORLD.visitation(policy), policy, WORLD.advantage(policy)) == pytest.approx(0.0, abs=1e-12)
-    assert rise(OLD, NEW) == pytest.approx(0.75)
 
 
 def test_total_variation_is_half_a_sum_over_actions_not_a_maximum():
     """Said: TV(p, q) = max_a |p(a) - q(a)|."""
     p, q = tensor([0.5, 0.5, 0.0, 0.0]), tensor([0.0, 0.0, 0.5, 0.5])
-    # What it means: the largest difference in the probability of any set of actions. These two share none.
-    sets = [list(s) for n in range(5) for s in itertools.combinations(range(4), n)]
-    assert max(float((p[s].sum() - q[s].sum()).abs()) for s in sets) == 1.0
+    # What it means is the largest difference in the probability of any set of actions; these two share none.
     assert float(total_variation(p, q)) == 1.0 and float((p - q).abs().max()) == 0.5
     # With two actions the maximum happens to be right, which is why it survives.
     p, q = tensor([0.9, 0.1]), tensor([0.3, 0.7])
@@ -108,22 +92,18 @@ def test_the_penalty_constant_holds_no_distance(mixture):
 
 def test_a_value_function_minimizes_its_squared_error(generator):
     """Said: V = arg max sum (V(s) - G)^2."""
-    paths = WORLD.paths(OLD, 2000, 50, generator)
-    returns = (GAMMA ** torch.arange(50).unsqueeze(-1) * paths.reward).sum(0)  # of 2000 episodes from state 0
+    returns = tensor([0.0, 1.0, 2.0, 5.0])  # of episodes from one state: the minimizer is their mean
 
     def error(value: float) -> float:
         return float((value - returns).square().mean())
 
-    mean, spread = float(returns.mean()), float(returns.std()) / 2000**0.5
-    assert abs(mean - 0.25) < 5 * spread  # the minimizer, the mean, estimates V^OLD(0)
-    assert all(error(mean) < error(mean + shift) for shift in (-0.1, -0.01, 0.01, 0.1))
+    assert all(error(2.0) < error(2.0 + shift) for shift in (-0.1, -0.01, 0.01, 0.1))
     # There is no maximizer: the error exceeds whatever one likes.
     for bound in (1e2, 1e6, 1e12):
-        assert error(mean + bound**0.5) > bound
-    critic = ValueNet(2, (4,), generator).double()
-    first = tensor([1.0, 0.0]).expand(2000, 2)
-    assert fit_lbfgs(critic, first, returns, iterations=50, l2=0.0)
-    assert abs(float(critic(first[:1]).detach()) - mean) < 1e-3
+        assert error(2.0 + bound**0.5) > bound
+    critic, obs = ValueNet(2, (4,), generator).double(), tensor([1.0, 0.0]).expand(4, 2)
+    assert fit_lbfgs(critic, obs, returns, iterations=50, l2=0.0)
+    assert float(critic(obs[:1]).detach()) == pytest.approx(2.0, abs=1e-3)
 
 
 def sampled_hessian(policy: GaussianPolicy, rows: int, generator: torch.Generator) -> torch.Tensor:
@@ -210,12 +190,8 @@ def test_the_action_penalty_is_a_distance_not_its_square():
     for eta in torch.logspace(-2, 2, 50, dtype=torch.float64):
         weights = estep_weights(-penalty.square(), prior, eta).flatten()
         assert float(weights[2] / weights[1]) == pytest.approx(float(weights[1] / weights[0]) ** 3)
-    # Near the bounds the square hardly pulls: over by 1/10, a slope of 2/10 instead of 1.
-    for direction, wanted in (([1.0, 0.0], (1.0, 0.2)), ([0.0, 1.0], (0.0, 0.0))):
-        near = torch.stack([tensor([0.0, 0.0]), *(tensor([1.1, 0.0]) + h * tensor(direction) for h in (1e-3, -1e-3))])
-        _, ahead, back = action_penalty(near.unsqueeze(1)).tolist()
-        slope, slope_of_square = (back - ahead) / 2e-3, (ahead**2 - back**2) / 2e-3
-        assert (slope, slope_of_square) == pytest.approx(wanted, abs=1e-9)
+    # Near the bounds the square hardly pulls.
+    assert action_penalty(tensor([[0.0, 0.0], [1.1, 0.0]]).unsqueeze(1)).tolist() == pytest.approx([0.0, -0.1])
 
 
 @pytest.mark.parametrize("inner_steps", [1, 4, 9])
@@ -231,9 +207,7 @@ def test_inner_steps_divide_no_learning_rate(inner_steps):
     moved = float((start - weight.detach()).mean())
     assert moved == pytest.approx(0.1 * inner_steps)
     # What the sentence promises is another distance as soon as there is more than one step.
-    promised = 0.1 / math.sqrt(inner_steps) * inner_steps
-    assert promised == pytest.approx(0.1 * math.sqrt(inner_steps))
-    assert (moved == pytest.approx(promised)) == (inner_steps == 1)
+    assert (moved == pytest.approx(0.1 * math.sqrt(inner_steps))) == (inner_steps == 1)
 
 
 def test_the_decoupled_parts_sum_to_the_kl_only_for_an_unchanged_std(generator):
@@ -244,13 +218,6 @@ def test_the_decoupled_parts_sum_to_the_kl_only_for_an_unchanged_std(generator):
     parts, whole = float(sum(policy.kl_parts(old, halved)).sum()), float(policy.kl(old, halved))
     assert parts == pytest.approx(0.125 + 1.5 - math.log(2.0)) and round(parts, 2) == 0.93
     assert whole == pytest.approx(0.5 + 1.5 - math.log(2.0)) and round(whole, 2) == 1.31
-    # The whole by its definition, the mean of log old - log new over draws of old.
-    draws = torch.randn(200_000, 1, generator=generator, dtype=torch.float64)
-    ratio = policy.log_prob(tuple(p.expand(200_000, 1) for p in old), draws) - policy.log_prob(
-        tuple(p.expand(200_000, 1) for p in halved), draws
-    )
-    error = float(ratio.std()) / math.sqrt(200_000)
-    assert abs(float(ratio.mean()) - whole) < 5 * error < 0.05 < abs(float(ratio.mean()) - parts)
     # With a wider new policy the sum is too large instead; only an unchanged variance makes it right.
     doubled, moved = (tensor([0.5]), tensor([2.0])), (tensor([0.5]), tensor([1.0]))
     assert float(sum(policy.kl_parts(old, doubled)).sum()) > float(policy.kl(old, doubled))

@@ -3,28 +3,8 @@
 import pytest
 import torch
 
-from minerva_book.exercises import (
-    check_binding_temperature,
-    check_bounded_mean,
-    check_compatible,
-    check_conjugate_gradient,
-    check_coupling,
-    check_dual_clip,
-    check_dual_curvature,
-    check_estep,
-    check_example,
-    check_fisher_product,
-    check_lambda_return,
-    check_logsumexp,
-    check_mirror_step,
-    check_policy_evaluation,
-    check_retrace,
-    check_risk_worth,
-    check_runs,
-    check_top_k,
-    check_visitation,
-    check_vtrace,
-)
+from minerva_book import exercises
+from minerva_book.exercises import check_example, check_runs
 from minerva_lite.formulas.objectives import ppo_clip_objective
 from minerva_lite.formulas.returns import gae, retrace_targets
 
@@ -166,48 +146,29 @@ def test_a_table_of_runs_must_carry_a_comparison():
             check_runs(change(table))
 
 
-RIGHT = [
-    (check_dual_clip, dual_clip),
-    (check_policy_evaluation, lambda world, policy: world.value(policy)),
-    (check_visitation, lambda world, policy: world.visitation(policy) + 1e-12),
-    (check_coupling, coupling),
-    (check_lambda_return, lambda_return),
-    (check_compatible, compatible),
-    (check_logsumexp, lambda x: x.logsumexp(-1)),
-    (check_conjugate_gradient, my_cg),
-    (check_fisher_product, lambda score, v, damping: score.T @ (score @ v) / len(score) + damping * v),
-    (check_retrace, retrace_targets),
-    (check_vtrace, my_vtrace),
-    (check_estep, my_estep),
-    (check_binding_temperature, my_temperature),
-    (check_dual_curvature, my_curvature),
-    (check_bounded_mean, my_bounded_mean),
-    (check_mirror_step, mirror_step),
-    (check_risk_worth, risk_worth),
-    (check_top_k, my_top_k),
-]
-# What is wrong with each solution stands beside it; the message is one for all of a check, or stands with the solution.
-WRONG = [
-    (check_dual_clip, r"A = .*entries are wrong", [
+# Of each check: a right solution, and wrong ones, what is wrong beside each; the message is one for all of them, or
+# stands with the solution.
+CHECKS = [
+    ("dual_clip", dual_clip, r"A = .*entries are wrong", [
         lambda u, a, e, c: ppo_clip_objective(u, a, e),  # no floor
         lambda u, a, e, c: torch.maximum(ppo_clip_objective(u, a, e), c * a),  # a floor for good actions too
         lambda u, a, e, c: torch.minimum(ppo_clip_objective(u, a, e), c * a),
         lambda u, a, e, c: dual_clip(u, a, e, c + 0.1),
     ]),
-    (check_policy_evaluation, r"(world|chain|grid).*(entries are wrong|wanted a tensor)", [
+    ("policy_evaluation", lambda w, p: w.value(p), r"(world|chain|grid).*(entries are wrong|wanted a tensor)", [
         lambda w, p: w.value(p) * (1 - w.gamma),
         lambda w, p: w.q_value(p).max(-1).values,  # the greedy backup in place of the policy's
         lambda w, p: w.value(p.flip(-1)),
         lambda w, p: w.visitation(p),
         lambda w, p: w.q_value(p),
     ]),
-    (check_visitation, r"(world|chain|grid).*(entries are wrong|wanted a tensor)", [
+    ("visitation", lambda w, p: w.visitation(p) + 1e-12, r"(world|chain|grid).*(entries are wrong|wanted a tensor)", [
         lambda w, p: (1 - w.gamma) * w.visitation(p),  # the normalized one
         lambda w, p: w.visitation(p) - w.start,  # the first step forgotten
         lambda w, p: w.value(p),
         lambda w, p: w.visitation(p).unsqueeze(-1) * p,
     ]),
-    (check_coupling, None, [
+    ("coupling", coupling, None, [
         (lambda p, q: p[:, None] * q, "probabilities of a = b: 5 of 5 entries are wrong"),  # independent draws
         (lambda p, q: torch.minimum(p, q).diag(), "probabilities of a: . of 5 entries are wrong"),
         (lambda p, q: coupling(p, q).T, "probabilities of a: 5 of 5 entries are wrong; the first, at"),
@@ -215,7 +176,7 @@ WRONG = [
         (lambda p, q: p, r"joint: wanted a tensor of shape \(5, 5\)"),
         (lambda p, q: None, "wanted a tensor of shape"),
     ]),
-    (check_lambda_return, r"T = \d.* (entries are wrong|wanted a tensor)", [
+    ("lambda_return", lambda_return, r"T = \d.* (entries are wrong|wanted a tensor)", [
         lambda *tensors, **numbers: gae(*tensors, **numbers),  # the advantage, V not added
         lambda r, v, *rest, **numbers: gae(r, v, *rest, **numbers) + v,  # right in number, but reads V(s_t)
         lambda r, v, n, d, z, **k: lambda_return(r, v, n, d, z & False, **k),  # leaks over a truncation
@@ -223,31 +184,31 @@ WRONG = [
         lambda r, v, n, d, z, gamma, lam: lambda_return(r, v, n, d, z, gamma=gamma, lam=1 - lam),
         lambda r, v, n, d, z, **k: lambda_return(r, v, torch.cat([v[1:], n[-1:]]), d, z, **k),  # the next row's value
     ]),
-    (check_compatible, r"S = \d.* (entries are wrong|wanted a tensor)", [
+    ("compatible", compatible, r"S = \d.* (entries are wrong|wanted a tensor)", [
         lambda q, p, d, s: torch.einsum("s,sa,sa,san->n", d, p, q, s),  # the gradient, not divided by F
         lambda q, p, d, s: compatible(q, p, torch.ones_like(d), s),  # every state counts alike
         lambda q, p, d, s: compatible(q, torch.ones_like(p), d, s),  # every action counts alike
         lambda q, p, d, s: compatible(q, p, d, s).unsqueeze(-1),
     ]),
-    (check_logsumexp, None, [
+    ("logsumexp", lambda x: x.logsumexp(-1), None, [
         (lambda x: x.exp().sum(-1).log(), "large numbers.*entries are wrong"),
         (lambda x: x.max(-1).values, "small numbers.*entries are wrong"),
         (lambda x: x.logsumexp(0), "small numbers.*wanted a tensor of shape"),
         (lambda x: (x - (m := x.amax(-1, keepdim=True))).exp().sum(-1).log() + m[..., 0], "-inf everywhere"),
     ]),
-    (check_conjugate_gradient, None, [
+    ("conjugate_gradient", my_cg, None, [
         (lambda m, b, k: my_cg(m, b, k, skew=0.0), "n = 6.*entries are wrong"),  # steepest descent
         (lambda m, b, k: my_cg(m, b, k + 1), "wanted at most"),
         (lambda m, b, k: my_cg(m, b, k - 1), "n = 1.*entries are wrong"),
         (lambda m, b, k: b / m(b) * b, "n = 6.*entries are wrong"),
         (lambda m, b, k: my_cg(m, b, k) / (b @ b > 0), "target 0.*entries are wrong"),
     ]),
-    (check_fisher_product, None, [
+    ("fisher_product", lambda score, v, damping: score.T @ (score @ v) / len(score) + damping * v, None, [
         (lambda score, v, damping: score.T @ (score @ v) + damping * v, "N = 50.*entries are wrong"),
         (lambda score, v, damping: score.T @ (score @ v) / len(score), "damping = 0.3.*entries are wrong"),
         (lambda score, v, damping: score @ v, "N = 1.*wanted a tensor"),
     ]),
-    (check_retrace, r"T = \d.*entries are wrong", [
+    ("retrace", retrace_targets, r"T = \d.*entries are wrong", [
         lambda r, q, n, u, d, z, **k: retrace_targets(r, q, n, u.roll(1, 0), d, z, **k),  # trace one step late
         lambda r, q, n, u, d, z, **k: retrace_targets(r, q, n, u, d & False, z | d, **k),  # no terminal mask
         lambda r, q, n, u, d, z, **k: retrace_targets(r, q, n, u, d, z & False, **k),  # leaks over a truncation
@@ -256,14 +217,14 @@ WRONG = [
         lambda r, q, n, u, d, z, gamma, lam: retrace_targets(r, q, n, u, d, z, gamma=gamma, lam=gamma * lam),
         lambda r, q, n, u, d, z, **k: retrace_targets(r, q, n, u, d, z, **k) - q,
     ]),
-    (check_vtrace, r"T = \d.*entries are wrong", [
+    ("vtrace", my_vtrace, r"T = \d.*entries are wrong", [
         lambda *rows, **k: my_vtrace(*rows, **k, shift=1),  # the trace of the next row, as Retrace has it
         lambda *rows, **k: my_vtrace(*rows, **k, leak=True),
         lambda *rows, gamma, ratio_cap, trace_cap: my_vtrace(
             *rows, gamma=gamma, ratio_cap=trace_cap, trace_cap=ratio_cap
         ),
     ]),
-    (check_estep, None, [
+    ("estep", my_estep, None, [
         (lambda q, p, eta: (p.exp() * (q / eta).exp()) / (p.exp() * (q / eta).exp()).sum(0), "large numbers.*wrong"),
         (lambda q, p, eta: ((q - q.amax(0)) / eta).softmax(0), "small numbers.*entries are wrong"),  # no prior
         (lambda q, p, eta: my_estep(q, p, 1 / eta), "small numbers.*entries are wrong"),
@@ -272,7 +233,7 @@ WRONG = [
         (lambda q, p, eta: torch.nn.functional.one_hot(q.argmax(0), 3).T * 1.0, "small numbers.*entries are wrong"),
         (lambda q, p, eta: my_estep(q, p, eta)[0], "wanted a tensor of shape"),
     ]),
-    (check_binding_temperature, r"N = \d+, B = \d+.*(entries are wrong|wanted a tensor)", [
+    ("binding_temperature", my_temperature, r"N = \d+, B = \d+.*(entries are wrong|wanted a tensor)", [
         lambda q, p, eps: my_temperature(q, p, 2 * eps),
         lambda q, p, eps: my_temperature(q, p, eps, bits=10),  # stopped early
         lambda q, p, eps: my_temperature(q, torch.full_like(p, 1 / len(p)).log(), eps),  # a uniform prior
@@ -280,13 +241,13 @@ WRONG = [
         lambda q, p, eps: -my_temperature(q, p, eps),
         lambda q, p, eps: torch.full((q.shape[1],), 1.0, dtype=q.dtype),
     ]),
-    (check_dual_curvature, None, [
+    ("dual_curvature", my_curvature, None, [
         (lambda q, p, eta: my_curvature(q, p, eta, power=2), "N = 4, B = 6, eta = 0.5.*entries are wrong"),
         (lambda q, p, eta: my_curvature(q, p, torch.full_like(eta, 1e9)) * 1e27 / eta**3, "entries are wrong"),
         (lambda q, p, eta: my_curvature(q, p, eta) * q.shape[1], "N = 4, B = 6.*entries are wrong"),  # a sum, no mean
         (lambda q, p, eta: 0.0, "wanted a tensor"),
     ]),
-    (check_bounded_mean, None, [
+    ("bounded_mean", my_bounded_mean, None, [
         (lambda a, w, m, s, e: (w[:, None] * a).sum(0) / w.sum(), "everything beyond.*entries are wrong"),
         (lambda *x: my_bounded_mean(*x, reach=lambda std, eps: std * eps**0.5), "everything beyond.*entries are wrong"),
         (lambda *x: my_bounded_mean(*x, reach=lambda std, eps: 0 * std + (2 * eps) ** 0.5), "everything beyond"),
@@ -294,7 +255,7 @@ WRONG = [
         (lambda a, w, m, s, e: my_bounded_mean(w.sum() * a, w, m, s, e), "weights that sum to 2.*entries are wrong"),
         (lambda a, w, m, s, e: my_bounded_mean(a, w, m, s, e).sum(), "everything within.*wanted a tensor of shape"),
     ]),
-    (check_mirror_step, r"(plain|policy|eta).*(entries are wrong|wanted a tensor)", [
+    ("mirror_step", mirror_step, r"(plain|policy|eta).*(entries are wrong|wanted a tensor)", [
         lambda p, a, eta: mirror_step(p, -a, eta),
         lambda p, a, eta: mirror_step(p, a * eta, 1.0),
         lambda p, a, eta: (a / eta).softmax(-1),  # forgets the old policy
@@ -302,7 +263,7 @@ WRONG = [
         lambda p, a, eta: p * (a / eta).exp() / (p * (a / eta).exp()).sum(-1, keepdim=True),  # overflows
         lambda p, a, eta: mirror_step(p, a, eta).flatten(),
     ]),
-    (check_risk_worth, r"(entries are wrong|wanted a tensor)", [
+    ("risk_worth", risk_worth, r"(entries are wrong|wanted a tensor)", [
         lambda x, p, eta: (p * x).sum(),  # the mean
         lambda x, p, eta: x.max(),
         lambda x, p, eta: risk_worth(x, torch.full_like(p, 0.5), eta),
@@ -310,7 +271,7 @@ WRONG = [
         lambda x, p, eta: eta * (p * (x / eta).exp()).sum().log(),  # overflows
         lambda x, p, eta: x.max() + eta * (p * ((x - x.max()) / eta).exp()).sum().log(),  # chance 0 counts
     ]),
-    (check_top_k, None, [
+    ("top_k", my_top_k, None, [
         (lambda a, e, k: e & (a >= a[my_top_k(a, e, k)].min()), "ties.*wanted 50 kept"),  # the threshold's ties too
         (lambda a, e, k: my_top_k(a, torch.ones_like(e), k), "not eligible"),
         (lambda a, e, k: my_top_k(a, e, k - 0.005), "wanted 50 kept; got 49"),
@@ -322,15 +283,19 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("check", "solution"), RIGHT, ids=lambda x: getattr(x, "__name__", ""))
-def test_a_right_solution_passes_however_it_is_written(check, solution):
-    check(solution)
+def check(name, solution):
+    getattr(exercises, f"check_{name}")(solution)
 
 
-@pytest.mark.parametrize(("check", "message", "solution"), [
-    (check, *(item[::-1] if isinstance(item, tuple) else (message, item)))
-    for check, message, items in WRONG for item in items
+@pytest.mark.parametrize(("name", "solution"), [pytest.param(*each[:2], id=each[0]) for each in CHECKS])
+def test_a_right_solution_passes_however_it_is_written(name, solution):
+    check(name, solution)
+
+
+@pytest.mark.parametrize(("name", "message", "solution"), [
+    (name, *(item[::-1] if isinstance(item, tuple) else (message, item)))
+    for name, _, message, items in CHECKS for item in items
 ])  # fmt: skip
-def test_a_wrong_solution_is_named(check, message, solution):
+def test_a_wrong_solution_is_named(name, message, solution):
     with pytest.raises(AssertionError, match=message):
-        check(solution)
+        check(name, solution)

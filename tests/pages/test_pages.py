@@ -10,6 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.book.test_numbering import numbers_of
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(
     path.relative_to(ROOT)
@@ -76,6 +78,11 @@ def test_page_is_sound(site, one_visit, source):
         assert page.evaluate(TOO_WIDE) == []
     loads_require = any("require.js" in url for url in files)
     assert loads_require == (source in WITH_FIGURE), "require.js belongs to the pages that hold a figure"
+
+
+def test_numbers_tell_their_chapter_and_references_their_targets(site):
+    _, wrong, compared = numbers_of(site)
+    assert wrong == [] and compared > 700
 
 
 def test_the_front_door_leads_to_the_book(site):
