@@ -148,7 +148,7 @@ def class_of(term: Path, elsewhere: Path, port: int) -> list[Student]:
         Student("not_json", "", write=raw(b"this is no notebook"), note="could not be read"),
         Student("nothing", "", write=lambda folder, notebook: None, note="Nothing was handed in"),
         wrong("wrong_q4", "q4", "the fault as it was given"),
-        Student("mixed", "q3", {"q2": WRONG_Q2, "q3": hw2.RIGHT["q3"]["loops"]}),
+        Student("mixed", "q3", {"q2": WRONG_Q2, "q3": hw2.RIGHT["q3"]["torch's own Huber"]}),
         Student("other_style", "q2 q3 q4", {q: next(iter(hw2.RIGHT[q].values())) for q in POINTS}, shuffled_types),
         attack("endless_cell", SOLUTION["q2"] + "\nwhile True:\n    try:\n        import time; time.sleep(9)\n    except BaseException:\n        pass", note="longer than it may"),
         attack("swallows_alarms", DEF + "    import time\n    while True:\n        try:\n            time.sleep(1)\n        except BaseException:\n            pass", note="longer than it may"),

@@ -16,6 +16,8 @@ import torch
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "book" / "homework"))
 
+from .answers.slips import SLIPS, slipped  # noqa: E402
+
 from course import NAMES, assignment  # noqa: E402
 from course.captured import plain  # noqa: E402
 from course.here import answered  # noqa: E402
@@ -48,6 +50,20 @@ def edited(text: str, edits: str | Sequence[tuple[str, str]]) -> str:
         assert text.count(old) == 1, f"wanted the text once, found {text.count(old)}: {old!r} in\n{text}"
         text = text.replace(old, new)
     return text
+
+
+def mistakes(name: str, question: str) -> dict[str, Any]:
+    """The edits by which a solution becomes wrong, by their stories: of the example's, and of any variant's."""
+    wrong, slips = answers_of(name).WRONG[question], SLIPS[name.split("_")[0]].get(question, {})
+    assert not wrong.keys() & slips.keys()
+    return wrong | slips
+
+
+def on_the_example(name: str, question: str) -> dict[str, str]:
+    """The mistakes that the example's solution has room for, as whole functions."""
+    solution = assignment(name).question(question).solution
+    made = {story: slipped(solution, edits) for story, edits in mistakes(name, question).items()}
+    return {story: source for story, source in made.items() if source is not None}
 
 
 def verdict(question: Code, source: str, seed: str = EXAMPLE_SEED, *, threads: int = 1) -> dict[str, str]:
