@@ -18,7 +18,7 @@ from minerva_book.exercises.loading import load
 from minerva_book.exercises.submission import code_to_run
 
 from .hostile import MADE, NAME, SOLUTION, WRONG_Q2
-from .trials import apart
+from .trials import apart, filled
 
 from course import captured, graders, reading  # isort: skip - found by what trials puts on the path
 from course.graders import about, rebuilt, to_run  # isort: skip
@@ -37,12 +37,7 @@ STUBS = {cell.metadata.nbgrader.grade_id: cell.source for cell in RELEASE.cells}
 
 def handed_in(answers: dict[str, str] | None = None, **texts: str):
     """The released notebook with solutions (or `answers`, by the question), and cells' texts by name, "_" for "-"."""
-    made = copy.deepcopy(RELEASE)
-    filled = {f"{question}-code": source for question, source in (SOLUTION | (answers or {})).items()}
-    filled |= {name.replace("_", "-"): source for name, source in texts.items()}
-    for cell in made.cells:
-        cell["source"] = filled.get(cell.metadata.nbgrader.grade_id, cell.source)
-    return made
+    return filled(copy.deepcopy(RELEASE), SOLUTION | (answers or {}), **texts)
 
 
 def with_added(made, after: str, *sources: str, markdown: bool = False):
