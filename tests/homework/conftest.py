@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 
+import nbgrader.api
 import pytest
 import torch
 
@@ -12,6 +14,14 @@ from .hostile import CLASS, NAME, hand_in
 from course import classroom, handout, marking  # isort: skip - found by what trials puts on the path
 from course.captured import called, plain  # isort: skip
 from course.isolation import Limits, Said  # isort: skip
+
+
+@pytest.fixture(scope="session", autouse=True)
+def form_of_a_gradebook():
+    """nbgrader asks a process of alembic's which form a new gradebook has; here once, as that takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nbgrader.api, "get_alembic_version", functools.cache(nbgrader.api.get_alembic_version))
+        yield
 
 
 @pytest.fixture(scope="session")

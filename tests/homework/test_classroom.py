@@ -33,7 +33,7 @@ def column(term: Path, name: str) -> dict[str, float]:
     return {student: float(row[name]) for student, row in table(term).items()}
 
 
-FEW = ("zq-right", "zq-wrong_q2", "zq-reads_answers")
+FEW = ("zq-right", "zq-reads_answers")
 
 
 @apart

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
@@ -251,26 +252,13 @@ def twisted_gae(*inputs):
 """, [1.0] * 3),
     "the right answer": (SOLUTION["q2"], None),
 }  # fmt: skip
-
-
-@apart
-def test_what_can_be_seen_from_inside():
-    said, why = all_at_once(Q2, {name: source for name, (source, _) in LOOKS.items()}, replace(SHORT, case_seconds=5.0))
-    for place, (name, (_, wanted)) in enumerate(LOOKS.items()):
-        assert wanted is None or numbers_of(said, place) == wanted, name
-    assert why["the right answer"] == "" and not said.cells
-
-
-@apart
-@filtered
-def test_the_kernel_refuses_what_homework_has_no_business_with():
-    column = 0 if os.uname().machine == "x86_64" else 1
-    calls = [(row[column], *row[2:]) for row in CALLS.values()]
-    said, _ = all_at_once(Q2, {"": f"""
+if seccomp.program()[0]:
+    CALLED = [(row[os.uname().machine != "x86_64"], *row[2:]) for row in CALLS.values()]
+    LOOKS["the kernel refuses what homework has no business with"] = (f"""
 import ctypes, os, resource, signal
 def twisted_gae(*inputs):
     libc, codes = ctypes.CDLL(None, use_errno=True), []
-    for number, *values in {calls!r}:
+    for number, *values in {CALLED!r}:
         done = libc.syscall(number, *values)
         codes.append(float(ctypes.get_errno()) if done < 0 else 0.0)
     for change in (  # the limits and the turn of whoever watches; and not to wait for children would hide their time
@@ -284,9 +272,15 @@ def twisted_gae(*inputs):
         except OSError as error:
             codes.append(float(error.errno))
     return torch.tensor(codes)
-"""})  # fmt: skip
-    names = [*CALLS, "prlimit", "sched_setaffinity", "sched_setscheduler", "setpriority", "SIGCHLD"]
-    assert dict(zip(names, numbers_of(said), strict=True)) == dict.fromkeys(names, 1.0)  # EPERM
+""", [float(errno.EPERM)] * (len(CALLS) + 5))  # fmt: skip
+
+
+@apart
+def test_what_can_be_seen_from_inside():
+    said, why = all_at_once(Q2, {name: source for name, (source, _) in LOOKS.items()}, replace(SHORT, case_seconds=5.0))
+    for place, (name, (_, wanted)) in enumerate(LOOKS.items()):
+        assert wanted is None or numbers_of(said, place) == wanted, name
+    assert why["the right answer"] == "" and not said.cells
 
 
 @slow
@@ -448,7 +442,7 @@ def test_an_attack_earns_nothing_and_costs_no_other_question(names):
     for place, name in enumerate(names):
         body = ATTACKS[name][0].replace("forge(", f"forge(question='q{2 * place}', ")
         sources |= {name: f"{SAYS}def twisted_gae(*inputs):\n    {body}", f"after {name}": SOLUTION["q2"]}
-    limits = replace(SHORT, case_seconds=30.0, question_seconds=4.0, memory=1 << 29)
+    limits = replace(SHORT, case_seconds=30.0, question_seconds=2.0, memory=1 << 29)
     said, why = all_at_once(Q2, sources, limits)
     assert not said.stopped and {name: why[f"after {name}"] for name in names} == dict.fromkeys(names, "")
     for name in names:
