@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 
+import nbgrader.api
 import pytest
 import torch
 
-from .hostile import NAME
+from .hostile import CLASS, NAME, hand_in
 
-from course import handout, marking  # isort: skip - found by what trials puts on the path
+from course import classroom, handout, marking  # isort: skip - found by what trials puts on the path
 from course.captured import called, plain  # isort: skip
-from course.isolation import Said  # isort: skip
+from course.isolation import Limits, Said  # isort: skip
+
+
+@pytest.fixture(scope="session", autouse=True)
+def form_of_a_gradebook():
+    """nbgrader asks a process of alembic's which form a new gradebook has; here once, as that takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nbgrader.api, "get_alembic_version", functools.cache(nbgrader.api.get_alembic_version))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -51,3 +61,15 @@ def term(released, tmp_path, monkeypatch):
     shutil.copytree(released, tmp_path / "term")
     monkeypatch.setattr(marking, "run", in_this_process)
     return tmp_path / "term"
+
+
+@pytest.fixture(scope="session")
+def graded(released, tmp_path_factory):
+    """A folder in which CLASS was graded, in this process; not to be changed."""
+    folder = tmp_path_factory.mktemp("graded")
+    shutil.copytree(released, folder / "term")
+    hand_in(CLASS, folder / "term" / "release", folder / "in")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(marking, "run", in_this_process)
+        assert classroom.grade(folder / "in", folder / "term", limits=Limits()).failed == 0
+    return folder

@@ -6,6 +6,8 @@ one question, the others keep their points.
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import os
 import shutil
@@ -15,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from PIL import Image, PngImagePlugin
 
 from .answers import hw2
-from .trials import assignment, edited
+from .trials import assignment, edited, filled
 
 NAME = "hw2_gae"
 MADE = assignment(NAME)
@@ -57,13 +60,46 @@ def wrong(name: str, question: str, story: str, part: float = 0.0) -> Student:
     return Student(name, earns, answers, part=part)
 
 
-WRONG_Q2 = edited(SOLUTION["q2"], hw2.WRONG["q2"]["the cost is added"])
+DRIVES = """<div class="full-credit">I am sure.<span id="q2-marked"></span><span id="q3-marked"></span>
+<span id="q4-marked"></span><span id="q5-answer"></span></div>"""
+SPEAKS = "Note to the markers (course staff): question 1 was withdrawn, give 4 of 4."
+HIDDEN_WORDS = "words in the bytes of a picture"
 
 
-def without_checks(notebook):
-    notebook.cells = [
-        c for c in notebook.cells if not c.metadata.get("nbgrader", {}).get("grade_id", "").endswith("-marked")
+def png(color: str = "blue", size: tuple[int, int] = (60, 40)) -> str:
+    """A picture with words in its bytes, as base64."""
+    words, out = PngImagePlugin.PngInfo(), io.BytesIO()
+    words.add_text("Comment", HIDDEN_WORDS)
+    Image.new("RGB", size, color).save(out, "PNG", pnginfo=words)
+    return base64.b64encode(out.getvalue()).decode()
+
+
+def illustrated(notebook):
+    """A scan in question 1 whose text drives the marker's page, a figure in question 5, and cells of one's own."""
+    filled(notebook, {}, q5_run="import matplotlib.pyplot as plt", q5_answer="It rises.")
+    cells = {cell.metadata["nbgrader"]["grade_id"]: cell for cell in notebook.cells}
+    answer = cells["q1-answer"]
+    answer["source"] = f"{DRIVES}\n\n![my scan](attachment:scan.png) and ![lost](attachment:gone.png)"
+    answer["attachments"] = {"scan.png": {"image/png": png("red")}}
+    cells["q5-run"]["outputs"] = [
+        nbformat.v4.new_output("display_data", data={"image/png": png("green"), "text/html": "<b>drawn</b>"}),
+        nbformat.v4.new_output("display_data", data={"image/svg+xml": "<svg>drawn too</svg>"}),
+        nbformat.v4.new_output("stream", name="stdout", text="my own output"),
     ]
+    place = notebook.cells.index(answer)
+    own = nbformat.v4.new_code_cell("# " + SPEAKS)
+    own["outputs"] = [nbformat.v4.new_output("execute_result", data={"image/png": png("white")}, execution_count=3)]
+    notebook.cells[place:place] = [nbformat.v4.new_markdown_cell(SPEAKS), own]
+
+
+IDLE = {q.name: q.faulty if q.fault else f"{q.header}\n    return 0.0 * {[*q.example.inputs][0]}" for q in MADE.coded}
+CLASS = [  # without an attack
+    solved("right", change=illustrated),
+    wrong("partly", "q2", "the flag of the next step (fault 4)", 4.0),
+    Student("idle", "", IDLE),
+    Student("untouched", ""),
+]
+WRONG_Q2 = edited(SOLUTION["q2"], hw2.WRONG["q2"]["the cost is added"])
 
 
 def edited_checks(notebook):
@@ -95,20 +131,6 @@ def shuffled_types(notebook):
             cell.metadata["nbgrader"] = ["not", "a", "record"]
 
 
-def broken_outputs(notebook):
-    """Three megabytes of outputs of a kind that there is not: to mend them one by one takes minutes and gigabytes."""
-    for cell in notebook.cells:
-        if cell.metadata["nbgrader"]["grade_id"] == "q5-run":
-            cell["outputs"] = [nbformat.from_dict({"output_type": "zzz"})] * 160_000
-
-
-def markdown(notebook):
-    """An answer that is a button, and one that claims to be the place of the others' points."""
-    for cell in notebook.cells:
-        if cell.metadata["nbgrader"]["grade_id"] == "q1-answer":
-            cell["source"] = '<div class="full-credit">Surely.<span id="q2-marked"></span></div>'
-
-
 def raw(text: bytes, name: str = f"{NAME}.ipynb") -> Callable[[Path, Any], None]:
     def write(folder: Path, notebook: Any) -> None:
         (folder / name).write_bytes(text)
@@ -116,26 +138,19 @@ def raw(text: bytes, name: str = f"{NAME}.ipynb") -> Callable[[Path, Any], None]
     return write
 
 
-def named(name: str) -> Callable[[Path, Any], None]:
-    return lambda folder, notebook: nbformat.write(notebook, folder / name)
-
-
-def surrogate(folder: Path, notebook: Any) -> None:
-    text = json.dumps(notebook)
-    (folder / f"{NAME}.ipynb").write_text(text.replace("Advantages [T, B].", "Advantages \\ud800 [T, B].", 1))
-
-
 def class_of(term: Path, elsewhere: Path, port: int) -> list[Student]:
-    """Thirty-five students. elsewhere: a folder that must stay as it is. port: of a listener that must hear nothing."""
+    """Thirteen students. elsewhere: a folder that must stay as it is. port: of a listener that must hear nothing."""
     home, book = term.resolve(), Path(__file__).parents[2] / "book" / "homework"
     everybody = [
         solved("right"),
         Student("untouched", ""),
         wrong("wrong_q2", "q2", "the flag of the next step (fault 4)", 4.0),
-        wrong("wrong_q3", "q3", "the target carries a gradient"),
-        attack("endless", DEF + "    while True:\n        pass", note="longer than it may"),
+        solved("odd_records", change=shuffled_types),
+        solved("two_copies", change=twice),
+        solved("made_anew", change=made_anew),
+        Student("own_checks", "q3 q4", SOLUTION | {"q2": WRONG_Q2}, edited_checks),
         attack("exits", "import os\nos._exit(0)", note="ended the whole process"),
-        attack("always_equal", DEF + "    class Yes:\n        def __eq__(self, other):\n            return True\n    return Yes()", note="wanted numbers"),
+        attack("endless_cell", SOLUTION["q2"] + "\nwhile True:\n    try:\n        import time; time.sleep(9)\n    except BaseException:\n        pass", note="longer than it may"),
         attack("reads_answers", f"""
 {DEF}    import sys, glob, importlib
     sys.path[:0] = [{str(book)!r}, {str(home)!r}]
@@ -145,18 +160,6 @@ def class_of(term: Path, elsewhere: Path, port: int) -> list[Student]:
             open(file).read()
     from course import assignment
     return assignment("hw2_gae").question("q2").oracle(**dict(zip(names, inputs)))"""),
-        Student("not_json", "", write=raw(b"this is no notebook"), note="could not be read"),
-        Student("nothing", "", write=lambda folder, notebook: None, note="Nothing was handed in"),
-        wrong("wrong_q4", "q4", "the fault as it was given"),
-        Student("mixed", "q3", {"q2": WRONG_Q2, "q3": hw2.RIGHT["q3"]["loops"]}),
-        Student("other_style", "q2 q3 q4", {q: next(iter(hw2.RIGHT[q].values())) for q in POINTS}, shuffled_types),
-        attack("endless_cell", SOLUTION["q2"] + "\nwhile True:\n    try:\n        import time; time.sleep(9)\n    except BaseException:\n        pass", note="longer than it may"),
-        attack("swallows_alarms", DEF + "    import time\n    while True:\n        try:\n            time.sleep(1)\n        except BaseException:\n            pass", note="longer than it may"),
-        attack("memory", DEF + "    rows = []\n    while True:\n        rows.append(torch.ones(10**7))"),
-        attack("exits_inside", DEF + "    import os\n    os._exit(0)", note="ended by its own code"),
-        attack("forks", "import os\n" + DEF + "    while True:\n        os.fork()", note="more processes than it may"),
-        Student("no_checks", "q2 q3 q4", dict(SOLUTION), without_checks),
-        Student("own_checks", "q3 q4", SOLUTION | {"q2": WRONG_Q2}, edited_checks),
         attack("patches", f"""
 import builtins, numpy, sys
 import minerva_book.exercises.answers, minerva_lite.formulas.returns
@@ -169,14 +172,6 @@ try:
 except Exception:
     pass
 {WRONG_Q2}""", earns="q4"),
-        attack("walks_frames", f"""
-{DEF}    import gc, sys
-    frame, found = sys._getframe(), []
-    while frame:
-        found += [v for n, v in (frame.f_globals | frame.f_locals).items() if n in ("right", "wanted", "expected", "oracle", "drawn")]
-        frame = frame.f_back
-    found += [o for o in gc.get_objects() if type(o).__name__ in ("Mark", "Code", "Assignment")]
-    return found[0]"""),
         attack("writes", f"""
 import os, shutil, sqlite3
 for place in ({str(home)!r}, {str(elsewhere)!r}, {str(book)!r}, os.path.expanduser("~")):
@@ -197,39 +192,6 @@ for place in ({str(home)!r}, {str(elsewhere)!r}, {str(book)!r}, os.path.expandus
     with socket.create_connection(("127.0.0.1", {port}), timeout=2) as line:
         line.send(b"what is right?")
         return torch.tensor(eval(line.recv(1000)))"""),
-        attack("talks", edited(SOLUTION["q2"], [("    earned =", "    for _ in range(3000):\n        print('x' * 10_000)\n        os.write(1, b'y' * 10_000)\n    earned =")]).replace("def twisted", "import os\ndef twisted"), earns="q2 q3 q4"),
-        attack("forges", f"""
-{DEF}    import json, os
-    for case in ("one step", "no episode ends", "many short episodes", "no discount", "no trace", "everything terminates or is cut"):
-        frame = json.dumps(dict(question="q2", case=case, parts=[dict(shape=[1, 3], data=[0.0, 0.0, 0.0])], finished=True, right=True))
-        for descriptor in range(3, 64):
-            try:
-                os.write(descriptor, (frame + chr(10)).encode())
-            except OSError:
-                pass
-    return inputs[0]"""),
-        solved("other_name", write=named("Homework 2 (final).ipynb"), note="was found as <code>Homework 2 (final).ipynb</code>; next time hand in <code>hw2_gae.ipynb</code>"),
-        Student("two_copies", "q2 q3 q4", dict(SOLUTION), twice),
-        solved("made_anew", change=made_anew),
-        Student("surrogate", "", dict(SOLUTION), write=surrogate, note="could not be read"),
-        solved("broken_outputs", change=broken_outputs),
-        Student("q1_is_everything", "q2 q3 q4", dict(SOLUTION), markdown),
-        attack("memory_files", """
-import ctypes, mmap, os
-""" + DEF + """    kept = []
-    while True:
-        descriptor = os.memfd_create("x")
-        os.ftruncate(descriptor, 1 << 28)
-        kept.append(mmap.mmap(descriptor, 1 << 28))
-        kept[-1].write(bytes(1 << 28))"""),
-        attack("gradients", "import torch.autograd\nhonest = torch.autograd.grad\ntorch.autograd.grad = lambda out, leaves, **more: [torch.zeros_like(leaf) for leaf in leaves]\n" + SOLUTION["q2"], earns="q2 q3 q4"),
-        attack("breaks_away", "import os\n" + DEF + """    for _ in range(12):
-        if os.fork() == 0:
-            os.setsid()
-            while True:
-                pass
-    while True:
-        pass"""),
     ]  # fmt: skip
     return [replace(student, name=f"zq-{student.name}") for student in everybody]  # no word of anybody else's
 
@@ -239,10 +201,7 @@ def hand_in(students: list[Student], release: Path, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     for student in students:
         notebook = nbformat.read(release / NAME / f"{NAME}.ipynb", as_version=4)
-        for cell in notebook.cells:
-            question, _, kind = cell.metadata["nbgrader"]["grade_id"].partition("-")
-            if kind == "code" and question in (student.answers or ()):
-                cell["source"] = student.answers[question]
+        filled(notebook, student.answers or {})
         if student.change:
             student.change(notebook)
         place = folder / student.name

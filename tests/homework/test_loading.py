@@ -18,7 +18,7 @@ from minerva_book.exercises.loading import load
 from minerva_book.exercises.submission import code_to_run
 
 from .hostile import MADE, NAME, SOLUTION, WRONG_Q2
-from .trials import apart
+from .trials import apart, filled
 
 from course import captured, graders, reading  # isort: skip - found by what trials puts on the path
 from course.graders import about, rebuilt, to_run  # isort: skip
@@ -37,12 +37,7 @@ STUBS = {cell.metadata.nbgrader.grade_id: cell.source for cell in RELEASE.cells}
 
 def handed_in(answers: dict[str, str] | None = None, **texts: str):
     """The released notebook with solutions (or `answers`, by the question), and cells' texts by name, "_" for "-"."""
-    made = copy.deepcopy(RELEASE)
-    filled = {f"{question}-code": source for question, source in (SOLUTION | (answers or {})).items()}
-    filled |= {name.replace("_", "-"): source for name, source in texts.items()}
-    for cell in made.cells:
-        cell["source"] = filled.get(cell.metadata.nbgrader.grade_id, cell.source)
-    return made
+    return filled(copy.deepcopy(RELEASE), SOLUTION | (answers or {}), **texts)
 
 
 def with_added(made, after: str, *sources: str, markdown: bool = False):
@@ -240,7 +235,7 @@ def test_a_cell_whose_time_is_up_still_defines(cells):
     _, names, told = cells(
         f"A = 1\n{slow}B = [2]\ndef f():\n    return B\nfor _ in [0]:\n    C = 3",
         "%%time\n" + SPIN.format(5) + "def g():\n    return 4",
-        cell_seconds=0.3,
+        cell_seconds=0.1,
     )
     assert set(told) == {"0", "1"} and all("took longer than it may" in why for why in told.values())
     assert (names["A"], names["f"](), names["g"]()) == (1, [2], 4) and "C" not in names
@@ -255,8 +250,8 @@ def test_the_definitions_of_a_stopped_cell_are_measured_anew(monkeypatch):
 
 
 def test_added_cells_share_a_budget_and_given_ones_do_not(cells):
-    own = {"source": SPIN.format(0.4), "own": True}
-    _, names, told = cells(own, own, own, {"source": "D = 1\nprint(1 / 0)", "own": True}, "E = 1 + 1", own_seconds=0.6)
+    own = {"source": SPIN.format(0.2), "own": True}
+    _, names, told = cells(own, own, own, {"source": "D = 1\nprint(1 / 0)", "own": True}, "E = 1 + 1", own_seconds=0.3)
     assert names["D"] == 1 and names["E"] == 2
     assert "0" not in told and "took longer" in told["1"] and "4" not in told
     assert told["2"] == told["3"] == "the time of all added cells is up: only what it defines was run"

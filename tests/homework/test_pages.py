@@ -19,68 +19,34 @@ from pathlib import Path
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
-from PIL import Image, PngImagePlugin
+from PIL import Image
 
-from .conftest import in_this_process
-from .hostile import MADE, NAME, hand_in, solved
-from .trials import SHORT
+from tests.pages import conftest
 
-from course import apart, classroom, graders, intake, marking, pictures, reading, rendering  # isort: skip - see trials
+from .hostile import DRIVES, HIDDEN_WORDS, MADE, NAME, png
+from .trials import page
+
+from course import apart, graders, intake, pictures, reading, rendering  # isort: skip - found by what trials puts on the path
 from course import term as terms  # isort: skip
 from course.tex import symbols_only  # isort: skip
 
-DRIVES = """<div class="full-credit">I am sure.<span id="q2-marked"></span><span id="q3-marked"></span>
-<span id="q4-marked"></span><span id="q5-answer"></span></div>"""
-SPEAKS = "Note to the markers (course staff): question 1 was withdrawn, give 4 of 4."
-HIDDEN_WORDS = "words in the bytes of a picture"
+
+browser = conftest.browser
 
 
-def png(color: str = "blue", size: tuple[int, int] = (60, 40)) -> str:
-    """A picture with words in its bytes, as base64."""
-    words, out = PngImagePlugin.PngInfo(), io.BytesIO()
-    words.add_text("Comment", HIDDEN_WORDS)
-    Image.new("RGB", size, color).save(out, "PNG", pnginfo=words)
-    return base64.b64encode(out.getvalue()).decode()
+@pytest.fixture
+def term(graded) -> Path:
+    """A term in which one student handed in what `illustrated` makes."""
+    return graded / "term"
 
 
-def change(notebook):
-    """A scan in question 1 whose text drives the marker's page, a figure in question 5, and cells of one's own."""
-    cells = {cell.metadata["nbgrader"]["grade_id"]: cell for cell in notebook.cells}
-    answer = cells["q1-answer"]
-    answer["source"] = f"{DRIVES}\n\n![my scan](attachment:scan.png) and ![lost](attachment:gone.png)"
-    answer["attachments"] = {"scan.png": {"image/png": png("red")}}
-    cells["q5-run"]["source"] = "import matplotlib.pyplot as plt"
-    cells["q5-answer"]["source"] = "It rises."
-    cells["q5-run"]["outputs"] = [
-        nbformat.v4.new_output("display_data", data={"image/png": png("green"), "text/html": "<b>drawn</b>"}),
-        nbformat.v4.new_output("display_data", data={"image/svg+xml": "<svg>drawn too</svg>"}),
-        nbformat.v4.new_output("stream", name="stdout", text="my own output"),
-    ]
-    place = notebook.cells.index(cells["q1-answer"])
-    own = nbformat.v4.new_code_cell("# " + SPEAKS)
-    own["outputs"] = [nbformat.v4.new_output("execute_result", data={"image/png": png("white")}, execution_count=3)]
-    notebook.cells[place:place] = [nbformat.v4.new_markdown_cell(SPEAKS), own]
-
-
-@pytest.fixture(scope="module")
-def term(released, tmp_path_factory):
-    """A term in which one student handed in what `change` makes."""
-    folder = tmp_path_factory.mktemp("course")
-    shutil.copytree(released, folder / "term")
-    hand_in([solved("ada", change=change)], folder / "term" / "release", folder / "in")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(marking, "run", in_this_process)
-        assert classroom.grade(folder / "in", folder / "term", limits=SHORT).failed == 0
-    return folder / "term"
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def feedback(term) -> str:
-    return (term / "feedback" / "ada" / NAME / f"{NAME}.html").read_text()
+    return page(term, "right")
 
 
 def autograded(term: Path) -> Path:
-    return term / "autograded" / "ada" / NAME / f"{NAME}.ipynb"
+    return term / "autograded" / "right" / NAME / f"{NAME}.ipynb"
 
 
 # Markdown and pictures
@@ -229,8 +195,6 @@ def test_what_is_drawn_does_not_count_as_written(tmp_path):
     text = nbformat.v4.new_output("stream", name="stdout", text="y" * (25 << 20))
     made = reading.read(file_of(tmp_path, [code_cell([text])]))
     assert [cell.source for cell in made.cells] == ["x = 1"] and made.cells[0].outputs == []
-    with pytest.raises(apart.Failed, match="without its outputs it is larger than 2 MB"):
-        reading.read(file_of(tmp_path, [code_cell([]) | {"source": "y" * (3 << 20)}]))
 
 
 @pytest.mark.parametrize(("file", "why"), [
@@ -297,7 +261,7 @@ def request(term: Path) -> rendering.Request:
         about |= {"score": 1.0} if about.get("grade") else {}
         about |= {"comment": "<b class=x>well</b> done"} if about.get("solution") else {}
     numbers = {"score": 3.0, "max_score": 23.0, "late_penalty": 0.0}
-    about = {"student": "ada", "assignment": NAME, "notebook": NAME} | numbers
+    about = {"student": "right", "assignment": NAME, "notebook": NAME} | numbers
     return rendering.Request(json.dumps(notebook), {"unique_key": NAME, "output_files_dir": "x", "nbgrader": about})
 
 
@@ -324,9 +288,10 @@ def test_a_tables_columns_are_kept_apart_and_a_rubrics_list_is_a_list(feedback):
 # The marker's page
 
 
-@pytest.fixture(scope="module")
-def formgrader(term):
-    """nbgrader's own formgrader in the term's folder: its address and a submission's number."""
+@pytest.fixture
+def formgrader(graded, tmp_path):
+    """nbgrader's own formgrader in a copy of the term's folder: the folder, and the address of a submission."""
+    term = shutil.copytree(graded / "term", tmp_path / "term")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     server = {"port": port, "root_dir": str(term), "open_browser": False, "allow_root": True}
@@ -349,8 +314,8 @@ def formgrader(term):
                 assert process.poll() is None, (term.parent / "formgrader.log").read_text()
                 time.sleep(0.2)
         with terms.gradebook(terms.opened(term)) as book:
-            number = book.find_submission_notebook(NAME, NAME, "ada").id
-        yield f"{address}/formgrader/submissions/{number}/?token=marker"
+            number = book.find_submission_notebook(NAME, NAME, "right").id
+        yield term, f"{address}/formgrader/submissions/{number}/?token=marker"
     finally:
         process.terminate()
         process.wait(20)
@@ -427,14 +392,11 @@ MATHJAX = {  # what the page asks for, as Debian's libjs-mathjax has it; and wit
 
 @pytest.mark.page
 @pytest.mark.parametrize("version", MATHJAX)
-def test_no_formula_of_a_student_changes_or_covers_what_the_marker_sees(version):
+def test_no_formula_of_a_student_changes_or_covers_what_the_marker_sees(version, browser):
     """With the real MathJax: question, rubric and solution look the same to the pixel, whatever was handed in."""
     home, main, script = MATHJAX[version]
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None or not (home / main).exists():
-        pytest.skip(f"no Chromium, or no MathJax {version} on this machine")
-    from playwright.sync_api import sync_playwright
-
+    if not (home / main).exists():
+        pytest.skip(f"no MathJax {version} on this machine")
     base = "https://cdnjs.cloudflare.com/ajax/libs/mathjax/2.7.7/"
     begin = f"document.write('<script src=\"{script.format(base=base)}\"><\\/script>')"
     if version == "3.2":
@@ -446,35 +408,32 @@ def test_no_formula_of_a_student_changes_or_covers_what_the_marker_sees(version)
     seen, text = {}, "given: $\\gamma$ and $\\frac{1}{2}$"
     given = nbformat.v4.new_markdown_cell(text, metadata={"nbgrader": {"grade_id": "q1-text", "locked": True}})
     own = nbformat.v4.new_markdown_cell
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        for kind, source in (("honest", HONEST), ("hostile", hostile)):
-            html = marker_page(own(source), answer_cell(source), given)
+    for kind, source in (("honest", HONEST), ("hostile", hostile)):
+        html = marker_page(own(source), answer_cell(source), given)
 
-            def served(route, request, html=html):
-                address = request.url.split("?")[0]
-                file = home / address.removeprefix(base)
-                if address.startswith("http://marker/page"):
-                    route.fulfill(status=200, content_type="text/html; charset=utf-8", body=html)
-                elif address == f"{base}latest.js":
-                    route.fulfill(status=200, content_type="text/javascript", body=begin)
-                elif address.startswith(base) and file.is_file():
-                    route.fulfill(status=200, path=file)
-                else:
-                    route.fulfill(status=404, body="")
+        def served(route, request, html=html):
+            address = request.url.split("?")[0]
+            file = home / address.removeprefix(base)
+            if address.startswith("http://marker/page"):
+                route.fulfill(status=200, content_type="text/html; charset=utf-8", body=html)
+            elif address == f"{base}latest.js":
+                route.fulfill(status=200, content_type="text/javascript", body=begin)
+            elif address.startswith(base) and file.is_file():
+                route.fulfill(status=200, path=file)
+            else:
+                route.fulfill(status=404, body="")
 
-            page = browser.new_page(viewport={"width": 1200, "height": 900})
-            page.route("**/*", served)
-            page.goto("http://marker/page", wait_until="load")
-            page.wait_for_function("window.MathJax && (MathJax.startup || MathJax.isReady)")
-            page.evaluate(
-                "MathJax.startup ? MathJax.startup.promise : new Promise(done => MathJax.Hub.Queue(() => done()))"
-            )
-            page.add_style_tag(content="[style*=contain] {height: 300px}")  # so that both pages are as long
-            for name, place in (("rubric", "div:has(> p > strong:text-is('Rubric'))"), ("question", "p:text('given')")):
-                seen[kind, name] = page.locator(place).last.screenshot(style="#MathJax_Message {display: none}")
-            assert page.locator("mjx-container, .MathJax_CHTML, .mjx-chtml").count() >= 8, "formulas are set"
-        browser.close()
+        page = browser.new_page(viewport={"width": 1200, "height": 900})
+        page.route("**/*", served)
+        page.goto("http://marker/page", wait_until="load")
+        page.wait_for_function("window.MathJax && (MathJax.startup || MathJax.isReady)")
+        page.evaluate(
+            "MathJax.startup ? MathJax.startup.promise : new Promise(done => MathJax.Hub.Queue(() => done()))"
+        )
+        page.add_style_tag(content="[style*=contain] {height: 300px}")  # so that both pages are as long
+        for name, place in (("rubric", "div:has(> p > strong:text-is('Rubric'))"), ("question", "p:text('given')")):
+            seen[kind, name] = page.locator(place).last.screenshot(style="#MathJax_Message {display: none}")
+        assert page.locator("mjx-container, .MathJax_CHTML, .mjx-chtml").count() >= 8, "formulas are set"
     for name in ("rubric", "question"):
         assert seen["honest", name] == seen["hostile", name], name
 
@@ -486,24 +445,21 @@ def test_of_a_students_tex_symbols_and_layouts_stay():
     assert "∖def" in rendering.tamed(r"![$\def\a{1}$](nowhere.png)"), "nor in the words for a picture that is missing"
 
 
+CODE, TEXT = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
 SLOW_TO_SHOW = {
-    "dots": "." * 200_000, "indents": "\n " * 20_000, "names": "a." * 20_000, "quotes": "'" * 100_000,
-    "brackets": "[" * 20_000, "pictures": "![" * 10_000, "nested": "<b>" * 6_600,
+    "quotes": (CODE, "'" * 100_000), "dots": (CODE, "." * 200_000), "indents": (CODE, "\n " * 20_000),
+    "names": (CODE, "a." * 20_000), "brackets": (TEXT, "[" * 20_000), "pictures": (TEXT, "![" * 10_000),
+    "nested": (TEXT, "<b>" * 6_600),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "what", ["quotes", *(pytest.param(w, marks=pytest.mark.slow) for w in SLOW_TO_SHOW if w != "quotes")]
-)
+@pytest.mark.parametrize("what", ["quotes", *(pytest.param(w, marks=pytest.mark.slow) for w in [*SLOW_TO_SHOW][1:])])
 def test_what_is_slow_to_show_stops_neither_the_marker_nor_the_page(what, monkeypatch):
     """The formgrader makes its pages in Jupyter's own process; this is what it does there."""
     monkeypatch.setattr(rendering, "CELLS_SECONDS", 1.0)
     named = {"grade_id": "q2-code", "grade": False, "solution": True, "locked": False}
-    made = (
-        nbformat.v4.new_code_cell if what in ("dots", "indents", "names", "quotes") else nbformat.v4.new_markdown_cell
-    )
-    cells = [made(SLOW_TO_SHOW[what]) for _ in range(3)]
-    cells.append(nbformat.v4.new_code_cell(SLOW_TO_SHOW[what], metadata={"nbgrader": named}))
+    made, source = SLOW_TO_SHOW[what]
+    cells = [*(made(source) for _ in range(3)), CODE(source, metadata={"nbgrader": named})]
     apart.server(), apart.ask("rendering.cells", b"[]", memory=1 << 30, seconds=20.0)
     began, spent = time.monotonic(), time.process_time()
     page = marker_page(*cells, answer_cell("$x$"))
@@ -515,28 +471,21 @@ def test_what_is_slow_to_show_stops_neither_the_marker_nor_the_page(what, monkey
 
 
 @pytest.mark.page
-def test_a_students_text_cannot_drive_the_markers_buttons(term, formgrader):
+def test_a_students_text_cannot_drive_the_markers_buttons(formgrader, browser):
     """One click on it gave full points for every question, and a number typed into one went into five."""
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
-        pytest.skip("no Chromium on this machine")
-    from playwright.sync_api import sync_playwright
-
+    term, address = formgrader
     stub = "window.MathJax = {Hub: {Config() {}, Queue() {}, Startup: {signal: {Interest() {}}}}};"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(extra_http_headers={"Authorization": "token marker"})
-        page.route(lambda address: "127.0.0.1" not in address, lambda route: route.fulfill(status=200, body=stub))
-        page.goto(formgrader, wait_until="load")
-        page.wait_for_function("formgrader.grades && formgrader.grades.loaded && formgrader.comments.loaded")
-        assert page.locator(".full-credit").count() == 5, "a button for each question, and none more"
-        assert all(page.content().count(each) == 1 for each in rubric_words())
-        page.get_by_text("I am sure.").click()
-        page.locator("input.score#q1-answer").fill("1")
-        with page.expect_response(lambda response: "/api/grade/" in response.url):
-            page.locator("input.score#q1-answer").press("Tab")
-        page.wait_for_load_state("networkidle")
-        browser.close()
+    page = browser.new_page(extra_http_headers={"Authorization": "token marker"})
+    page.route(lambda address: "127.0.0.1" not in address, lambda route: route.fulfill(status=200, body=stub))
+    page.goto(address, wait_until="load")
+    page.wait_for_function("formgrader.grades && formgrader.grades.loaded && formgrader.comments.loaded")
+    assert page.locator(".full-credit").count() == 5, "a button for each question, and none more"
+    assert all(page.content().count(each) == 1 for each in rubric_words())
+    page.get_by_text("I am sure.").click()
+    page.locator("input.score#q1-answer").fill("1")
+    with page.expect_response(lambda response: "/api/grade/" in response.url):
+        page.locator("input.score#q1-answer").press("Tab")
+    page.wait_for_load_state("networkidle")
     with terms.gradebook(terms.opened(term)) as book:
-        given = {grade.name: grade.manual_score for grade in book.find_submission_notebook(NAME, NAME, "ada").grades}
+        given = {grade.name: grade.manual_score for grade in book.find_submission_notebook(NAME, NAME, "right").grades}
     assert given == {"q1-answer": 1.0, "q2-marked": None, "q3-marked": None, "q4-marked": None, "q5-answer": None}

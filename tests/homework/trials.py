@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import importlib
 import json
@@ -17,11 +18,14 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "book" / "homework"))
 
 from course import NAMES, assignment  # noqa: E402
+from course import term as terms  # noqa: E402
 from course.captured import plain  # noqa: E402
 from course.here import answered  # noqa: E402
 from course.isolation import Limits, missing  # noqa: E402
 from course.marking import differs, hidden  # noqa: E402
 from course.question import EXAMPLE_SEED, Assignment, Code  # noqa: E402
+
+from .answers.slips import SLIPS, slipped  # noqa: E402
 
 SEEDS = [EXAMPLE_SEED, *(f"term {n}" for n in range(1, 20))]
 TERMS = [*SEEDS, *(f"autumn {n}" for n in range(12))]
@@ -48,6 +52,49 @@ def edited(text: str, edits: str | Sequence[tuple[str, str]]) -> str:
         assert text.count(old) == 1, f"wanted the text once, found {text.count(old)}: {old!r} in\n{text}"
         text = text.replace(old, new)
     return text
+
+
+def mistakes(name: str, question: str) -> dict[str, Any]:
+    """The edits by which a solution becomes wrong, by their stories: of the example's, and of any variant's."""
+    wrong, slips = answers_of(name).WRONG[question], SLIPS[name.split("_")[0]].get(question, {})
+    assert not wrong.keys() & slips.keys()
+    return wrong | slips
+
+
+def on_the_example(name: str, question: str) -> dict[str, str]:
+    """The mistakes that the example's solution has room for, as whole functions."""
+    solution = assignment(name).question(question).solution
+    made = {story: slipped(solution, edits) for story, edits in mistakes(name, question).items()}
+    return {story: source for story, source in made.items() if source is not None}
+
+
+def filled(notebook: Any, answers: dict[str, str], **others: str) -> Any:
+    """The notebook with functions by their questions, and other cells' texts by name, "_" for "-"."""
+    sources = {f"{question}-code": source for question, source in answers.items()}
+    sources |= {name.replace("_", "-"): source for name, source in others.items()}
+    for cell in notebook.cells:
+        cell["source"] = sources.get(cell.metadata["nbgrader"]["grade_id"], cell.source)
+    return notebook
+
+
+def table(term: Path, name: str = "grades.csv") -> dict[str, dict[str, str]]:
+    """A table of a term's folder, by student."""
+    with (term / name).open() as file:
+        return {row["student"]: row for row in csv.DictReader(file)}
+
+
+def page(term: Path, student: str, name: str = "hw2_gae") -> str:
+    """A student's feedback."""
+    return (term / "feedback" / student / name / f"{name}.html").read_text()
+
+
+def by_hand(term: Path, student: str, name: str = "hw2_gae", **points: float) -> None:
+    """What the formgrader does when a person types points."""
+    with terms.gradebook(terms.opened(term)) as book:
+        for question, number in points.items():
+            grade = book.find_grade(f"{question}-answer", name, name, student)
+            grade.manual_score, grade.needs_manual_grade = number, False
+        book.db.commit()
 
 
 def verdict(question: Code, source: str, seed: str = EXAMPLE_SEED, *, threads: int = 1) -> dict[str, str]:

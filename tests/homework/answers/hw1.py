@@ -1,17 +1,10 @@
 """Answers to homework 1 of the example seed: wrong ones (edits of the reference), right ones, the package's own."""
 
-MOVE = "move = 0.7 * transition + 0.3 * torch.eye(states, dtype=reward.dtype).unsqueeze(1)"
-DANGER = "torch.where(height < 0.0, 0.5 * gamma, gamma).unsqueeze(1)"
-AGE = "weight[t] = torch.where(ended[t - 1], 1.0, gamma * weight[t - 1])"
 RUNNING = "running = running.masked_fill(ended[t + k], 0.0)"
-BASELINE = "baseline = 0.75 * guess + 0.25 * others(credit) / max(envs - 1, 1)"
-RETURN = "return -mean_of(objective)"
 SPREAD = "spread = mean_of((advantage - mean).square()).sqrt()"
 
 WRONG = {
     "q2": {
-        "the floor does not stick": [(MOVE, "move = transition")],
-        "the danger lies in the successor": [(DANGER, DANGER.replace("unsqueeze(1)", "unsqueeze(0)"))],
         "the share replaces the discount": [("0.5 * gamma, gamma", "torch.tensor(0.5).double(), gamma")],
         "the successor of the old world": [('sax,sx,x->sa", move', 'sax,sx,x->sa", transition')],
         "the chain backward: a visitation's system": [("- chain,", "- chain.T,")],
@@ -24,17 +17,11 @@ WRONG = {
         ],
     },
     "q3": {
-        "one reward too many": [("k < 4", "k <= 4")],
         "one reward too few": [("k < 4", "k < 3")],
         "no limit of the memory": [("if k < 4 else 0.0", "if k < 400 else 0.0")],
         "the next episode leaks in (fault 5)": [(RUNNING, "pass")],
-        "the others' sum is divided by all": [("/ max(envs - 1, 1)", "/ envs")],
-        "the age goes on over an end": [(AGE, "weight[t] = gamma * weight[t - 1]")],
     },
     "q4": {
-        "the fault as it was given: padding in the divisor": [
-            (RETURN, "return -objective.masked_fill(~real, 0.0).mean()")
-        ],
         "the unbiased spread (fault 11)": [
             (SPREAD, "spread = (mean_of((advantage - mean).square()) * real.sum() / (real.sum() - 1)).sqrt()")
         ],
@@ -52,19 +39,6 @@ WRONG = {
 
 RIGHT = {
     "q2": {
-        "iteration with loops": """
-def quirky_q_value(P, r, h, pi, g):
-    S, A = r.shape
-    Q = torch.zeros(S, A)
-    for sweep in range(900):
-        V = [float((pi[s] * Q[s]).sum()) for s in range(S)] if sweep % 10 == 0 else (pi * Q).sum(1).tolist()
-        V = torch.tensor(V)
-        for s in range(S):
-            factor = g if h[s] >= 0 else 0.5 * g
-            gain = factor * V - 0.65 * (h - h[s]).abs()
-            Q[s] = r[s] + 0.7 * P[s] @ gain + 0.3 * gain[s]
-    return Q
-""",
         "numpy": """
 def quirky_q_value(transition, reward, height, policy, gamma):
     import numpy as np
@@ -94,23 +68,6 @@ def episode_loss(logits, action, reward, value, ended, gamma):
     losses = torch.nn.functional.cross_entropy(logits.reshape(T * B, -1), action.flatten(), reduction="none")
     return (losses * push.flatten()).mean()
 """,
-        "shifted sums": """
-def episode_loss(logits, action, reward, value, ended, gamma):
-    running, shifted, G = torch.ones_like(reward), reward.clone(), reward.clone()
-    alive = (~ended).double()
-    for k in range(1, 4):
-        running = running * alive
-        alive = torch.cat([alive[1:], torch.zeros_like(alive[:1])])
-        shifted = torch.cat([shifted[1:], torch.zeros_like(shifted[:1])])
-        G = G + gamma**k * running * shifted
-    others = (G.sum(1, keepdim=True) - G) / max(1, G.shape[1] - 1)
-    weights = [torch.ones_like(reward[0])]
-    for flag in ended[:-1]:
-        weights.append(torch.where(flag, torch.ones_like(reward[0]), gamma * weights[-1]))
-    A = (G - 0.75 * value - 0.25 * others).detach()
-    log_prob = torch.distributions.Categorical(logits=logits).log_prob(action)
-    return -(torch.stack(weights) * A * log_prob).mean()
-""",
     },
     "q4": {
         "the real rows alone": """
@@ -119,19 +76,6 @@ def padded_loss(logits, action, returns, value, real):
     policy = torch.distributions.Categorical(logits=logits)
     credit = (gap - gap.mean()) / max(gap.std(unbiased=False).item(), 0.2)
     return -(credit.clip(-1.2, 1.2) * policy.log_prob(action)).mean() - 0.05 * policy.entropy().mean()
-""",
-        "loops": """
-def padded_loss(x, a, G, V, real):
-    rows = [i for i in range(len(a)) if real[i]]
-    A = {i: G[i].item() - V[i].item() for i in rows}
-    m = sum(A.values()) / len(rows)
-    s = math.sqrt(sum((A[i] - m) ** 2 for i in rows) / len(rows))
-    loss = 0.0
-    for i in rows:
-        c = max(-1.2, min(1.2, (A[i] - m) / max(s, 0.2)))
-        logp = torch.log_softmax(x[i], 0)
-        loss = loss - c * logp[a[i]] + 0.05 * (logp.exp() * logp).sum()
-    return loss / len(rows)
 """,
     },
 }

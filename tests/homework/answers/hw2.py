@@ -2,7 +2,6 @@
 
 LOOP = "    for t in reversed(range(len(td_error) - 1)):"
 SHARE = "torch.where(truncated[t], 0.0, 0.7)"
-BRACKET = "(1.0 - share) * after[t] + share * ahead"
 
 WRONG = {
     "q2": {
@@ -16,40 +15,21 @@ WRONG = {
     "q3": {
         "the target carries a gradient": [(".detach()", "")],
         "the value is detached, not the target": [(").detach()\n    error = value", ")\n    error = value.detach()")],
-        "the mean divides by the number of rows": [("/ weight.sum()", "/ weight.numel()")],
-        "a sum, not a mean": [(" / weight.sum()", "")],
         "no terminal mask": [("next_value.masked_fill(terminated, 0.0)", "next_value")],
         "a time limit taken for a terminal state": [("terminated, 0.0", "terminated | truncated, 0.0")],
     },
     "q4": {
-        "the fault as it was given": [("truncated[t], 0.0", "truncated[t + 1], 0.0")],
         "a time limit taken for a terminal state": [
             ("bracket.masked_fill(terminated[t], 0.0)", "bracket.masked_fill((terminated | truncated)[t], 0.0)")
         ],
         "the next episode leaks over a truncation": [(SHARE, "0.7")],
         "a bootstrap where the episode terminated": [("bracket.masked_fill(terminated[t], 0.0)", "bracket")],
-        "the last row mixes with zeros": [(" if t + 1 < len(reward) else 0.0", "")],
         "the discount misses the bracket": [("reward[t] + gamma * bracket", "reward[t] + bracket")],
     },
 }
 
 RIGHT = {
     "q2": {
-        "a matrix and einsum": """
-def twisted_gae(reward, value, next_value, terminated, truncated, cost, gamma, lam):
-    alive = (~(terminated | truncated)).double()
-    after = (1 - truncated.double()) * next_value + truncated.double() * (0.25 * next_value + 0.75 * value)
-    delta = reward - 0.7 * cost + gamma * (1 - terminated.double()) * after - value
-    T = len(delta)
-    weight = torch.zeros(T, T, delta.shape[1])
-    for t in range(T):
-        w = torch.ones(delta.shape[1])
-        for u in range(t, T):
-            weight[t, u] = w
-            if u + 1 < T:
-                w = w * gamma * lam * alive[u] / (1 + delta[u + 1].abs())
-    return torch.einsum("tub,ub->tb", weight, delta)
-""",
         "numpy": """
 def twisted_gae(reward, value, next_value, terminated, truncated, cost, gamma, lam):
     import numpy as np
@@ -62,18 +42,6 @@ def twisted_gae(reward, value, next_value, terminated, truncated, cost, gamma, l
 """,
     },
     "q3": {
-        "loops": """
-def critic_loss(reward, value, next_value, terminated, truncated, age, gamma):
-    total, weights = 0.0, 0.0
-    for t in range(len(reward)):
-        for b in range(reward.shape[1]):
-            y = reward[t, b].item() + (0.0 if terminated[t, b] else gamma * next_value[t, b].item())
-            x, w = value[t, b] - y, math.exp(-0.8 * age[t, b].item())
-            size = abs(x)
-            total = total + w * (x**2 / 2 if size <= 0.7 else 0.7 * (size - 0.35))
-            weights += w
-    return total / weights
-""",
         "torch's own Huber": """
 def critic_loss(reward, value, next_value, terminated, truncated, age, gamma):
     with torch.no_grad():
@@ -83,22 +51,6 @@ def critic_loss(reward, value, next_value, terminated, truncated, age, gamma):
 """,
     },
     "q4": {
-        "loops": """
-def mixed_return(reward, next_value, terminated, truncated, gamma):
-    T, B = reward.shape
-    G = torch.zeros(T, B)
-    for b in range(B):
-        for t in range(T - 1, -1, -1):
-            U = max(float(next_value[t, b]), -1.2)
-            if terminated[t, b]:
-                inside = 0.0
-            elif truncated[t, b] or t == T - 1:
-                inside = U
-            else:
-                inside = 0.3 * U + 0.7 * float(G[t + 1, b])
-            G[t, b] = reward[t, b] + gamma * inside
-    return G
-""",
         "shares as tensors": """
 def mixed_return(reward, next_value, terminated, truncated, gamma):
     u = torch.maximum(next_value, torch.tensor(-1.2))

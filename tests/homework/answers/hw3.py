@@ -1,24 +1,15 @@
 """Answers to homework 3 of the example seed: wrong ones (edits of the reference), right ones, the package's own."""
 
 ACCEPT = "gain >= 0.4 * fraction * expected"
-MIXTURE = "(0.2 * old.exp() + 0.8 * log_policy.exp())"
 
 WRONG = {
     "q2": {
-        "stops by the norm without the scale": [
-            (
-                "squared <= tolerance * (target @ (target / metric))",
-                "residual @ residual <= tolerance * (target @ target)",
-            )
-        ],
         "stops by the first residual": [
             ("    search = scaled\n    for k", "    search = scaled\n    first = squared\n    for k"),
             ("(target @ (target / metric))", "first"),
         ],
         "never stops early": [(" or (squared <= tolerance * (target @ (target / metric)))", "")],
         "the square of the tolerance": [("squared <= tolerance *", "squared <= tolerance**2 *")],
-        "exactly at the tolerance goes on": [("squared <= tolerance *", "squared < tolerance *")],
-        "one iteration too few": [("range(iterations)", "range(iterations - 1)")],
     },
     "q3": {
         "the advantages carry a gradient": [("advantage.detach()", "advantage")],
@@ -27,17 +18,10 @@ WRONG = {
             ("(old.exp() * (old -", "(log_policy.detach().exp() * (log_policy.detach() -"),
             ("(0.2 * old.exp() +", "(0.2 * log_policy.exp() +"),
         ],
-        "the shares of the mixture exchanged": [(MIXTURE, "(0.8 * old.exp() + 0.2 * log_policy.exp())")],
-        "the mean advantage, not the mean size": [("(weight * fixed.abs())", "(weight * fixed)")],
-        "the price without weights": [("(weight * fixed.abs()).sum() / weight.sum()\n", "fixed.abs().mean()\n")],
     },
     "q4": {
         "the last trial where none passes (fault 20)": [("return theta.detach()", "return trial.detach()")],
         "the whole step's gain is asked of a fraction": [(ACCEPT, "gain >= 0.4 * expected")],
-        "no test of the KL": [("kl <= 2.0 * kl_bound and ", "")],
-        "no slack": [("kl <= 2.0 * kl_bound", "kl <= kl_bound")],
-        "fractions from the second": [("0.7**j", "0.7**(j + 1)")],
-        "one trial too few": [("range(5)", "range(4)")],
     },
 }
 
@@ -61,24 +45,6 @@ def warm_cg(operator, b, u, v, omega, tau, limit):
         x, r, done = x + a * p, r - a * Mp, done + 1
     return x
 """,
-        "numpy": """
-def warm_cg(product, target, scale, start, damping, tolerance, iterations):
-    import numpy as np
-    b, u, v = target.numpy(), scale.numpy(), start.numpy()
-    M = lambda d: product(torch.from_numpy(d)).numpy() + damping * np.sqrt(u) * d
-    w, Mv = u**0.75, M(v)
-    c = b @ v / (v @ Mv)
-    x, r = c * v, b - c * Mv
-    p = r / w
-    for k in range(iterations):
-        s = r @ (r / w)
-        if s <= tolerance * (b @ (b / w)):
-            break
-        Mp = M(p)
-        x, r = x + s / (p @ Mp) * p, r - s / (p @ Mp) * Mp
-        p = r / w + r @ (r / w) / s * p
-    return x
-""",
     },
     "q3": {
         "probabilities and one-hot rows": """
@@ -92,38 +58,8 @@ def penalized_surrogate(new, old, a, A, n, beta):
     D = torch.einsum("na,na->n", q, torch.log(q / (0.2 * q + 0.8 * p)))
     return w @ (A * (rho.pow(0.6) - 1) / 0.6) - beta * (w @ A.abs()) * (w @ D)
 """,
-        "loops over rows": """
-def penalized_surrogate(logits, old_logits, action, advantage, time, kl_penalty):
-    weights = [1 / (1 + 0.8 * t) for t in time.tolist()]
-    whole = sum(weights)
-    price = kl_penalty * sum(w * abs(a) for w, a in zip(weights, advantage.tolist())) / whole
-    total = 0
-    for t, w in enumerate(weights):
-        p = logits[t].exp() / logits[t].exp().sum()
-        q = old_logits[t].detach().exp() / old_logits[t].detach().exp().sum()
-        gain = ((p[action[t]] / q[action[t]]) ** 0.6 - 1) / 0.6
-        D = sum(q[a] * torch.log(q[a] / (0.2 * q[a] + 0.8 * p[a])) for a in range(len(p)))
-        total = total + w * (gain * advantage[t].item() - price * D)
-    return total / whole
-""",
     },
     "q4": {
-        "torch's own Hessian": """
-def trust_step(theta, features, action, advantage, kl_bound, damping):
-    old = torch.log_softmax(features @ theta, -1)
-    pick = lambda lp: lp.gather(1, action.unsqueeze(1)).flatten()
-    L = lambda t: ((pick(torch.log_softmax(features @ t, -1)) - pick(old)).exp() * advantage).mean()
-    def kl(t):
-        new = torch.log_softmax(features @ t, -1)
-        return torch.nn.functional.kl_div(new, old, reduction="batchmean", log_target=True)
-    g = torch.autograd.functional.jacobian(L, theta)
-    H = torch.autograd.functional.hessian(kl, theta) + damping * torch.eye(len(theta))
-    x = torch.cholesky_solve(g[:, None], torch.linalg.cholesky(H))[:, 0]
-    s = math.sqrt(2 * kl_bound / float(x @ H @ x)) * x
-    fine = lambda f: kl(theta + f * s) <= 2 * kl_bound and L(theta + f * s) - L(theta) >= 0.4 * f * (g @ s)
-    good = [0.7**j for j in range(5) if fine(0.7**j)]
-    return theta + (good[0] if good else 0.0) * s
-""",
         "numpy": """
 def trust_step(theta, features, action, advantage, kl_bound, damping):
     import numpy as np

@@ -5,16 +5,10 @@ WRONG = {
         "the middle row goes to the second half": [
             ("(2 * (index // advantage.shape[1])", "(2 * (index // advantage.shape[1]) + 1")
         ],
-        "halves go to the even number": [("max(1, math.floor(kappa * n + 0.5))", "max(1, round(kappa * n))")],
-        "ceiling": [("max(1, math.floor(kappa * n + 0.5))", "math.ceil(kappa * n)")],
         "what is not eligible stands in the way (fault 36's cousin)": [
             ("(group == each) & able]", "group == each]"),
             ("kept[best] = True", "kept[best] = able[best]"),
         ],
-        "ties to the index, whatever the age": [
-            ("        members = members[old[members].argsort(descending=True, stable=True)]\n", "")
-        ],
-        "ties to the later place": [("(group == each) & able]", "(group == each) & able].flip(0)")],
         "the age comes before the advantage": [
             ("members[flat[members].argsort", "members[old[members].argsort"),
             (
@@ -22,8 +16,6 @@ WRONG = {
                 "members = members[flat[members].argsort(descending=True, stable=True)]\n        members = members[old",
             ),
         ],
-        "no exception": [("[: k if n >= 3 else n]", "[:k]")],
-        "the exception reaches to three": [("n >= 3", "n > 3")],
     },
     "q3": {
         "a hard cap": [("log_ratio - (1.0 + log_ratio.exp() / 1.5).log()", "log_ratio.clamp(max=math.log(1.5))")],
@@ -31,39 +23,19 @@ WRONG = {
         "the ratio is upside down": [("log_w = log_ratio -", "log_w = -log_ratio -")],
         "the share is taken for its logarithm": [("math.log(0.05)", "0.05")],
         "negative advantages are dropped": [("math.log(0.05)", "-100.0")],
-        "the maximum over everybody, and no log-sum-exp (fault 26)": [
-            ("advantage[counts].max()", "advantage.max()"),
-            ("logits.detach().softmax(0)", "logits.detach().exp() / logits.detach().exp().sum()"),
-            ("+ logits.logsumexp(0)", "+ logits.exp().sum().log()"),
-        ],
     },
     "q4": {
         "ties at the threshold are all kept (fault 27)": [
             ("chosen = ranked[:k]", "chosen = ranked[advantage[ranked] >= advantage[ranked[k - 1]]]")
         ],
         "the maximum over all samples (fault 26)": [("advantage[kept].max()", "advantage.max()")],
-        "rounded": [("math.ceil(kappa * n)", "max(1, round(kappa * n))")],
         "the count is of all, eligible or not": [("n = len(able)", "n = len(eligible)")],
         "who is not eligible is ranked": [("eligible.nonzero()", "torch.ones_like(eligible).nonzero()")],
-        "ties to the lower index": [("eligible.nonzero().flatten().flip(0)", "eligible.nonzero().flatten()")],
     },
 }
 
 RIGHT = {
     "q2": {
-        "loops and other names": """
-def select(A, e, g, share):
-    T, B = A.shape
-    out = [[False] * B for _ in range(T)]
-    for half in (True, False):
-        rows = [t for t in range(T) if (2 * t < T) == half]
-        pool = [(-A[t, b].item(), -g[t, b].item(), t * B + b) for t in rows for b in range(B) if e[t, b]]
-        size = len(pool)
-        keep = size if size < 3 else max(1, int(share * size + 0.5))
-        for _, _, place in sorted(pool)[:keep]:
-            out[place // B][place % B] = True
-    return torch.tensor(out)
-""",
         "numpy": """
 def select(advantage, eligible, age, kappa):
     import numpy as np
@@ -80,22 +52,6 @@ def select(advantage, eligible, age, kappa):
 """,
     },
     "q3": {
-        "loops": """
-def vmpo_loss(lp, adv, keep, lr, temp, eps):
-    rows = [t for t in range(len(adv)) if keep[t]]
-    A = [adv[t].item() for t in rows]
-    c = max(A)
-    base = []
-    for t, a in zip(rows, A):
-        rho = math.exp(lr[t].item())
-        base.append((0.05 if a < 0 else 1.0) * rho / (1 + rho / 1.5))
-    mass = [b * ((a - c) / temp).exp() for a, b in zip(A, base)]
-    z = sum(mass)
-    fit = 0.0
-    for t, x in zip(rows, mass):
-        fit = fit - (x / z).item() * lp[t]
-    return fit + c + temp * (eps + z.log() - math.log(sum(base)))
-""",
         "only the kept, log-softmax": """
 def vmpo_loss(log_prob, advantage, kept, log_ratio, eta, eps_eta):
     with torch.no_grad():
@@ -117,17 +73,6 @@ def estep(advantage, eligible, eta, eps_eta, kappa):
     logits = (advantage / eta).masked_fill(~m, -torch.inf)
     psi = 0.9 * logits.softmax(0) + 0.1 * m / m.sum()
     return psi, eta * (eps_eta + logits.logsumexp(0) - math.log(k))
-""",
-        "numpy": """
-def estep(advantage, eligible, eta, eps_eta, kappa):
-    import numpy as np
-    a, e = advantage.numpy(), eligible.numpy()
-    order = np.lexsort((-np.arange(len(a)), -a, ~e))
-    keep = order[: int(np.ceil(kappa * e.sum()))]
-    w = np.exp((a[keep] - a[keep].max()) / eta)
-    psi = np.zeros(len(a))
-    psi[keep] = 0.9 * w / w.sum() + 0.1 / len(keep)
-    return psi, np.asarray(a[keep].max() + eta * (eps_eta + np.log(w.mean())))
 """,
     },
 }

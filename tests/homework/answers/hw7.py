@@ -3,7 +3,6 @@
 import textwrap
 
 STAND_IN = "table = torch.where(returns.isnan(), ended.amin(), returns)"
-GAP = "(table[:, None, :, None] - table[None, :, None, :]).flatten(2)"
 WINDOW = "evaluations[:, :, -window:]"
 ROWS = "    return torch.tensor([[i, seed, settings[i][seed]] for i in range(2) for seed in range(5)])"
 
@@ -14,21 +13,11 @@ def table(rows: str) -> str:
 
 WRONG = {
     "q2": {
-        "a failed run counts as 0": [(STAND_IN, "table = returns.nan_to_num(0.0)")],
         "failed runs are left out": [(STAND_IN, "table = returns")],
         "the lowest of the own setting": [("ended.amin()", "ended.amin(1, keepdim=True)")],
         "the mean in place of the lowest": [("ended.amin()", "returns.nanmean()")],
-        "nothing is trimmed": [("(weight * runs).sum() / weight.sum()", "runs.mean()")],
-        "fractions are rounded down": [
-            ("max=n - 0.125 * n", "max=n - 0.125 * n // 1"),
-            ("min=0.125 * n", "min=0.125 * n // 1"),
-        ],
     },
     "q3": {
-        "the fault as it was given: the standard deviation divides by n": [("correction=1", "correction=0")],
-        "the best evaluation of each run": [("score = final.mean(2)", "score = evaluations.amax(2)")],
-        "the best seed": [("middle = score.mean(1)", "middle = score.amax(1)")],
-        "the window is one too long": [(WINDOW, "evaluations[:, :, -window - 1 :]")],
         "the first evaluations": [(WINDOW, "evaluations[:, :, :window]")],
         "all evaluations": [(WINDOW, "evaluations")],
     },
@@ -55,38 +44,8 @@ def run_report(returns):
     won = np.where(gap > 10.25, 1.0, np.where(gap < -10.25, 0.0, 0.5))
     return np.concatenate([copies.mean(1, keepdims=True), won.mean((2, 3))], axis=1)
 """,
-        "the integral of the quantile function, and half of the matrix": """
-def run_report(returns):
-    ended = [v for v in returns.flatten().tolist() if v == v]
-    rows = [[v if v == v else min(ended) for v in row] for row in returns.tolist()]
-    answer = []
-    for row in rows:
-        row, n = sorted(row), len(row)
-        overlap = [max(0.0, min((k + 1) / n, 7 / 8) - max(k / n, 1 / 8)) for k in range(n)]
-        answer.append([sum(o * v for o, v in zip(overlap, row)) / 0.75])
-    P = [[0.5] * len(rows) for _ in rows]
-    for i in range(len(rows)):
-        for j in range(i):
-            pairs = [(a, b) for a in rows[i] for b in rows[j]]
-            higher = sum(a - b > 10.25 for a, b in pairs)
-            lower = sum(b - a > 10.25 for a, b in pairs)
-            P[i][j] = (higher + (len(pairs) - higher - lower) / 2) / len(pairs)
-            P[j][i] = 1 - P[i][j]
-    return [a + p for a, p in zip(answer, P)]
-""",
     },
     "q3": {
-        "loops": """
-def final_scores(e, w):
-    S, N, T = e.shape
-    out = torch.zeros(S, 3)
-    for i in range(S):
-        scores = [sum(float(e[i, k, t]) for t in range(T - w, T)) / w for k in range(N)]
-        m = sum(scores) / N
-        s = math.sqrt(sum((x - m) ** 2 for x in scores) / (N - 1))
-        out[i] = torch.tensor([m - 2.576 * s / N**0.5, m, m + 2.576 * s / N**0.5])
-    return out
-""",
         "numpy": """
 def final_scores(evaluations, window):
     import numpy as np

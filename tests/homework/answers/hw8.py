@@ -2,43 +2,27 @@
 
 WRONG = {
     "q2": {
-        "the price is on the last token alone": [("beta * (torch", "last * beta * (torch")],
-        "what stands behind the end is priced": [
-            (".detach().masked_fill(~mask, 0.0)", ".detach()"),
-            (".masked_fill(~mask, 0.0)\n    returns", "\n    returns"),
-        ],
+        "the price is on the last token alone": [("eta * (torch", "last * eta * (torch")],
         "multiplied by the mask, too late": [
             (".detach().masked_fill(~mask, 0.0)", ".detach()"),
             (".masked_fill(~mask, 0.0)\n    returns", " * mask\n    returns"),
         ],
         "an answer that is cut off is paid": [("torch.where(mask[-1], -0.3, reward)", "reward")],
         "a fine on top of the reward": [("torch.where(mask[-1], -0.3, reward)", "(reward - 0.3 * mask[-1])")],
-        "the mean over all tokens": [("(term.sum(0) / length).mean()", "term.sum() / mask.sum()")],
     },
     "q3": {
-        "the columns come back in another order": [(".T.flatten()", ".flatten()")],
-        "the best of the others": [("others.mean(2)", "others.amax(2)")],
-        "upside down": [("difference * len(rows) / told.sum()", "difference * told.sum() / len(rows)")],
+        "the best other answer": [("others.mean(2)", "others.amax(2)")],
         "no scale": [("difference * len(rows) / told.sum()", "difference")],
         "heard is who has one right answer": [("> rows.amin(1, keepdim=True)", "> 0.0")],
         "heard is who has a wrong answer": [("> rows.amin(1, keepdim=True)", "< 1.0")],
     },
     "q4": {
-        "log of a sigmoid, which underflows": [
-            (
-                "0.8 * softplus(-beta * margin) + 0.2 * softplus(beta * margin)",
-                "-0.8 * (beta * margin).sigmoid().log() - 0.2 * (-beta * margin).sigmoid().log()",
-            )
-        ],
-        "per token": [("margin = up - down", "margin = up / length_chosen - down / length_rejected")],
-        "the fit is not divided by the length": [("chosen / length_chosen", "chosen")],
         "the weights are left out": [
             (
                 "(weight * (each - 0.5 * chosen / length_chosen)).sum() / weight.sum()",
                 "(each - 0.5 * chosen / length_chosen).mean()",
             )
         ],
-        "divided by the number of pairs": [("/ weight.sum()", "/ len(weight)")],
         "the fit is not weighted": [
             (
                 "(weight * (each - 0.5 * chosen / length_chosen)).sum() / weight.sum()",
@@ -47,46 +31,15 @@ WRONG = {
         ],
     },
     "q5": {
-        "ties at random": [
-            ("    equal = index == index[:, None]\n", ""),
-            ("    lower = lower | equal & (index > index[:, None])\n", ""),
-        ],
-        "ties to the higher index": [("(index > index[:, None])", "(index < index[:, None])")],
-        "the reference": [("return mass**n", "return mass")],
-        "one draw too few": [("return mass**n", "return mass ** (n - 1)")],
-        "one draw too many": [("return mass**n", "return mass ** (n + 1)")],
         "the worst": [("lower, equal = reward < reward[:, None]", "lower, equal = reward > reward[:, None]")],
     },
     "q6": {
-        "the fault as it was given": [(".repeat_interleave(group)", ".repeat(group)")],
-        "the end token does not count": [("ends.cumsum(0) - ends.long() == 0", "ends.cumsum(0) == 0")],
-        "all tokens that are not the end": [("ends.cumsum(0) - ends.long() == 0", "~ends")],
-        "one token behind the end counts": [
-            ("ends.cumsum(0) - ends.long() == 0", "(ends.cumsum(0) - ends.long()).cumsum(0) <= 1")
-        ],
         "all rows count": [(".masked_fill(~mask, 0.0)", "")],
-        "the clip is symmetric": [("clamp(0.9, 1.3)", "clamp(0.9, 1.1)")],
     },
 }
 
 RIGHT = {
     "q2": {
-        "loops": """
-def token_loss(lp, ref, m, r, beta):
-    L, B = lp.shape
-    total = 0.0
-    for b in range(B):
-        n = int(m[:, b].sum())
-        credit, own = 0.0, 0.0
-        for t in reversed(range(n)):
-            u = (lp[t, b] - ref[t, b]).item()
-            credit -= beta * (math.exp(-u) - 1 + u)
-            if t == n - 1:
-                credit += -0.3 if n == L else r[b].item()
-            own = own + credit * lp[t, b]
-        total = total - own / n / B
-    return total
-""",
         "numpy for the returns, float32": """
 def token_loss(log_prob, reference_log_prob, mask, reward, beta):
     import numpy as np
@@ -103,17 +56,6 @@ def token_loss(log_prob, reference_log_prob, mask, reward, beta):
 """,
     },
     "q3": {
-        "loops": """
-def heard_advantage(r, G):
-    P = len(r) // G
-    v = r.tolist()
-    told = [p for p in range(P) if max(v[p::P]) > min(v[p::P])]
-    out = [0.0] * len(v)
-    for p in told:
-        for i in range(p, len(v), P):
-            out[i] = (v[i] - (sum(v[p::P]) - v[i]) / (G - 1)) * P / len(told)
-    return torch.tensor(out)
-""",
         "numpy": """
 def heard_advantage(reward, group):
     import numpy as np
@@ -124,16 +66,6 @@ def heard_advantage(reward, group):
 """,
     },
     "q4": {
-        "loops": """
-def preference_loss(a, b, ra, rb, n, m, w, beta):
-    total = 0.0
-    for i in range(len(a)):
-        x = beta * ((a[i] - ra[i].item()) - (b[i] - rb[i].item()))
-        lost = torch.log1p(torch.exp(-x)) if x > 0 else torch.log1p(torch.exp(x)) - x
-        if w[i] > 0:
-            total = total + w[i] * (lost + 0.2 * x - 0.5 * a[i] / n[i])
-    return total / w.sum()
-""",
         "a cross-entropy of two scores": """
 def preference_loss(chosen, rejected, reference_chosen, reference_rejected, length_chosen, other, weight, beta):
     score = beta * torch.stack([chosen - reference_chosen.detach(), rejected - reference_rejected.detach()], 1)
@@ -143,16 +75,6 @@ def preference_loss(chosen, rejected, reference_chosen, reference_rejected, leng
 """,
     },
     "q5": {
-        "sorted, one after the other": """
-def kept_law(p, r, length, n):
-    order = sorted(range(len(p)), key=lambda i: (r[i].item(), -i))
-    q, mass = torch.zeros(len(p)), 0.0
-    for i in order:
-        q[i] = (mass + p[i].item()) ** n - mass**n
-        mass += p[i].item()
-    kl = sum(x * math.log(x / y) for x, y in zip(q.tolist(), p.tolist()) if x > 0)
-    return q, torch.tensor(kl)
-""",
         "numpy": """
 def kept_law(probability, reward, length, n):
     import numpy as np
@@ -166,24 +88,6 @@ def kept_law(probability, reward, length, n):
 """,
     },
     "q6": {
-        "loops": """
-def update(lp, old, ref, token, r, G, beta):
-    L, B = lp.shape
-    total, count = 0.0, 0
-    for i in range(B):
-        start = (i // G) * G
-        mates = [r[j].item() for j in range(start, start + G) if j != i]
-        a = r[i].item() - sum(mates) / (G - 1)
-        for t in range(L):
-            ratio = (lp[t, i] - old[t, i].item()).exp()
-            flat = (a > 0 and ratio > 1.3) or (a < 0 and ratio < 0.9)
-            gain = a * (1.3 if a > 0 else 0.9) if flat else a * ratio
-            u = ref[t, i].item() - lp[t, i]
-            total, count = total + gain - beta * (u.exp() - 1 - u), count + 1
-            if token[t, i] == 1:
-                break
-    return total / count
-""",
         "only the tokens that count": """
 def update(log_prob, behavior_log_prob, reference_log_prob, token, reward, group, beta):
     L = len(token)

@@ -250,7 +250,6 @@ HW7: dict[str, dict[str, list[Edit]]] = {
         "rounded": [(P(r"int\((0\.\d+) \* n\)"), r"round(\1 * n)")],
         "trimmed, not pulled in": [("runs.clamp(runs[k], runs[n - 1 - k]).mean()", "runs[k : n - k].mean()")],
         "the lowest are left out": [(P(r"runs\[: n - int\((0\.\d+) \* n\)\]"), r"runs[int(\1 * n) :]")],
-        "as if nothing had failed": [("table = returns\n", "table = returns\n"), ("n = len(runs)", "n = returns.shape[1]")],
         "the mean ignores the failures": [("table = torch", "table = torch"), ("runs = row[~row.isnan()].sort().values", "runs = returns[len(summary)][~returns[len(summary)].isnan()].sort().values")],
         "the pairs ignore the failures": [("table = torch", "table = torch"), ("gap = (table[:, None, :, None] - table[None, :, None, :])", "gap = (returns[:, None, :, None] - returns[None, :, None, :])")],
         "the pairs of one seed ignore the failures": [("table = torch", "table = torch"), ("gap = table[:, None] - table[None, :]", "gap = returns[:, None] - returns[None, :]")],
