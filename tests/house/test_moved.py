@@ -23,6 +23,7 @@ def test_every_name_leads_to_what_it_named(room):
 def test_modules_below_are_found_and_the_tree_of_answers_where_homework_of_before_looks_for_it():
     from minerva_lite.exercises.answers import compare
     from minerva_lite.figures.widgets import frames_figure
+
     from minerva_lite.worlds.answer_tree import AnswerTree
 
     assert callable(frames_figure) and callable(compare) and "language" in AnswerTree.__module__

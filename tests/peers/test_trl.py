@@ -63,9 +63,9 @@ def test_the_numbers_tell_all_options_apart():
     assert (NEW[~MASK] != 0).all() and (OLD[~MASK] != NEW[~MASK]).all()
 
 
-def priced(eta: float) -> Tensor:
+def priced(beta: float) -> Tensor:
     """The advantages of RLOO with the price of the divergence in the reward, [B]."""
-    return leave_one_out_advantage(kl_rewards(OLD, REFERENCE, MASK, REWARD, eta).sum(0), GROUP)
+    return leave_one_out_advantage(kl_rewards(OLD, REFERENCE, MASK, REWARD, beta).sum(0), GROUP)
 
 
 CENTERED, PRICED = group_advantage(REWARD, GROUP, scale=False), priced(0.05)
@@ -146,8 +146,8 @@ def rloo(new: Tensor, advantage: Tensor, high: float = 0.2) -> Tensor:
     return -answers(new, advantage, whole=True, high=high).mean()
 
 
-def dpo(new: Tensor, advantage: None, eta: float = 0.1) -> Tensor:
-    return dpo_loss(*sequence_log_prob(new, MASK).chunk(2), *sequence_log_prob(REFERENCE, MASK).chunk(2), eta)
+def dpo(new: Tensor, advantage: None, beta: float = 0.1) -> Tensor:
+    return dpo_loss(*sequence_log_prob(new, MASK).chunk(2), *sequence_log_prob(REFERENCE, MASK).chunk(2), beta)
 
 
 def robust(new: Tensor, advantage: None) -> Tensor:
@@ -201,7 +201,7 @@ LOSSES = [  # a name, TRL's trainer, its options, and our loss of the learner's 
     ("RLOO with a price", "rloo", {"beta": 0.05}, rloo),
     ("RLOO, asymmetric", "rloo", {"beta": 0.05} | ASYMMETRIC, partial(rloo, high=0.28)),
     ("DPO", "dpo", {"beta": 0.1}, dpo),
-    ("DPO at another price", "dpo", {"beta": 0.5}, partial(dpo, eta=0.5)),
+    ("DPO at another price", "dpo", {"beta": 0.5}, partial(dpo, beta=0.5)),
     ("smoothing alone changes nothing", "dpo", {"beta": 0.1, "label_smoothing": 0.2}, dpo),
     ("robust", "dpo", {"beta": 0.1, "loss_type": ["robust"], "label_smoothing": 0.2}, robust),
     ("likelihood", "dpo", {"beta": 0.1} | SFT, dpo_and_likelihood),

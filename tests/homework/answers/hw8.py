@@ -2,7 +2,7 @@
 
 WRONG = {
     "q2": {
-        "the price is on the last token alone": [("eta * (torch", "last * eta * (torch")],
+        "the price is on the last token alone": [("beta * (torch", "last * beta * (torch")],
         "multiplied by the mask, too late": [
             (".detach().masked_fill(~mask, 0.0)", ".detach()"),
             (".masked_fill(~mask, 0.0)\n    returns", " * mask\n    returns"),
