@@ -20,13 +20,18 @@ def test_every_name_leads_to_what_it_named(room):
             getattr(before, name)
 
 
-def test_modules_below_are_found_and_the_tree_of_answers_where_homework_of_before_looks_for_it():
+def test_modules_below_are_found_too():
     from minerva_lite.exercises.answers import compare
     from minerva_lite.figures.widgets import frames_figure
 
-    from minerva_lite.worlds.answer_tree import AnswerTree
+    assert callable(frames_figure) and callable(compare)
 
-    assert callable(frames_figure) and callable(compare) and "language" in AnswerTree.__module__
+
+@pytest.mark.parametrize("world", ["answer_tree.AnswerTree", "off_policy.error_map", "tabular_trpo.gain"])
+def test_worlds_are_found_where_notebooks_of_before_look_for_them(world):
+    file, name = world.split(".")
+    before, now = (importlib.import_module(f"{package}.worlds.{file}") for package in ("minerva_lite", "minerva_book"))
+    assert getattr(before, name) is getattr(now, name)
 
 
 def exit_of_the_command(package: str, monkeypatch) -> str:
