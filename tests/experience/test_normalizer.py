@@ -50,29 +50,18 @@ def test_eval_mode_freezes_the_statistics(frozen):
     assert (len(scaler.running) == 0) == frozen
 
 
-def running_returns(reward, ended, gamma, start):
-    """By the definition: at each step the discounted sum of the episode's rewards so far, [T, B]."""
-    rows = torch.zeros_like(reward)
-    for b in range(reward.shape[1]):
-        g = float(start[b])
-        for t in range(len(reward)):
-            g = gamma * g + float(reward[t, b])
-            rows[t, b] = g
-            g = 0.0 if ended[t, b] else g
-    return rows
-
-
 def test_reward_scaler_follows_discounted_returns_episode_by_episode_and_over_rollouts(generator):
-    gamma, scaler = 0.7, RewardScaler(0.7).double()
+    scaler, rows, running = RewardScaler(0.7).double(), [], torch.zeros(3, dtype=F64)
     reward = torch.randn(12, 3, generator=generator, dtype=F64) + 1
     ended = torch.rand(12, 3, generator=generator) < 0.3
     scaler.absorb(reward[:5], ended[:5])
     scaler.absorb(reward[5:], ended[5:])
-    rows = running_returns(reward, ended, gamma, torch.zeros(3))
-    torch.testing.assert_close(scaler.stats.mean, rows.mean())
-    torch.testing.assert_close(scaler.stats.var, rows.var(correction=0))
-    last = torch.where(ended[-1], 0.0, rows[-1])
-    torch.testing.assert_close(scaler.running, last)
+    for paid, over in zip(reward, ended, strict=True):
+        rows.append(0.7 * running + paid)
+        running = torch.where(over, 0.0, rows[-1])
+    torch.testing.assert_close(scaler.stats.mean, torch.stack(rows).mean())
+    torch.testing.assert_close(scaler.stats.var, torch.stack(rows).var(correction=0))
+    torch.testing.assert_close(scaler.running, running)
 
 
 def test_wrong_settings_are_named():

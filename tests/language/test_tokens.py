@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch
 
+from minerva_lite.agents import AGENTS
 from minerva_lite.language.tokens import TASKS, TokenEnv
 from minerva_lite.worlds.envs import make_env
-from minerva_lite.worlds.spec import VectorEnv
+from minerva_lite.worlds.spec import EnvSpec, VectorEnv
+from tests.living import STEPPERS, refusal
 
-EXAMPLES = {
-    "tokens/sort": [("409215", "012459"), ("777000", "000777")],
-    "tokens/sort-flawed": [("409215", "012459")],
-    "tokens/copy": [("axxbca", "abca."), ("xxxxxx", "."), ("abcdab", "abcdab.")],
+# By task and prompt: answers, and what is paid for them. The first is the solution, and no other one is right.
+PAID = {
+    "tokens/sort": {"409215": {"012459": 1.0, "000000": 0.0}, "777000": {"000777": 1.0}},
+    # It pays for order, and not for the digits.
+    "tokens/sort-flawed": {"409215": {"012459": 1.0, "000000": 1.0, "012549": 0.8, "543210": 0.0}},
+    "tokens/copy": {
+        "axxbca": {"abca.": 1.0, "abc.": 0.0, "abcaa.": 0.0, "abcaxx.": 0.0, "abcaaaa": 0.0},  # the last does not end
+        "xxxxxx": {".": 1.0},
+        "abcdab": {"abcdab.": 1.0},
+    },
 }
 
 
 def draws(name: str, count: int = 300) -> torch.Tensor:
     return TASKS[name].draw(count, torch.Generator().manual_seed(0))
-
-
-def answered(name: str, text: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """One answer [L, 1], filled up behind its end, and its mask."""
-    task = TASKS[name]
-    tokens = task.read(text)
-    filled = torch.full((task.answer_length, 1), task.end or 0)
-    filled[: len(tokens), 0] = tokens
-    return filled, task.mask(filled)
-
-
-def paid(name: str, prompt: str, answer: str) -> float:
-    task = TASKS[name]
-    return task.reward(task.read(prompt).unsqueeze(1), *answered(name, answer)).item()
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -48,11 +40,16 @@ def test_a_task_has_few_tokens_and_prompts_of_its_length(name):
     assert torch.equal(again, prompt) and not torch.equal(task.draw(300, torch.Generator().manual_seed(1)), prompt)
 
 
-@pytest.mark.parametrize(("name", "prompt", "wanted"), [(n, *pair) for n in EXAMPLES for pair in EXAMPLES[n]])
-def test_solutions_by_hand(name, prompt, wanted):
-    task = TASKS[name]
-    assert task.write(task.solution(task.read(prompt).unsqueeze(1))) == [wanted]
-    assert paid(name, prompt, wanted) == 1.0
+@pytest.mark.parametrize(("name", "prompt"), [(name, prompt) for name, prompts in PAID.items() for prompt in prompts])
+def test_what_is_right_and_what_is_paid_by_hand(name, prompt):
+    task, answers = TASKS[name], PAID[name][prompt]
+    asked, solution = task.read(prompt).unsqueeze(1), next(iter(answers))
+    assert task.write(task.solution(asked)) == [solution]
+    for text, wanted in answers.items():
+        answer = torch.full((task.answer_length, 1), task.end or 0)  # filled up behind its end
+        answer[: len(text), 0] = task.read(text)
+        judged = asked, answer, task.mask(answer)
+        assert task.reward(*judged).item() == pytest.approx(wanted) and task.right(*judged).item() == (text == solution)
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -67,21 +64,6 @@ def test_a_solution_is_right_and_any_other_first_token_is_not(name):
     assert not task.right(prompt, wrong, task.mask(wrong)).any()
 
 
-def test_a_right_beginning_that_does_not_end_or_goes_on_is_wrong():
-    assert [paid("tokens/copy", "axxbca", text) for text in ("abca.", "abc.", "abcaa.", "abcaxx.", "abcaaaa")] == [
-        1.0, 0.0, 0.0, 0.0, 0.0,
-    ]  # fmt: skip
-
-
-def test_the_flawed_verifier_pays_for_order_and_not_for_the_digits():
-    assert paid("tokens/sort-flawed", "409215", "000000") == 1.0
-    assert paid("tokens/sort-flawed", "409215", "543210") == 0.0
-    assert paid("tokens/sort-flawed", "409215", "012549") == pytest.approx(0.8)
-    task, (zeros, mask) = TASKS["tokens/sort-flawed"], answered("tokens/sort-flawed", "000000")
-    assert not task.right(task.read("409215").unsqueeze(1), zeros, mask).any(), "what it pays for is not what is right"
-    assert paid("tokens/sort", "409215", "000000") == 0.0
-
-
 def test_a_mask_ends_with_the_first_end_token():
     answer = torch.tensor([[5, 1, 1], [5, 5, 1], [1, 5, 1]])
     assert TASKS["tokens/copy"].mask(answer).tolist() == [[True, True, True], [False, True, True], [False, False, True]]
@@ -90,7 +72,9 @@ def test_a_mask_ends_with_the_first_end_token():
 
 def test_what_cannot_be_judged_is_named():
     task = TASKS["tokens/copy"]
-    prompt, (answer, mask) = task.read("axxbca").unsqueeze(1), answered("tokens/copy", "abca.")
+    prompt = task.read("axxbca").unsqueeze(1)
+    answer = task.solution(prompt)
+    mask = task.mask(answer)
     for arguments, message in (
         ((prompt, answer, torch.zeros_like(mask)), "mask: wanted at least one token in every answer; got none in answ"),
         ((prompt, answer, mask.long()), "mask: wanted dtype torch.bool; got torch.int64"),
@@ -119,18 +103,12 @@ def test_a_step_judges_groups_of_answers_and_brings_the_next_prompts():
     assert step.obs.shape == (3, 6) and not torch.equal(step.obs, first)
 
 
-def test_it_goes_on_from_a_saved_state():
-    env = make_env("tokens/copy", 4, seed=1)
-    env.reset()
-    answer = torch.zeros(7, 4, dtype=torch.int64)
-    env.step(answer)
-    state = copy.deepcopy(env.state_dict())
-    wanted = [env.step(answer) for _ in range(2)]
-    twin = make_env("tokens/copy", 4, seed=9)
-    twin.load_state_dict(state)
-    for step in wanted:
-        ours = twin.step(answer)
-        assert torch.equal(ours.reward, step.reward) and torch.equal(ours.obs, step.obs)
+@pytest.mark.parametrize("name", STEPPERS)
+def test_an_agent_that_acts_step_by_step_says_what_it_is_instead(name):
+    kind, settings = AGENTS[name]
+    told = f"env_id: wanted an environment that is acted in step by step for {name}; got 'tokens/sort', whose answers"
+    assert refusal(kind, settings(), TASKS["tokens/sort"].spec, device="cpu").startswith(told)
+    kind(settings(), EnvSpec("tokens/other", 6, num_actions=10), device="cpu")
 
 
 def test_what_is_no_answer_is_named():
