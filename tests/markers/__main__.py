@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 
-from .check import Report, check_function, functions_of, module_names
+from .check import Report, check_function, functions_of
+from .markers import module_names
 from .mutate import Tally, listed_survivors, mutants_of, try_mutants
 
 

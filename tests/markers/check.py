@@ -7,7 +7,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,13 @@ from torch import Tensor
 from .evaluate import Scope
 from .inputs import CASES
 from .latex import FormulaError, tokens_of
-from .markers import Marker, find_markers
+from .markers import Marker, markers_of, module_names
 from .named import Named, as_tensor
 from .parse import Node, parse, split_equation
 from .symbols import TABLES
 from .table import Table, path_root
 from .trace import Call, Pass, leaves_of, trace
 
-PACKAGE = "minerva_lite"
 TOLERANCE = 1e-9  # relative to the largest entry
 ROUNDING = 1e-13  # absolute: what float64 leaves where terms of size one cancel
 DRAWS = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like"}
@@ -347,27 +346,10 @@ def check_function(function: Function) -> Report:
     return report
 
 
-@lru_cache(maxsize=1)
-def package_root() -> Path:
-    return Path(importlib.import_module(PACKAGE).__file__).parent
-
-
-def module_names() -> list[str]:
-    """Modules of the package, such as "formulas.returns" and "agents.ppo"."""
-    root = package_root()
-    files = sorted(root.rglob("*.py"))
-    return [".".join(f.relative_to(root).with_suffix("").parts) for f in files if f.name != "__init__.py"]
-
-
 def functions_of(name: str) -> Iterator[Function]:
     """The functions with markers of one module, in order."""
-    path = package_root().joinpath(*name.split(".")).with_suffix(".py")
-    markers = find_markers(path)
-    if not markers:
-        return
-    module = importlib.import_module(f"{PACKAGE}.{name}")
-    for owner in dict.fromkeys(m.owner for m in markers):
-        yield Function(f"{name}.{owner}", module, [m for m in markers if m.owner == owner])
+    for key, markers in markers_of(name).items():
+        yield Function(key, importlib.import_module(f"minerva_lite.{name}"), markers)
 
 
 def all_functions() -> list[Function]:

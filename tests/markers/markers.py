@@ -9,6 +9,7 @@ from pathlib import Path
 
 from book._ext.marked_source import parse_source
 
+PACKAGE = Path(__file__).parents[2] / "minerva_lite"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -59,6 +60,20 @@ def find_markers(path: Path | str, source: str | None = None) -> list[Marker]:
             raise MarkerError(f"{path.name}:{marker.line}: the marked statement is {place}")
         markers.append(Marker(str(path), marker.line, marker.formula, marker.scope, statement, loops))
     return markers
+
+
+def module_names() -> list[str]:
+    """Modules of the package, such as "formulas.returns" and "agents.ppo"."""
+    files = [f.relative_to(PACKAGE).with_suffix("") for f in sorted(PACKAGE.rglob("*.py")) if f.name != "__init__.py"]
+    return [".".join(file.parts) for file in files]
+
+
+def markers_of(module: str) -> dict[str, list[Marker]]:
+    """The markers of each function of a module, in order; a key is such as "agents.ppo.PPOAgent.policy_loss"."""
+    found: dict[str, list[Marker]] = {}
+    for marker in find_markers(PACKAGE.joinpath(*module.split(".")).with_suffix(".py")):
+        found.setdefault(f"{module}.{marker.owner}", []).append(marker)
+    return found
 
 
 def _statements(

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from .check import Function, all_functions, check_function, compare, package_root
+from .check import Function, all_functions, check_function, compare
 from .inputs import CASES
-from .markers import Marker, find_markers
+from .markers import PACKAGE, Marker, find_markers
 from .mutate import REQUIRED, Tally, listed_survivors, mutants_of, sampled, try_mutants
 from .mutate_code import installed, same_value
 from .parse import split_equation
-from .symbols import TABLES
+from .symbols import NOTATION, OWN, TABLES
 
 FUNCTIONS = all_functions()
 ONE_IN = 4  # the quick tier tries a fixed quarter of the mutants
@@ -37,14 +37,14 @@ def test_a_mutant_that_changes_nothing_is_not_caught(function: Function):
 def test_every_marker_of_the_package_was_found():
     """By a second, cruder way: lines that look like markers, counted as text."""
     crude = sum(
-        line.count("# LaTeX:") for path in package_root().rglob("*.py") for line in path.read_text("utf-8").splitlines()
+        line.count("# LaTeX:") for path in PACKAGE.rglob("*.py") for line in path.read_text("utf-8").splitlines()
     )
     assert sum(len(f.markers) for f in FUNCTIONS) == crude > 0
 
 
 def test_every_function_in_the_room_of_formulas_has_a_formula():
     marked = {f.key for f in FUNCTIONS}
-    missing, files = [], sorted((package_root() / "formulas").glob("[a-z]*.py"))
+    missing, files = [], sorted((PACKAGE / "formulas").glob("[a-z]*.py"))
     for path in files:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         public = [n.name for n in tree.body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")]
@@ -80,7 +80,7 @@ def bare_losses(tree: ast.AST, marked: set[int]) -> list[str]:
 
 
 def test_every_loss_line_of_an_agent_has_a_formula():
-    for path in sorted((package_root() / "agents").glob("*.py")):
+    for path in sorted((PACKAGE / "agents").glob("*.py")):
         marked = {m.statement.lineno for f in FUNCTIONS if f.module.__file__ == str(path) for m in f.markers}
         assert bare_losses(ast.parse(path.read_text(encoding="utf-8")), marked) == [], path.name
     calls = "fit = value_loss(x)", "x = y[0].expand(2, -1).detach()", "y: dict = {'a': x} | {'b': x}"
@@ -111,17 +111,16 @@ def test_a_formula_above_a_call_adds_something_to_the_formula_of_the_function_ca
 
 
 def test_tables_hold_nothing_that_is_not_used():
-    """No table or case without its function; no symbol that is neither an input nor a left side."""
+    """No symbol or case without its function; no symbol that is neither an input nor a left side."""
     by_key = {f.key: f for f in FUNCTIONS}
-    assert set(TABLES) - set(by_key) == set(), "tables of functions that have no marker"
-    assert set(CASES) - set(by_key) == set(), "cases of functions that have no marker"
+    assert set(CASES) - set(by_key) == set() == set(OWN) - set(by_key), "of functions that have no marker"
+    told = {latex for notation in NOTATION.values() for latex in notation}
+    assert told - {latex for table in TABLES.values() for latex in table.symbols} == set()
     stray = []
     for function in FUNCTIONS:
         lefts = {equation.left for equation in function.equations}
-        for symbol in function.table.declared.values():
-            known = symbol.source or symbol.is_size or symbol.definition or symbol.latex in lefts
-            if not known:
-                stray.append(f"{function.key}: {symbol.latex}")
+        symbols = function.table.declared.values()
+        stray += [s.latex for s in symbols if not (s.source or s.is_size or s.definition or s.latex in lefts)]
     assert stray == []
 
 
