@@ -5,29 +5,30 @@ from __future__ import annotations
 import sys
 import time
 
-from .check import Report, check_function, functions_of, module_names
+from .check import Report, check_function, functions_of
+from .markers import module_names
 from .mutate import Tally, listed_survivors, mutants_of, try_mutants
 
 
 def main(names: list[str]) -> int:
     start, reasons = time.perf_counter(), listed_survivors()
     report, total = Report(), Tally()
-    print(f"{'function':48s} {'markers':>7s} {'passes':>7s} {'mutants':>8s} {'caught':>7s} {'raised':>7s} {'s':>6s}")
+    print(f"{'function':48s} {'markers':>7s} {'passes':>7s} {'mutants':>8s} {'survived':>8s} {'raised':>7s} {'s':>6s}")
     for name in names or module_names():
         for function in functions_of(name):
             began = time.perf_counter()
             found = check_function(function)
             report += found
-            tally = Tally() if found.problems else try_mutants(function, list(mutants_of(function)))
-            total += tally
+            tally = Tally() if found.problems else try_mutants(function, mutants_of(function))
+            total |= tally
             print(
                 f"{function.key:48s} {len(found.evaluated):3d}/{len(function.markers):<3d} "
-                f"{sum(found.evaluated.values()):7d} {tally.generated:8d} {tally.caught:7d} {tally.raised:7d} "
+                f"{sum(found.evaluated.values()):7d} {len(tally):8d} {len(tally.survivors):8d} {tally.raised:7d} "
                 f"{time.perf_counter() - began:6.1f}"
             )
     print(
-        f"\n{len(report.evaluated)} markers evaluated; {total.generated} mutations, {total.caught} caught "
-        f"({100 * total.rate:.1f} %, {total.raised} of them by an error raised); {time.perf_counter() - start:.0f} s"
+        f"\n{len(report.evaluated)} markers evaluated; {len(total)} mutations, {len(total.survivors)} survived, "
+        f"{total.raised} were caught by an error raised; {time.perf_counter() - start:.0f} s"
     )
     for name in total.survivors:
         print(f"survivor: {name}\n    {reasons.get(name, 'NOT LISTED in survivors.txt')}")

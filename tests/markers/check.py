@@ -7,8 +7,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
-from pathlib import Path
+from functools import cached_property, partial, reduce
 from typing import Any
 
 import torch
@@ -17,14 +16,13 @@ from torch import Tensor
 from .evaluate import Scope
 from .inputs import CASES
 from .latex import FormulaError, tokens_of
-from .markers import Marker, find_markers
+from .markers import Marker, markers_of, module_names
 from .named import Named, as_tensor
 from .parse import Node, parse, split_equation
 from .symbols import TABLES
 from .table import Table, path_root
 from .trace import Call, Pass, leaves_of, trace
 
-PACKAGE = "minerva_lite"
 TOLERANCE = 1e-9  # relative to the largest entry
 ROUNDING = 1e-13  # absolute: what float64 leaves where terms of size one cancel
 DRAWS = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like"}
@@ -99,25 +97,12 @@ class Function:
     def holder(self) -> tuple[Any, str]:
         """The module or class that holds the function, and the name it is held under."""
         *path, name = self.qualname.split(".")
-        holder = self.module
-        for part in path:
-            holder = getattr(holder, part)
-        return holder, name
+        return reduce(getattr, path, self.module), name
 
     def raw(self) -> Callable:
         holder, name = self.holder()
         found = inspect.getattr_static(holder, name)
         return inspect.unwrap(getattr(found, "__func__", None) or getattr(found, "fget", None) or found)
-
-    @cached_property
-    def tree(self) -> ast.FunctionDef:
-        """The syntax of the function."""
-        source = Path(self.module.__file__).read_text(encoding="utf-8")
-        body = ast.parse(source).body
-        *path, name = self.qualname.split(".")
-        for part in path:
-            body = next(n for n in body if isinstance(n, ast.ClassDef) and n.name == part).body
-        return next(n for n in body if isinstance(n, ast.FunctionDef) and n.name == name)
 
     @cached_property
     def local_sources(self) -> dict[str, str]:
@@ -138,23 +123,11 @@ class Function:
 
     def _comes_from_outside(self, name: str) -> bool:
         """Is every binding of a local a random draw, a network's output, or a function that is checked itself?"""
-        checked = {key.rsplit(".", 1)[-1] for key in self.tables}
-        bindings: list[ast.AST] = []
-        for node in ast.walk(self.tree):
-            pairs = []
-            if isinstance(node, ast.Assign):
-                for target in node.targets:
-                    if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-                        pairs += zip(target.elts, node.value.elts, strict=True)
-                    else:
-                        pairs.append((target, node.value))
-            elif isinstance(node, ast.For):
-                pairs = _looped_over(node)
-            elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
-                pairs = [(node.target, node)]
-            bindings += [value for target, value in pairs if name in _names(target)]
-        owner = self.holder()[0]
-        return bool(bindings) and all(_is_outside_call(v, checked, owner) or _is_view_of(v, name) for v in bindings)
+        checked, owner = {key.rsplit(".", 1)[-1] for key in self.tables}, self.holder()[0]
+        names = [({node.id for node in ast.walk(target) if isinstance(node, ast.Name)}, value)
+                 for target, value in _bindings(self.markers[0].function)]  # fmt: skip
+        values = [value for bound, value in names if name in bound]
+        return bool(values) and all(_is_outside_call(v, checked, owner) or _is_view_of(v, name) for v in values)
 
     def run(self) -> list[Call]:
         """Every call of the function in its cases, traced. The cases are the same each time."""
@@ -172,15 +145,22 @@ class Function:
         return calls
 
 
-def _names(target: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
-
-
-def _looped_over(loop: ast.For) -> list[tuple[ast.AST, ast.AST]]:
-    """What each loop variable takes its values from; `for x, y in zip(one, other)` takes them side by side."""
-    if isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter.func) == "zip" and isinstance(loop.target, ast.Tuple):
-        return list(zip(loop.target.elts, loop.iter.args, strict=True))
-    return [(loop.target, loop.iter)]
+def _bindings(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """What each assignment and loop binds, and to what; `a, b = x, y` and `for a, b in zip(x, y)` side by side."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets, value):
+                sides = value.elts if isinstance(value, ast.Tuple) else ()
+            case ast.For(target, value):
+                targets = [target]
+                sides = value.args if isinstance(value, ast.Call) and ast.unparse(value.func) == "zip" else ()
+            case ast.AugAssign(target) | ast.AnnAssign(target) | ast.NamedExpr(target):
+                targets, value, sides = [target], node, ()
+            case _:
+                continue
+        for target in targets:
+            pairwise = sides and isinstance(target, ast.Tuple)
+            yield from zip(target.elts, sides, strict=True) if pairwise else [(target, value)]
 
 
 def _is_view_of(value: ast.AST, name: str) -> bool:
@@ -347,27 +327,10 @@ def check_function(function: Function) -> Report:
     return report
 
 
-@lru_cache(maxsize=1)
-def package_root() -> Path:
-    return Path(importlib.import_module(PACKAGE).__file__).parent
-
-
-def module_names() -> list[str]:
-    """Modules of the package, such as "formulas.returns" and "agents.ppo"."""
-    root = package_root()
-    files = sorted(root.rglob("*.py"))
-    return [".".join(f.relative_to(root).with_suffix("").parts) for f in files if f.name != "__init__.py"]
-
-
 def functions_of(name: str) -> Iterator[Function]:
     """The functions with markers of one module, in order."""
-    path = package_root().joinpath(*name.split(".")).with_suffix(".py")
-    markers = find_markers(path)
-    if not markers:
-        return
-    module = importlib.import_module(f"{PACKAGE}.{name}")
-    for owner in dict.fromkeys(m.owner for m in markers):
-        yield Function(f"{name}.{owner}", module, [m for m in markers if m.owner == owner])
+    for key, markers in markers_of(name).items():
+        yield Function(key, importlib.import_module(f"minerva_lite.{name}"), markers)
 
 
 def all_functions() -> list[Function]:

@@ -104,8 +104,6 @@ class Scope:
     def beyond(self, latex: str, axis: str) -> Named:
         if latex not in self.table.beyond:
             return scalar(0.0)
-        if f"beyond {latex}" not in self.sources:
-            raise FormulaError(f"beyond {latex}: the call has no {self.table.beyond[latex]}")
         value = self.sources[f"beyond {latex}"]
         axes = tuple(a for a in self.table.declared[latex].axes if a != axis)
         tensor = as_tensor(value)
@@ -230,7 +228,7 @@ class Scope:
         if len(node.args) == 3:
             return self._bounded(node)
         body = node.args[0]
-        if subscript and subscript not in self.table.index and len(subscript) == 1 and subscript not in self.table.axes:
+        if subscript not in self.table.index and len(subscript) == 1 and subscript not in self.table.axes:
             # A second letter for an axis: sum_j over x_j beside an x_i.
             axis = next(_axes_indexed_by(body, subscript, self.table), None)
             if axis is None:
@@ -238,12 +236,9 @@ class Scope:
             numbers = Named(torch.arange(self.size(axis), dtype=torch.float64), (subscript,))
             axes, value = [subscript], self.inside(**{subscript: numbers}).value(body)
             sizes = {**self.sizes, subscript: self.size(axis)}
-        elif subscript:
+        else:
             axes, sizes = self._runs_over(subscript), self.sizes
             value = self.inside(*axes).value(body)
-        else:
-            value = self.value(body)
-            axes, sizes = list(value.axes), self.sizes
         value = value.with_axes(axes, sizes)
         if name == r"\mathrm{softmax}":
             log_sum = value.reduce(axes, torch.logsumexp)

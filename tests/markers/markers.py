@@ -9,6 +9,7 @@ from pathlib import Path
 
 from book._ext.marked_source import parse_source
 
+PACKAGE = Path(__file__).parents[2] / "minerva_lite"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -24,6 +25,7 @@ class Marker:
     line: int  # of the comment
     latex: str
     owner: str  # qualified name of the function
+    function: ast.FunctionDef
     statement: ast.stmt
     loop_names: frozenset[str]  # names bound by the for loops around the statement
 
@@ -54,18 +56,33 @@ def find_markers(path: Path | str, source: str | None = None) -> list[Marker]:
     markers = []
     for marker in found.markers:
         statement, functions, loops = statements[marker.first]
-        if functions != 1:
+        if len(functions) != 1:
             place = "outside any function" if not functions else "in a nested function, which no case can call"
             raise MarkerError(f"{path.name}:{marker.line}: the marked statement is {place}")
-        markers.append(Marker(str(path), marker.line, marker.formula, marker.scope, statement, loops))
+        markers.append(Marker(str(path), marker.line, marker.formula, marker.scope, *functions, statement, loops))
     return markers
 
 
+def module_names() -> list[str]:
+    """Modules of the package, such as "formulas.returns" and "agents.ppo"."""
+    files = [f.relative_to(PACKAGE).with_suffix("") for f in sorted(PACKAGE.rglob("*.py")) if f.name != "__init__.py"]
+    return [".".join(file.parts) for file in files]
+
+
+def markers_of(module: str) -> dict[str, list[Marker]]:
+    """The markers of each function of a module, in order; a key is such as "agents.ppo.PPOAgent.policy_loss"."""
+    found: dict[str, list[Marker]] = {}
+    for marker in find_markers(PACKAGE.joinpath(*module.split(".")).with_suffix(".py")):
+        found.setdefault(f"{module}.{marker.owner}", []).append(marker)
+    return found
+
+
 def _statements(
-    node: ast.AST, functions: int = 0, loops: frozenset[str] = frozenset()
-) -> Iterator[tuple[ast.stmt, int, frozenset[str]]]:
-    """Every statement without a body, how many functions it lies in, and the names of the loops around it."""
-    functions += isinstance(node, FUNCTIONS)
+    node: ast.AST, functions: tuple[ast.AST, ...] = (), loops: frozenset[str] = frozenset()
+) -> Iterator[tuple[ast.stmt, tuple[ast.AST, ...], frozenset[str]]]:
+    """Every statement without a body, the functions it lies in, and the names of the loops around it."""
+    if isinstance(node, FUNCTIONS):
+        functions += (node,)
     if isinstance(node, ast.For):
         loops |= {name.id for name in ast.walk(node.target) if isinstance(name, ast.Name)}
     for child in ast.iter_child_nodes(node):

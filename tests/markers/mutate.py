@@ -35,25 +35,20 @@ class Mutant:
         return f"{self.function.key} | {self.what} | {self.before} -> {self.after}"
 
 
-@dataclass
-class Tally:
-    """What became of the mutants. `raised` counts those caught by an error rather than by a difference."""
-
-    generated: int = 0
-    caught: int = 0
-    raised: int = 0
-    survivors: list[str] = field(default_factory=list)
-
-    def __iadd__(self, other: Tally) -> Tally:
-        self.generated += other.generated
-        self.caught += other.caught
-        self.raised += other.raised
-        self.survivors += other.survivors
-        return self
+class Tally(dict[str, str]):
+    """What became of the mutants: name -> "differs", "raised" where an error showed it, or "survived"."""
 
     @property
-    def rate(self) -> float:
-        return self.caught / self.generated if self.generated else 1.0
+    def generated(self) -> int:
+        return len(self)
+
+    @property
+    def survivors(self) -> list[str]:
+        return [name for name, verdict in self.items() if verdict == "survived"]
+
+    @property
+    def raised(self) -> int:
+        return [*self.values()].count("raised")
 
 
 def mutants_of(function: Function) -> Iterator[Mutant]:
@@ -73,19 +68,11 @@ def sampled(mutants: Iterable[Mutant], one_in: int) -> list[Mutant]:
     return [m for m in mutants if zlib.crc32(m.name.encode()) % one_in == 0]
 
 
-def try_mutants(function: Function, mutants: list[Mutant]) -> Tally:
+def try_mutants(function: Function, mutants: Iterable[Mutant]) -> Tally:
     """Does the comparison notice them? The unmutated function must hold, or being caught would mean nothing."""
-    tally = Tally()
     calls = function.run()
     compare(function, calls)
-    for mutant in mutants:
-        tally.generated += 1
-        verdict = _verdict(function, mutant, calls)
-        tally.caught += verdict != "survived"
-        tally.raised += verdict == "raised"
-        if verdict == "survived":
-            tally.survivors.append(mutant.name)
-    return tally
+    return Tally({mutant.name: _verdict(function, mutant, calls) for mutant in mutants})
 
 
 def _verdict(function: Function, mutant: Mutant, calls: list) -> str:

@@ -52,9 +52,7 @@ def installed(function: Function, marker: Marker, statement: ast.stmt) -> Iterat
     It is compiled against a copy of the module's namespace, under the file's own name and lines, so that the tracer
     finds the marked lines where they were.
     """
-    tree = copy.deepcopy(function.tree)
-    place = next(n for n in ast.walk(tree) if isinstance(n, ast.stmt) and _same_place(n, marker.statement))
-    replaced = _Replace(place, statement).visit(tree)
+    replaced = _Replace(marker.statement, statement).visit(_shallow(marker.function, marker.statement))
     module = ast.fix_missing_locations(ast.Module([replaced], []))
     code = compile(module, function.module.__file__, "exec", __future__.annotations.compiler_flag, True)
     namespace = dict(vars(function.module))
@@ -73,10 +71,6 @@ def same_value(statement: ast.stmt) -> ast.stmt:
     changed = copy.deepcopy(statement)
     changed.value = ast.Subscript(ast.Tuple([changed.value], ast.Load()), ast.Constant(0), ast.Load())
     return ast.fix_missing_locations(changed)
-
-
-def _same_place(a: ast.stmt, b: ast.stmt) -> bool:
-    return type(a) is type(b) and (a.lineno, a.col_offset) == (b.lineno, b.col_offset)
 
 
 class _Replace(ast.NodeTransformer):
@@ -105,10 +99,6 @@ def _interchangeable(function: Function, marker: Marker) -> dict[str, str]:
 
 
 def _everywhere(statement: ast.stmt, swaps: dict[str, str], gradients: bool) -> Iterator[ast.stmt]:
-    if isinstance(statement, ast.AugAssign) and type(statement.op) in OPERATOR:
-        yield ast.copy_location(
-            ast.AugAssign(statement.target, OPERATOR[type(statement.op)](), statement.value), statement
-        )
     # The dtype of another tensor is the same dtype: no mistake there.
     carriers = {id(n.value) for n in ast.walk(statement.value) if isinstance(n, ast.Attribute) and n.attr in SAME}
     for node in [n for n in ast.walk(statement.value) if isinstance(n, ast.expr) and id(n) not in carriers]:
@@ -172,8 +162,6 @@ def _calls(node: ast.Call) -> Iterator[ast.expr]:
     if name == "clamp" and is_method and len(args) == 2:
         yield ast.Call(func, [], [ast.keyword("min", args[0])])
         yield ast.Call(func, [], [ast.keyword("max", args[1])])
-    if name == "clamp" and len(keywords) == 2:
-        yield from (ast.Call(func, args, [k]) for k in keywords)
     if name == "masked_fill":
         yield ast.Call(func, [ast.UnaryOp(ast.Invert(), args[0]), *args[1:]], keywords)
     if name == "where":

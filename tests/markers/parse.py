@@ -198,7 +198,7 @@ class _Reader:
 
     def reduction(self) -> tuple[Node, str]:
         name, bounds = self.next(), ()
-        subscript = self.braced() if self.take("_") else []
+        subscript = self.braced() if self.take("_") else self.refuse()
         if "=" in subscript and self.take("^"):
             at = subscript.index("=")
             sides, subscript = (subscript[at + 1 :], self.braced()), subscript[:at]

@@ -84,13 +84,19 @@ class Symbol:
             elif INDEX_TOKENS.fullmatch(tokens[at]) and tokens[at].isalpha():
                 end = at + 1
             index = tuple(tokens[at:end])
-            if not index or found.setdefault(wanted[0], index) != index:
+            if not index or index[0] == "+" or found.setdefault(wanted[0], index) != index:
                 return None
             at = end
-        # `V` does not stand in `V_t` or `V'`: those are other symbols.
-        if at < len(tokens) and tokens[at] in ("_", "'"):
+        # `V` does not stand in `V_t`, `V'` or `V^{\mathrm{old}}`: those are other symbols.
+        rest = tokens[at : at + 3]
+        if rest[:1] in (["_"], ["'"]) or (rest[:1] == ["^"] and rest[-1].startswith(r"\mathrm")):
             return None
         return at, tuple(found[axis] for axis in self.slots)
+
+    def is_all_of(self, tokens: list[str]) -> bool:
+        """Whether nothing else stands there."""
+        found = self.match(tokens, 0)
+        return found is not None and found[0] == len(tokens)
 
 
 @dataclass(frozen=True)
@@ -134,11 +140,20 @@ class Table:
         for symbol in self.declared.values():
             matched = symbol.match(tokens, at)
             if matched:
-                shifted = sum(len(index) > 1 for index in matched[1])
-                key = (matched[0], -shifted, len(symbol.pattern))
+                moved = sum(index != (axis,) for axis, index in zip(symbol.slots, matched[1], strict=True))
+                key = (matched[0], -moved, len(symbol.pattern))
                 if best is None or key > best[0]:
                     best = key, symbol, *matched
         return best[1:] if best else None
+
+    def used(self, tokens: list[str]) -> set[str]:
+        """The symbols that stand in a formula, and those from which they follow."""
+        found, at = set(), 0
+        while at < len(tokens):
+            symbol, at, _ = self.longest(tokens, at) or (None, at + 1, ())
+            if symbol:
+                found |= self.used(tokens_of(symbol.definition)) if symbol.definition else {symbol.latex}
+        return found
 
 
 def path_root(path: str) -> str:
