@@ -17,17 +17,14 @@ from minerva_lite import train
 from minerva_lite.agents import AGENTS
 from minerva_lite.formulas.trust_region import LineSearch
 from minerva_lite.worlds.envs import make_env
-from tests.living import ANSWERS, STEPPERS, make_agent
+from tests.living import ANSWERS, STEPPERS, make_agent, small_agent
 
 BOOK = Path(__file__).parents[2] / "book"
 PAGE = (BOOK / "figures_of_a_run.md").read_text(encoding="utf8")
-# A rollout that ends an episode of Pendulum in its last row.
-SMALL = {"num_envs": 2, "rollout_steps": 200, "hidden": (8,)}
 OWN = {
+    "reinforce": {"whole_episodes": True},
     "ppo": {"minibatch_size": 20, "epochs": 1},
-    "trpo": {"value_iterations": 3},
-    "vmpo": {"inner_steps": 2},
-    "mpo": {"warmup_steps": 0, "learner_steps": 1, "minibatch_size": 8},
+    "mpo": {"minibatch_size": 8, "replay_steps": 4000},
 }
 OPTIONS = {
     "ppo": {'objective="kl_penalty"': {"objective": "kl_penalty"}},
@@ -37,17 +34,12 @@ OPTIONS = {
 
 
 def make(name: str, env_id: str, **options):
-    agent_class, config_class = AGENTS[name]
-    autoreset = options.pop("autoreset", "same_step")
-    where = {"backend": "gymnasium", "autoreset": autoreset} if autoreset != "same_step" else {}
-    config = config_class(**SMALL | OWN.get(name, {}) | options)
-    env = make_env(env_id, config.num_envs, **where)
-    return agent_class(config, env.spec, device="cpu"), env
+    """An agent whose rollout ends an episode of Pendulum in its last row, and its environment."""
+    return small_agent(name, env_id, **{"num_envs": 2, "rollout_steps": 200} | OWN.get(name, {}) | options)[:2]
 
 
-def logged(name: str, env_id: str, **options) -> set[str]:
+def logged(agent, env) -> set[str]:
     """The names of all figures of one update and one evaluation, as a tracker gets them."""
-    agent, env = make(name, env_id, **options)
     rows: list[dict] = []
     train(agent, env, agent.config.batch_size, eval_episodes=1, progress=False, callback=rows.append)
     assert "eval/mean" in rows[-1]
@@ -78,35 +70,24 @@ def test_the_page_knows_every_agent():
 
 @pytest.mark.parametrize("name", STEPPERS)
 def test_every_figure_that_an_agent_logs_is_a_row_and_every_row_is_logged(name):
-    discrete, continuous = logged(name, "CartPole-v1"), logged(name, "Pendulum-v1")
+    discrete, continuous = logged(*make(name, "CartPole-v1")), logged(*make(name, "Pendulum-v1"))
     assert discrete == promised(name, "")
     assert continuous == promised(name, "") | promised(name, "continuous")
     conditions = {when for who in rows_of_the_page().values() if (when := who.get(SHOWN[name]))}
     resets = {"next-step autoreset"} if name != "mpo" else set()  # whose replay takes no rows of weight 0
     assert conditions == {"continuous", *resets, *OPTIONS.get(name, {})}
     for when, options in OPTIONS.get(name, {}).items():
-        assert logged(name, "Pendulum-v1", **options) - continuous == promised(name, when)
+        assert logged(*make(name, "Pendulum-v1", **options)) - continuous == promised(name, when)
     for when in resets:
-        reset = logged(name, "CartPole-v1", autoreset="next_step", num_envs=4, rollout_steps=50)
-        assert reset - discrete == promised(name, when)
+        env = make_env("CartPole-v1", 4, backend="gymnasium", autoreset="next_step")
+        config = make(name, "CartPole-v1", num_envs=4, rollout_steps=50)[0].config
+        assert logged(AGENTS[name][0](config, env.spec, device="cpu"), env) - discrete == promised(name, when)
 
 
 ANSWERED = re.search(r"^## Answers of a language model$(.*?)^\(", PAGE, re.M | re.S)[1]
 ANSWERING = [
-    {},
-    {"kl": "reward"},
-    {"kl": "loss"},
-    {"advantage": "critic"},
-    {"advantage": "grpo", "objective": "gspo"},
-]
-
-
-def answered(**options) -> set[str]:
-    """The names of all figures of one update and one evaluation of the sequence agent."""
-    agent, env, _ = make_agent("sequence", "tokens/copy", **ANSWERS | options)
-    rows: list[dict] = []
-    train(agent, env, agent.config.batch_size, eval_episodes=1, progress=False, callback=rows.append)
-    return {figure for row in rows for figure in row if "/" in figure}
+    {}, {"kl": "reward"}, {"kl": "loss"}, {"advantage": "critic"}, {"advantage": "grpo", "objective": "gspo"}
+]  # fmt: skip
 
 
 def test_every_figure_of_answers_is_a_row_and_every_row_is_logged_when_it_says():
@@ -122,7 +103,8 @@ def test_every_figure_of_answers_is_a_row_and_every_row_is_logged_when_it_says()
             'kl="reward" or "loss"': "kl" in options,
             'advantage="critic"': options.get("advantage") == "critic",
         }
-        assert answered(**options) == above | {figure for figure, condition in when.items() if told[condition]}
+        found = logged(*make_agent("sequence", "tokens/copy", **ANSWERS | options)[:2])
+        assert found == above | {figure for figure, condition in when.items() if told[condition]}
 
 
 def others(config_class: type, field: dataclasses.Field) -> list:
@@ -269,15 +251,14 @@ def test_every_figure_is_read_when_the_page_says(name, monkeypatch):
 HEALTHY = {(row["env_id"], row["agent"], row["figure"]): row for row in read_rows(BOOK / "results/healthy.csv")}
 
 
-def middle(run: tuple[str, str], figure: str) -> float | None:
+def middle(run: tuple[str, str], figure: str, column: str = "middle") -> float | None:
     """What half of a healthy run's updates lie below, if it logs the figure."""
     row = HEALTHY.get((*run, figure))
-    return None if row is None else float(row["middle"])
+    return None if row is None else float(row[column])
 
 
 def highest(run: tuple[str, str], figure: str) -> float | None:
-    row = HEALTHY.get((*run, figure))
-    return None if row is None else float(row["high"])
+    return middle(run, figure, "high")
 
 
 # By a part of the symptom's own text: what it says, of the middle of a run.
