@@ -290,7 +290,7 @@ def taken(folder: Path, files: dict[str, str | bytes], **options) -> tuple[intak
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(data if isinstance(data, bytes) else data.encode())
     found = intake.taken(folder / "ada", NAME, BASE, **options)
-    return found, found.notebook.cells[0]["source"] if found.found else ""
+    return found, found.notebook.cells[0]["source"] if found.file else ""
 
 
 MINE, OTHER = answered("mine"), answered("other")
@@ -337,7 +337,7 @@ def test_every_form_in_which_a_notebook_comes_is_taken(tmp_path):
     for form, (files, why) in NONE.items():
         found, _ = taken(tmp_path, files)
         nobody = found.kind.replace(FILE, "")
-        assert found.notebook == BASE and found.found == (FILE in files), form
+        assert found.notebook == BASE and bool(found.file) == (FILE in files), form
         assert re.search(why, found.note) and "Ada" not in nobody and "x.zip" not in nobody, (form, found.note)
         if "x.zip" in files:  # an archive that is none costs only itself
             assert taken(tmp_path, files | {FILE: MINE})[1] == "mine"
@@ -345,9 +345,9 @@ def test_every_form_in_which_a_notebook_comes_is_taken(tmp_path):
 
 def test_a_notebook_of_any_name_is_taken_if_it_is_the_only_one_and_only_one_is_asked_for(tmp_path):
     files = {"assignment.ipynb": MINE, "notes.txt": "x"}
-    assert taken(tmp_path, files, alone=True)[1] == "mine" and not taken(tmp_path, files)[0].found
-    assert not taken(tmp_path, {"hw3 final.ipynb": MINE}, alone=True)[0].found
-    assert not taken(tmp_path, files | {"other.ipynb": answered("x")}, alone=True)[0].found
+    assert taken(tmp_path, files, alone=True)[1] == "mine" and not taken(tmp_path, files)[0].file
+    assert not taken(tmp_path, {"hw3 final.ipynb": MINE}, alone=True)[0].file
+    assert not taken(tmp_path, files | {"other.ipynb": answered("x")}, alone=True)[0].file
 
 
 def test_another_name_is_told_with_the_one_to_use_next_time(tmp_path):

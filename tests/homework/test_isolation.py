@@ -28,11 +28,10 @@ filtered = pytest.mark.skipif(not seccomp.program()[0], reason="no filter of sys
 slow = pytest.mark.slow
 
 
-def cells_of(*own: str, **answers: str) -> list[dict[str, str]]:
+def cells_of(*own: str, **answers: str) -> list[dict]:
     """A submission: the setup, own cells, then the right answers or those given."""
-    sources = {f"own {place}": source for place, source in enumerate(own)}
-    sources |= {f"{name}-code": source for name, source in (SOLUTION | answers).items()}
-    return [SETUP, *({"id": name, "source": source} for name, source in sources.items())]
+    coded = [{"id": f"{name}-code", "source": source} for name, source in (SOLUTION | answers).items()]
+    return [SETUP, *({"id": f"own {k}", "source": text, "own": True} for k, text in enumerate(own)), *coded]
 
 
 def earned(cells, limits=SHORT):
@@ -502,8 +501,7 @@ BUSY = "import os, time\nuntil = time.process_time() + 1.5\nwhile time.process_t
     (["import torch\ntorch.set_grad_enabled(False)"], {}, ""),
 ])  # fmt: skip
 def test_own_cells_cost_the_answers_nothing(own, limits, why):
-    cells = [cell | {"own": cell["id"].startswith("own")} for cell in cells_of(*own)]
-    points, said = earned(cells, replace(SHORT, **limits))
+    points, said = earned(cells_of(*own), replace(SHORT, **limits))
     assert points == {"q2", "q3", "q4"}
     assert not why or sum(why in each for each in said.cells.values()) >= 3, said.cells
 

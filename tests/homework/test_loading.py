@@ -22,8 +22,8 @@ from .trials import apart, filled
 
 from course import captured, graders, reading  # isort: skip - found by what trials puts on the path
 from course.graders import about, rebuilt, to_run  # isort: skip
-from course.isolation import Limits, run  # isort: skip
-from course.marking import copied, mark, parts_of  # isort: skip
+from course.isolation import Limits  # isort: skip
+from course.marking import mark_cells  # isort: skip
 from course.variants import cleared  # isort: skip
 
 LIMITS = Limits(cell_seconds=1.0, own_seconds=2.0, case_seconds=1.0)
@@ -54,15 +54,9 @@ def without(made, *names: str):
 
 
 def graded(made) -> dict[str, str]:
-    """Question -> why the grader gives nothing for it, "" where it gives full marks; on the public examples."""
-    cases = {question.name: [question.example] for question in MADE.coded}
-    said = run(to_run(rebuilt(RELEASE, made)), MADE.coded, cases, limits=LIMITS)
-    found = {}
-    for question in MADE.coded:
-        case = question.example
-        wanted = {case.name: parts_of(question.oracle(**copied(case.inputs)))}
-        found[question.name] = mark(question, [case], wanted, said, frozenset(wanted))
-    return {name: "" if each.full else each.reason for name, each in found.items()}
+    """Question -> why the grader gives nothing for it, "" where it gives full marks."""
+    marks, _ = mark_cells(MADE, to_run(rebuilt(RELEASE, made)), "example", LIMITS)
+    return {name: "" if each.full else each.reason for name, each in marks.items()}
 
 
 def checked(made) -> dict[str, str]:

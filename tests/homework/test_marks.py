@@ -179,8 +179,6 @@ def test_a_failing_cases_inputs_are_shown_once_it_is_due_for_everybody(term):
             assert last_due(book, read_roster(term)) == {NAME: due}
     with pytest.raises(ValueError, match="REVEAL: wanted an assignment that is due for everybody"):
         reports.write_reports(term, reveal=[NAME], now=due - datetime.timedelta(minutes=1))
-    with pytest.raises(ValueError, match="REVEAL: wanted one of hw1"):
-        reports.write_reports(term, reveal=["hw2"], now=due)
     assert not (term / "reveal.txt").exists() and "to try it" not in page(term, "partly")
     assert reports.write_reports(term, reveal=[NAME], now=due).pages == 3, "of those who failed a case"
     assert reports.write_reports(term, now=due).pages == 0, "it is kept in the term"
@@ -258,5 +256,5 @@ def test_zips_hold_the_pages_by_student_or_by_original_name(term):
     assert inside() == ["b_7_8_x.html", f"Ada_1_assignsubmission_file/{NAME}.html"]
     assert line.startswith(f"zips/{NAME}.zip: 2 pages; 2 left out") and "Ada" not in line
     names.write_text("who,where\n")
-    with pytest.raises(ValueError, match="wanted the columns student and path; got who, where"):
+    with pytest.raises(ValueError, match="names.csv: wanted columns student, path; got no student, path"):
         zips.feedback_zips(term, found, [f"{NAME}={names}"])

@@ -31,10 +31,6 @@ TOO_LARGE = "it takes more memory than it may"
 class Failed(Exception):
     """Why a task has no answer; str() of it is a sentence's end, as "it takes longer than it may"."""
 
-    @property
-    def why(self) -> str:
-        return str(self)
-
 
 class Server:
     """The parent's end: a process that forks one for each task."""

@@ -215,9 +215,9 @@ def one(room: Class, name: str, folder: Folder) -> Handed | None:
     """Read a submission, keep it in the term's folder, run it; None if nothing came in and something is there."""
     term, student = room.term, folder.student
     base = room.bases[name] or nbformat.read(base_of(term, name, student), as_version=4)
-    found = taken(folder.path, name, base, student=student, alone=room.alone)
+    found = taken(folder.path, name, base, alone=room.alone)
     kept = term / "submitted" / student / name
-    if not found.found and kept.exists():
+    if not found.file and kept.exists():
         return None
     for file, told in ((note_of(term, name, student), found.note), (renamed_of(term, name, student), found.renamed)):
         file.unlink(missing_ok=True)

@@ -91,7 +91,7 @@ def elsewhere(notebook: nbformat.NotebookNode, empty: dict[str, str | None]) -> 
 
     nbgrader gives 0, and asks nobody, where a cell to fill in has not changed. Text that was added behind it moves in.
     """
-    for question, cells in by_question(notebook).items():
+    for question, cells in by_question(notebook.cells).items():
         named = {about(cell).get("grade_id"): place for place, cell in enumerate(cells) if about(cell)}
         place = named.get(f"{question}-answer")
         if place is None or text(cells[place]) != empty[f"{question}-answer"]:
@@ -111,11 +111,11 @@ def elsewhere(notebook: nbformat.NotebookNode, empty: dict[str, str | None]) -> 
             cells[place]["source"] = f"{ELSEWHERE} Other cells of this question were filled in; see there.*"
 
 
-def by_question(notebook: nbformat.NotebookNode) -> dict[str, list[Any]]:
+def by_question(cells: list[Any]) -> dict[str, list[Any]]:
     """Each question's cells, with those of the student's own among and behind them."""
     found: dict[str, list[Any]] = {}
     question = ""
-    for cell in notebook.cells:
+    for cell in cells:
         question = about(cell).get("grade_id", question).partition("-")[0]
         found.setdefault(question, []).append(cell)
     return found

@@ -14,14 +14,7 @@ import os
 import select
 import sys
 
-CAME_THROUGH = 17  # a process that ended as it should, and not by os._exit(0)
 TASKS = 48  # processes and threads that the kernel lets a submission have: the overseer ends it at fewer processes
-
-
-def send(channel: int, **frame) -> None:
-    data = f"\n{json.dumps(frame)}\n".encode()  # a line of its own, whatever the student's code began there
-    while data:
-        data = data[os.write(channel, data) :]
 
 
 class Silent:
@@ -42,7 +35,7 @@ class Silent:
 def run_cells(channel: int, job: dict, skip: dict):
     """The loaded notebook: the cells, as the self-check runs them too."""
     seconds = {"cell_seconds": job["cell_seconds"], "own_seconds": job["own_seconds"]}
-    return loading.load(job["cells"], lambda **frame: send(channel, **frame), skip=skip, **seconds)
+    return loading.load(job["cells"], lambda **frame: overseer.send(channel, **frame), skip=skip, **seconds)
 
 
 def answer_question(channel: int, job: dict, loaded, question: dict, cases: list[dict], anew) -> None:
@@ -51,7 +44,7 @@ def answer_question(channel: int, job: dict, loaded, question: dict, cases: list
     loaded.as_after(f"{name}-code")
     answer = getattr(loaded.module, question["function"], None)
     if not callable(answer):
-        send(channel, question=name, error=f"there is no function {question['function']}")
+        overseer.send(channel, question=name, error=f"there is no function {question['function']}")
         return
     call = compile(question["call"], "<call>", "eval")
     for case in cases:
@@ -61,9 +54,9 @@ def answer_question(channel: int, job: dict, loaded, question: dict, cases: list
             with loading.at_most(job["case_seconds"]):
                 got = anew("evaluated")(call, answer, inputs, leaves)
                 got = anew("plain")(anew("with_gradients")(got, leaves))
-            send(channel, question=name, case=case["name"], parts=got)
+            overseer.send(channel, question=name, case=case["name"], parts=got)
         except BaseException as error:
-            send(channel, question=name, case=case["name"], error=loading.said(error))
+            overseer.send(channel, question=name, case=case["name"], error=loading.said(error))
 
 
 def forked(task) -> int:
@@ -73,7 +66,7 @@ def forked(task) -> int:
         with contextlib.suppress(BaseException):
             os.setpgid(0, 0)
             task()
-        os._exit(CAME_THROUGH)
+        os._exit(overseer.CAME_THROUGH)
     return pid
 
 
@@ -97,30 +90,18 @@ def student(channel: int, orders: dict[str, int], others: list[int], job: dict, 
         pid = forked(lambda q=question, p=place: answer_question(channel, job, loaded, q, json.loads(all_of(p)), anew))
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         os.close(orders[question["name"]])
-        send(channel, question=question["name"], ended=code)
-
-
-def line_of(descriptor: int) -> tuple[bytes, bytes]:
-    """The first line that comes, and what came with it of the next."""
-    data = b""
-    while b"\n" not in data:
-        more = os.read(descriptor, 1 << 18)
-        if not more:
-            raise EOFError("the grader has gone")
-        data += more
-    line, _, rest = data.partition(b"\n")
-    return line, rest
+        overseer.send(channel, question=question["name"], ended=code)
 
 
 def main() -> None:
     channel, orders = int(sys.argv[1]), os.dup(0)
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    global captured, kernel, loading
+    global captured, kernel, loading, overseer
     import kernel
     import overseer
 
     kernel.keyring_of_its_own()
-    line, rest = line_of(orders)
+    line, rest = overseer.line_of(orders)
     job = json.loads(line)
     sys.path[:1] = sys.argv[2:]  # these very packages, whichever the environment would find
     import matplotlib.pyplot  # what the student's cells import is there before the bounds
@@ -137,12 +118,12 @@ def main() -> None:
         os.dup2(null, descriptor)
     os.close(null)
     sys.stdout = sys.stderr = Silent()
-    torch.set_num_threads(job["threads"])
+    torch.set_num_threads(1)
     loading.prepare_loops()
     kernel.closed_to_others()
     kernel.orphans_come_here()
     job["descriptors"] = [channel, orders]
-    send(channel, ready=True)
+    overseer.send(channel, ready=True)
     overseer.Overseer(job, orders, channel, student, forked, coming=rest).oversee()
     os._exit(0)  # nothing is left to be tidied up, which takes torch a while
 

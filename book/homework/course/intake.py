@@ -35,15 +35,13 @@ NUMBERED = re.compile(r"(?P<base>.+?)(?: ?\((?P<browser>\d{1,3})\)|-(?P<canvas>\
 
 @dataclass
 class Intake:
-    """One student's file for one assignment."""
+    """One student's file for one assignment, and what to tell of it."""
 
-    student: str
-    assignment: str
-    notebook: nbformat.NotebookNode  # the released one with the answers in it that could be read
+    file: Path | None = None  # as long as it can be read
     note: str = ""  # what was wrong with it, for the student
     kind: str = ""  # the same without a word of the student's, to be counted in public
     renamed: str = ""  # for the student, if the file had another name or place and was found all the same
-    found: bool = False  # whether there is a file
+    notebook: nbformat.NotebookNode | None = None  # the released one with the answers in it that could be read
 
 
 @dataclass(frozen=True)
@@ -67,16 +65,6 @@ class Found:
     def number(self) -> int:
         numbered = NUMBERED.fullmatch(self.stem)
         return int(numbered["browser"] or numbered["canvas"]) if numbered else 0
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The file for an assignment, and what to tell of it: to the student, and in public."""
-
-    file: Path | None
-    note: str = ""
-    kind: str = ""
-    renamed: str = ""
 
 
 def hidden(name: str) -> bool:
@@ -165,7 +153,7 @@ def likely(found: list[Found], name: str, alone: bool) -> list[Found]:
     return next((kind for kind in kinds if kind), [])
 
 
-def chosen(found: list[Found], places: list[PurePosixPath], name: str, *, alone: bool = False) -> Choice | Found:
+def chosen(found: list[Found], places: list[PurePosixPath], name: str, *, alone: bool = False) -> Intake | Found:
     """The one that is meant, or why there is none."""
     like = likely(found, name, alone)
     newest = max((each.number for each in like), default=0)
@@ -175,12 +163,12 @@ def chosen(found: list[Found], places: list[PurePosixPath], name: str, *, alone:
         return like[0]
     if like:
         kind = "Several files might be meant, and none lies where it was expected."
-        return Choice(None, f"{len(like)} files might be meant, and none lies where it was expected: "
+        return Intake(None, f"{len(like)} files might be meant, and none lies where it was expected: "
                             f"{listed([each.place for each in like])}.", kind)  # fmt: skip
     if not places:
-        return Choice(None, NOTHING, NOTHING)
+        return Intake(None, NOTHING, NOTHING)
     kind = f"No file for it was found: wanted {name}.ipynb"
-    return Choice(None, f"{kind}; found: {listed(places)}.", f"{kind}; found other files.")
+    return Intake(None, f"{kind}; found: {listed(places)}.", f"{kind}; found other files.")
 
 
 def same(one: Path, other: Path) -> bool:
@@ -198,40 +186,34 @@ def listed(places: list[PurePosixPath]) -> str:
 
 
 @contextmanager
-def choosing(folder: Path, name: str, *, alone: bool = False) -> Iterator[Choice]:
+def choosing(folder: Path, name: str, *, alone: bool = False) -> Iterator[Intake]:
     """The file for an assignment, as long as it can be read. alone: take the only one there is, whatever its name."""
     with opened(folder) as (found, places):
         one = chosen(found, places, name, alone=alone)
-        if isinstance(one, Choice):
+        if isinstance(one, Intake):
             yield one
         elif one.place in (PurePosixPath(f"{name}.ipynb"), PurePosixPath(name, f"{name}.ipynb")):
-            yield Choice(one.path)
+            yield Intake(one.path)
         else:
             why = "lie where it was expected" if one.stem == name else f"have the name {name}.ipynb"
             kind = f"It did not {why}, but there was no doubt."
             place = listed([one.place]).replace("`", "'")
             told = f"Your notebook was found as `{place}`; next time hand in `{name}.ipynb`."
-            yield Choice(one.path, kind=kind, renamed=told)
+            yield Intake(one.path, kind=kind, renamed=told)
 
 
-def choose(folder: Path, name: str, *, alone: bool = False) -> Choice:
+def choose(folder: Path, name: str, *, alone: bool = False) -> Intake:
     """`choosing`, for whether there is one and what is told of it."""
     with choosing(folder, name, alone=alone) as choice:
         return choice
 
 
-def taken(
-    folder: Path, name: str, base: nbformat.NotebookNode, *, student: str | None = None, alone: bool = False
-) -> Intake:
+def taken(folder: Path, name: str, base: nbformat.NotebookNode, *, alone: bool = False) -> Intake:
     """A student's submission as far as it can be read, put into the released notebook."""
-    found = Intake(student or folder.name, name, base)
+    found = Intake()
     try:
-        with choosing(folder, name, alone=alone) as choice:
-            found.note, found.kind, found.found = choice.note, choice.kind, choice.file is not None
-            found.renamed = choice.renamed
-            if choice.file is None:
-                return found
-            made = rebuilt(base, read(choice.file))
+        with choosing(folder, name, alone=alone) as found:
+            made = rebuilt(base, read(found.file)) if found.file else base
         nbformat.validate(made)
         found.notebook = made
         said = made.metadata.get(NOTE, "")
@@ -239,6 +221,6 @@ def taken(
         found.kind = " ".join(filter(None, [found.kind, re.sub(r" \(.*\)", "", said, flags=re.S)]))
     except Exception as error:  # whatever stands in the file
         why = " ".join(str(error).split())[:160] or type(error).__name__
-        found.kind = "The file could not be read as a notebook."
+        found.notebook, found.kind = base, "The file could not be read as a notebook."
         found.note = f"{found.kind[:-1]} ({readable(why)})."
     return found

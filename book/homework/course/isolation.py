@@ -59,7 +59,6 @@ class Limits:
     question_seconds: float = 30.0
     seconds: float = 180.0  # for all cells together
     memory: int = 2 << 30  # bytes beyond what Python and torch take
-    threads: int = 1
 
 
 @dataclass
@@ -138,10 +137,11 @@ def written(value: Any) -> Any:
     return value
 
 
-def run(cells: list[dict[str, str]], questions: list[Any], cases: dict[str, list[Any]], *, limits: Limits) -> Said:
+def run(cells: list[dict[str, Any]], questions: list[Any], cases: dict[str, list[Any]], *, limits: Limits) -> Said:
     """Run a submission's cells, then each question's function on its cases, which are sent when its turn has come.
 
-    cells: {"id", "source"} in order. questions: `Code`. cases: by the question's name.
+    cells: {"id", "source"} in order, and "own" where the student added it. questions: `Code`. cases: by the question's
+    name.
     Raises RuntimeError: nothing keeps the code apart here, or its process did not start; with the reason.
     """
     if missing():
@@ -149,10 +149,11 @@ def run(cells: list[dict[str, str]], questions: list[Any], cases: dict[str, list
             "bubblewrap: wanted, to run students' code apart from the answers, and not at hand or not allowed here "
             f"({missing()}); install it (on Linux or WSL)"
         )
-    talk = Talk(Said(named()), {q.name: q for q in questions}, {cell["id"] for cell in cells}, cases)
+    own = {cell["id"]: bool(cell.get("own")) for cell in cells}
+    talk = Talk(Said(named()), {q.name: q for q in questions}, own, cases)
     job = asdict(limits) | {
         "cells": cells,
-        "own": [cell["id"] for cell in cells if talk.own(cell["id"])],
+        "own": [cell for cell in own if own[cell]],
         "filter": seccomp.program()[0].hex(),
         "questions": [
             {"name": q.name, "function": q.function, "call": q.call, "leaves": list(q.leaves)} for q in questions
@@ -174,17 +175,13 @@ class Talk:
 
     said: Said
     questions: dict[str, Any]
-    cells: set[str]
+    own: dict[str, bool]  # cell -> whether it is the student's own and not one of the assignment's
     cases: dict[str, list[Any]]
     asked: list[str] = field(default_factory=list)  # questions that have got their cases
     outgoing: bytearray = field(default_factory=bytearray)
     incoming: bytearray = field(default_factory=bytearray)
     received: int = 0  # bytes
     frames: int = 0
-
-    def own(self, cell: str) -> bool:
-        """Whether a cell is the student's own and not one of the assignment's."""
-        return cell != "setup" and not any(cell.startswith(f"{name}-") for name in self.questions)
 
     def take(self, data: bytes) -> None:
         self.received += len(data)
@@ -209,8 +206,8 @@ class Talk:
         elif "asks" in frame:
             self.send_cases(frame["asks"])
         elif "cell" in frame:  # once a question has its cases no cell says anything more: it might tell them
-            few = sum(map(self.own, said.cells)) < CELL_ERRORS
-            if not self.asked and frame["cell"] in self.cells and (few or not self.own(frame["cell"])):
+            few = sum(self.own[cell] for cell in said.cells) < CELL_ERRORS
+            if not self.asked and frame["cell"] in self.own and (few or not self.own[frame["cell"]]):
                 said.cells[frame["cell"]] = readable(frame["error"])
         elif not self.asked or frame["question"] != self.asked[-1]:
             return

@@ -12,7 +12,7 @@ from typing import Any
 
 from nbgrader.api import Assignment, Comment, Grade, GradeCell, SolutionCell, SubmittedAssignment, SubmittedNotebook
 
-from .graders import FAILED, about
+from .graders import FAILED, about, by_question
 
 SEEN = "marked.json"  # in the term: what a person marked, by its hash, so that only what changed is marked again
 
@@ -155,14 +155,14 @@ def settle(term: Path, book: Any, found: list[Work]) -> None:
 
 def sections(notebook: dict[str, Any]) -> dict[str, list[Any]]:
     """By question: the source and the pictures of each cell from the question's text to the next question's."""
-    found: dict[str, list[Any]] = {}
-    at = ""
-    for cell in notebook["cells"]:
-        name = about(cell).get("grade_id", "")
-        at = name.removesuffix("-text") if name.endswith("-text") else at
-        if not name.endswith("-marked"):
-            found.setdefault(at, []).append([name, "".join(cell["source"]), cell.get("attachments", {})])
-    return found
+    return {
+        question: [
+            [about(cell).get("grade_id", ""), "".join(cell["source"]), cell.get("attachments", {})]
+            for cell in cells
+            if not about(cell).get("grade_id", "").endswith("-marked")
+        ]
+        for question, cells in by_question(notebook["cells"]).items()
+    }
 
 
 def failing(notebook: dict[str, Any]) -> dict[str, list[str]]:

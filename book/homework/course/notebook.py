@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .marking import copied, parts_of
-from .question import Assignment, Code, Experiment, Written
+from .question import Assignment, Code, Question, Written
 from .tried_out import literal
 
 SCHEMA = 3  # of nbgrader's cell metadata
@@ -45,13 +45,13 @@ def rounded(tensor: Tensor) -> list:
     return torch.round(tensor, decimals=8).tolist()
 
 
-def kind_of(question: Written | Experiment | Code) -> str:
+def kind_of(question: Question) -> str:
     if isinstance(question, Code):
         return "Find the bug" if question.fault else "Code"
     return "On paper" if isinstance(question, Written) else "Experiment"
 
 
-def heading(question: Written | Experiment | Code) -> str:
+def heading(question: Question) -> str:
     number = question.name.removeprefix("q")
     return (
         f"## {number}. {question.title}\n\n"
@@ -80,7 +80,7 @@ def example_cell(question: Code) -> str:
     return f"example = dict(\n{inputs},\n)\ncheck_example({called}, example, [{wanted}]{leaves})\n{told}"
 
 
-def cells_of(assignment: Assignment, question: Written | Experiment | Code, reach: str) -> list[Any]:
+def cells_of(assignment: Assignment, question: Question, reach: str) -> list[Any]:
     name = question.name
     if isinstance(question, Code):
         cells = [given("markdown", heading(question), f"{name}-text")]

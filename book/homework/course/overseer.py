@@ -31,12 +31,20 @@ DIED = "the process was ended by its own code or by a limit"
 
 
 def send(channel: int, **frame: object) -> None:
-    data = (json.dumps(frame) + "\n").encode()
+    data = f"\n{json.dumps(frame)}\n".encode()  # a line of its own, whatever the student's code began there
     while data:
-        try:
-            data = data[os.write(channel, data) :]
-        except BlockingIOError:
-            select.select([], [channel], [], 1.0)
+        data = data[os.write(channel, data) :]
+
+
+def line_of(descriptor: int, data: bytes = b"") -> tuple[bytes, bytes]:
+    """The first line that comes, of which `data` came before, and what came with it of the next."""
+    while b"\n" not in data:
+        more = os.read(descriptor, 1 << 18)
+        if not more:
+            raise EOFError("the grader has gone")
+        data += more
+    line, _, rest = data.partition(b"\n")
+    return line, rest
 
 
 @dataclass
@@ -315,13 +323,7 @@ class Overseer:
 
         While it is waited for no sign of life is given.
         """
-        while b"\n" not in self.coming:
-            if select.select([self.orders], [], [], 1.0)[0]:
-                data = os.read(self.orders, 1 << 18)
-                if not data:
-                    raise EOFError("the grader has gone")
-                self.coming += data
-        line, _, self.coming = self.coming.partition(b"\n")
+        line, self.coming = line_of(self.orders, self.coming)
         return line
 
     def question(self, student: Student, name: str, cases: bytes) -> str:

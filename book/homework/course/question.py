@@ -21,29 +21,29 @@ class Case:
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
-    """A derivation or a short answer, marked by a person after the rubric."""
+class Question:
+    """What every question says of itself."""
 
     name: str  # "q1"
     title: str
     points: int
     minutes: int
     goal: str  # what answering it teaches
-    text: str  # Markdown
+    text: str  # Markdown: what is asked, such as what a function must compute
+
+
+@dataclass(frozen=True, eq=False)
+class Written(Question):
+    """A derivation or a short answer, marked by a person after the rubric."""
+
     solution: str  # Markdown
     rubric: str  # Markdown: what earns how many points
 
 
 @dataclass(frozen=True, eq=False)
-class Experiment:
+class Experiment(Question):
     """A plot and a short answer, marked by a person after the rubric."""
 
-    name: str
-    title: str
-    points: int
-    minutes: int
-    goal: str
-    text: str
     code: str  # the solution's cell; what it draws ends in plt.show()
     solution: str  # the short answer, Markdown
     rubric: str
@@ -60,15 +60,9 @@ class Fault:
 
 
 @dataclass(frozen=True, eq=False)
-class Code:
+class Code(Question):
     """A function to write, marked by a machine: all points if every hidden case agrees, else a share."""
 
-    name: str
-    title: str
-    points: int
-    minutes: int
-    goal: str
-    text: str  # what the function must compute, Markdown
     function: str  # its name
     header: str  # "def …:" and the docstring with the shapes; what students are given
     body: str  # the rest of the solution, indented by four
@@ -102,7 +96,7 @@ class Assignment:
     name: str  # "hw2_gae"
     title: str
     chapters: str  # which chapters it goes with, Markdown
-    questions: list[Written | Experiment | Code]
+    questions: list[Question]
     intro: str = ""
     imports: str = "import math\n\nimport matplotlib.pyplot as plt\nimport torch"
 
@@ -110,7 +104,7 @@ class Assignment:
     def coded(self) -> list[Code]:
         return [question for question in self.questions if isinstance(question, Code)]
 
-    def question(self, name: str) -> Written | Experiment | Code:
+    def question(self, name: str) -> Question:
         return next(question for question in self.questions if question.name == name)
 
     @property

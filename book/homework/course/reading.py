@@ -66,34 +66,24 @@ def cleaned(file: bytes) -> bytes:
 
 
 def loaded(file: bytes) -> list[dict[str, Any]]:
-    """The cells of a notebook of any version, with nothing in them but what is used. Raises ValueError."""
+    """The cells of a notebook of nbformat 4, with nothing in them but what is used. Raises ValueError."""
     try:
         notebook = json.loads(file.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise ValueError(f"it is no JSON: {file[:40].decode('utf8', 'replace')!r}") from None
-    if not isinstance(notebook, dict) or "nbformat" not in notebook:
+    if not isinstance(notebook, dict) or "nbformat" not in notebook or not isinstance(notebook.get("cells"), list):
         raise ValueError("it is JSON, but no notebook")
-    sheets = notebook.get("worksheets")
-    parts = (
-        [notebook, *(sheet for sheet in sheets if isinstance(sheet, dict))] if isinstance(sheets, list) else [notebook]
-    )
-    lists = [part["cells"] for part in parts if isinstance(part.get("cells"), list)]
-    if not lists:
-        raise ValueError("it is JSON, but no notebook")
-    if sum(map(len, lists)) > CELLS:
+    if len(notebook["cells"]) > CELLS:
         raise ValueError(f"it has more than {CELLS} cells")
-    return [kept(cell) for cells in lists for cell in cells]
+    return [kept(cell) for cell in notebook["cells"]]
 
 
 def kept(cell: Any) -> dict[str, Any]:
-    """A cell of `nbformat` 3 or 4 with what is used of it, named as in 4. Raises ValueError: it is no cell."""
+    """A cell with what is used of it. Raises ValueError: it is no cell."""
     kind = cell.get("cell_type") if isinstance(cell, dict) else None
-    if kind not in ("code", "markdown", "raw", "heading", "html"):
+    if kind not in ("code", "markdown", "raw"):
         raise ValueError("one of its cells is none")
-    source = cell.get("source", cell.get("input", ""))
-    if kind == "heading":
-        source = "#" * int(cell.get("level", 1)) + " " + text_of({"source": source})
-    made = {"cell_type": kind if kind in ("code", "raw") else "markdown", "source": text_of({"source": source})}
+    made = {"cell_type": kind, "source": text_of(cell)}
     about = cell.get("metadata")
     about = about.get("nbgrader") if isinstance(about, dict) else None
     name = about.get("grade_id") if isinstance(about, dict) else None
@@ -102,7 +92,7 @@ def kept(cell: Any) -> dict[str, Any]:
 
 
 def text_of(cell: dict[str, Any]) -> str:
-    source = cell["source"]
+    source = cell.get("source", "")
     return source if isinstance(source, str) else "".join(map(str, source)) if isinstance(source, list) else ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import zipfile
 from collections.abc import Iterable, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from . import known
 from .marks import Work
 from .pages import page_of
+from .roster import table
 from .term import done
 from .words import counted
 
@@ -27,14 +27,10 @@ def original_names(file: Path) -> dict[str, str]:
     """
     if not file.is_file():
         raise ValueError(f"names: wanted the names.csv that unpacking an export leaves beside the folders; got {file}")
-    with file.open(newline="", encoding="utf-8-sig") as lines:
-        rows = csv.DictReader(lines)
-        if not {"student", "path"} <= set(rows.fieldnames or ()):
-            raise ValueError(f"names: wanted the columns student and path; got {', '.join(rows.fieldnames or ())}")
-        found: dict[str, str] = {}
-        for row in rows:
-            found.setdefault(row["student"], row["path"])
-        return found
+    found: dict[str, str] = {}
+    for row in table(file, ("student", "path")):
+        found.setdefault(row["student"], row["path"])
+    return found
 
 
 def wanted_back(path: str, page: str) -> str | None:
