@@ -9,13 +9,14 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+import torch
 
 from book._ext.settings_table import defaults, table, written
 from book.results.peers import language
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.networks import Policy
 from tests.book.test_figures_page import rows_of_the_page
-from tests.living import STEPPERS
+from tests.living import STEPPERS, small_agent
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "book/coming_from.md").read_text("utf8")
@@ -23,47 +24,39 @@ SETTINGS = {name: defaults(name) for name in AGENTS}
 TABLES = re.findall(r"^```\{settings\} (\w+)\n(.*?)^```$", TEXT, re.M | re.S)
 
 
-SHARED = "What the on-policy agents share"
-ON_POLICY = [name for name in STEPPERS if name != "mpo"]
-
-
-def tables_of(title: str) -> list[dict[str, object]]:
-    """The first columns of a section's tables: each setting with the default that the page tells."""
-    (section,) = re.findall(rf"^## {title}\n(.*?)(?=^## )", TEXT, re.M | re.S)  # a second one might say something else
-    tables = []
-    for rows in re.findall(r"^\| this book \|.*\n\|[-|]+\n((?:\|.*\n)+)", section, re.M):
-        told = [re.fullmatch(r"`(\w+) = ([^`]+)`", row.split("|")[1].strip()) for row in rows.splitlines()]
-        assert all(told), [row for row, one in zip(rows.splitlines(), told, strict=True) if not one]
-        assert len({one[1] for one in told}) == len(told), "a setting stands once in a table"
-        tables.append({one[1]: ast.literal_eval(one[2]) for one in told})
-    return tables
-
-
-def table_of(name: str) -> dict[str, object]:
-    """What the page tells of an agent: the shared settings that it has, and in place of them those of its own table."""
-    shared = tables_of(SHARED) if name in ON_POLICY else []
-    (own,) = tables_of(TITLES[name])
-    return {each: value for table in shared for each, value in table.items() if each in SETTINGS[name]} | own
+def shown(agent: str, body: str) -> list[str]:
+    """The settings of a table of the page, as `name = default`."""
+    options = dict(re.findall(r"^:(\w+): (.*)$", body, re.M))
+    options.pop("class", None)
+    rows = table(agent, [line for line in body.splitlines() if not line.startswith(":")], **options)[2:]
+    return [row.split(" | ")[0].strip("| `") for row in rows]
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_every_setting_stands_in_its_table_with_its_default(name):
-    told, true = table_of(name), SETTINGS[name]
-    assert told == true
-    assert [each for each in told if isinstance(told[each], bool) != isinstance(true[each], bool)] == []
+def test_every_setting_stands_in_a_table_of_the_page_with_its_default(name):
+    """In the agent's own or, for an on-policy agent, in PPO's with PPO's default."""
+    on_policy = name in STEPPERS and name != "mpo"
+    read = {name, "ppo"} if on_policy else {name}
+    rows = {row for agent, body in TABLES if agent in read for row in shown(agent, body)}
+    assert {f"{each} = {written(default)}" for each, default in SETTINGS[name].items()} <= rows
 
 
-def test_the_shared_tables_hold_what_the_page_says_they_do():
-    """The first is what all five have, the second what a single loss has; V-MPO has four of these, TRPO none."""
-    every, gradient = tables_of(SHARED)
-    assert set(every) == set.intersection(*(set(SETTINGS[name]) for name in ON_POLICY))
-    assert set(gradient) == set.intersection(*(set(SETTINGS[name]) for name in ("reinforce", "a2c", "ppo"))) - set(
-        every
-    )
-    assert [each for each in gradient if each in SETTINGS["vmpo"]][:4] == list(gradient)[:4]
-    assert not set(gradient) & set(SETTINGS["trpo"])
-    (ppo,) = tables_of("PPO")
-    assert not set(ppo) & (every.keys() | gradient.keys()), "the shared defaults are PPO's"
+def test_a_table_shows_what_the_code_has_by_itself_and_refuses_what_it_has_not():
+    assert shown("a2c", ":against: ppo\nthis book | there\nlam | `x`\n") == [
+        "rollout_steps = 16", "lam = 0.95", "normalize_advantage = False"
+    ]  # fmt: skip
+    everywhere = shown("ppo", ":shared: mpo\nthis book | there\n")
+    assert "gamma = 0.99" in everywhere and "clip_eps = 0.2" not in everywhere
+    assert "clip_eps = 0.2" in shown("ppo", ":beyond: a2c\nthis book | there\n")
+    (row,) = [row for row in table("mpo", ["ours | a | b", "lam | `x` | `y`"]) if "`lam =" in row]
+    assert row == "| `lam = 1.0` | `x` | `y` |"
+    assert "| `eps_std = 1e-4` | — | — |" in table("mpo", ["ours | a | b"])
+    for wrong in ("lamm | `x`", "lam | `x` | `y`"):
+        with pytest.raises(ValueError, match=r"^mpo: \w+ is no setting of this table, or has not 1 columns$"):
+            table("mpo", ["ours | theirs", wrong])
+    assert [written(value) for value in (1e-10, 0.01, 2.5e-3, 1_000, "td", None, (64, 64))] == [
+        "1e-10", "0.01", "2.5e-3", "1_000", '"td"', "None", "(64, 64)"
+    ]  # fmt: skip
 
 
 def test_every_name_that_is_logged_here_is_a_figure():
@@ -76,6 +69,23 @@ def test_a_stored_step_is_drawn_as_often_as_the_page_says():
     config = AGENTS["mpo"][1]()
     drawn = config.learner_steps * config.minibatch_size * config.sequence_length / config.batch_size
     assert f"each stored step is drawn {drawn:.0f} times on average" in TEXT
+
+
+def test_temperature_and_multipliers_of_mpo_are_clipped_apart(monkeypatch):
+    """Each dual step clips the gradient of its own loss: the other parameters have none."""
+    agent, env, obs = small_agent("mpo")
+    clipped = []
+
+    def clip(parameters, most):
+        parameters = list(parameters)
+        if len(parameters) == len(list(agent.duals.parameters())):
+            clipped.append({name for name, raw in agent.duals.items() if raw.grad is not None})
+        return torch.linalg.vector_norm(torch.stack([p.grad.norm() for p in parameters if p.grad is not None]))
+
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", clip)
+    rollout, _ = agent.collect(env, obs)
+    agent.update(rollout)
+    assert clipped == [{"raw_eta"}, {"raw_alpha_mean", "raw_alpha_std"}] and "clipped apart" in TEXT
 
 
 def accepted(name: str, value: object) -> bool:

@@ -126,7 +126,7 @@ def entries(folder: Path, tree: Tree) -> dict[str, dict[str, Any]]:
         told = json.loads(written.read_text("utf8"))
         path = Path(told["notebook"])
         entered: dict[str, list[str]] = {}
-        for file, name in sorted({place for file, line in told["entered"] for place in tree.at(file, line)}):
+        for file, name in sorted({place for where, line in told["entered"] for place in tree.at(where, line)}):
             entered.setdefault(file, []).append(name)
         # What is read as data, and not as code, and outlives the notebook.
         data = [file for file in map(Path, told["files"]) if file.suffix not in (".py", ".pyc") and file.is_file()]
