@@ -4,9 +4,9 @@ import runpy
 import sys
 from functools import partial
 
-from .moved import from_book
+from .moved import _from_book
 
-__getattr__ = partial(from_book, "exercises")
+__getattr__ = partial(_from_book, "exercises")
 
 if __name__ == "__main__":  # as assignments that were handed out say
     try:

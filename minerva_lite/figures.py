@@ -2,6 +2,6 @@
 
 from functools import partial
 
-from .moved import from_book
+from .moved import _from_book
 
-__getattr__ = partial(from_book, "figures")
+__getattr__ = partial(_from_book, "figures")

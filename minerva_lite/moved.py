@@ -8,7 +8,7 @@ from typing import Any
 ASKED = {"__all__", "__path__"}  # by `import *`, and by the import of a module below
 
 
-def from_book(room: str, name: str) -> Any:
+def _from_book(room: str, name: str) -> Any:
     """The attribute of `minerva_book.<room>`, which is imported when somebody asks. Raises ImportError: it is missing.
 
     Python asks a module for names of its own, which must not import anything.

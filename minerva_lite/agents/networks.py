@@ -292,7 +292,7 @@ class SquashedGaussianPolicy(GaussianPolicy):
         return action.tanh()
 
     def from_env(self, action: Tensor) -> Tensor:
-        # The arctanh of -1 and 1 is infinite.
+        # The inverse of tanh is infinite at -1 and 1.
         # LaTeX: u_i = \operatorname{arctanh}(\operatorname{clip}(a_i, -0.999999, 0.999999))
         return action.clamp(-0.999999, 0.999999).atanh()
 

@@ -363,7 +363,10 @@ class _Run:
             self.saved = self.steps
             if state is None:
                 name = self.env.spec.env_id
-                warnings.warn(f"{name} goes on with fresh episodes: its state cannot be saved", stacklevel=3)
+                warnings.warn(
+                    f"{name} goes on with fresh episodes: its state cannot be saved (extend.md says how it could)",
+                    stacklevel=3,
+                )
                 self.env.reseed(self.steps)  # not the first episodes again
         if state is None:
             self.agent.fresh_episodes()

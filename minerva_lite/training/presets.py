@@ -330,5 +330,8 @@ def preset(algorithm: str, env_id: str) -> Preset:
     if (algorithm, env_id) not in PRESETS:
         near = [pair for pair in PRESETS if algorithm in pair or env_id in pair] or list(PRESETS)
         names = ", ".join(f"{a} on {e}" for a, e in near)
-        raise ValueError(f"preset: wanted one of: {names}; got {algorithm} on {env_id}")
+        raise ValueError(
+            f"preset: wanted one of: {names}; got {algorithm} on {env_id}, for which `training.defaults.settings_for` "
+            "has general ones"
+        )
     return PRESETS[algorithm, env_id]

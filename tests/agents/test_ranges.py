@@ -25,7 +25,7 @@ RANGES = {
         temperature_learning_rate importance_clip
     """),
     "a finite number of at least 0": ((-0.1, NAN, INF), """
-        momentum vf_coef entropy_coef damping cg_tolerance value_l2 eta warmup_steps
+        momentum vf_coef entropy_coef damping cg_tolerance value_l2 beta warmup_steps
     """),
     "a number in [0, 1]": ((-0.1, 1.1, NAN), "gamma lam accept_ratio"),
     "a number in (0, 1]": ((0.0, 1.1, NAN), "top_k_frac"),

@@ -120,9 +120,9 @@ BY_HAND = [
     (preferences.bradley_terry_loss, (vector(1 + math.log(3), 2), vector(1, 2)), -(math.log(3 / 4) - LOG2) / 2),
     # Far apart, nothing overflows and no gradient is lost.
     (preferences.bradley_terry_loss, (torch.tensor([300.0, -300.0]), torch.zeros(2)), 150.0, ([0, -0.5], [0, 0.5])),
-    # At eta 1/2 the implicit rewards differ by log 2, so the chosen one wins 2/3; slope -1/2 of the other third.
-    (partial(preferences.dpo_loss, eta=0.5), PAIRS, -math.log(2 / 3), ([-0.5 / 3], [0.5 / 3], None, None)),
-    (partial(preferences.dpo_weight, eta=0.5), PAIRS, [0.5 / 3]),
+    # At beta 1/2 the implicit rewards differ by log 2, so the chosen one wins 2/3; slope -1/2 of the other third.
+    (partial(preferences.dpo_loss, beta=0.5), PAIRS, -math.log(2 / 3), ([-0.5 / 3], [0.5 / 3], None, None)),
+    (partial(preferences.dpo_weight, beta=0.5), PAIRS, [0.5 / 3]),
     # The best of two is the first with 1/4, and the rest is shared 2 to 1.
     (preferences.best_of_n_law, (vector(1 / 2, 1 / 3, 1 / 6), vector(0, 1, 1), 2), [1 / 4, 1 / 2, 1 / 4]),
     (preferences.best_of_n_law, (vector(0.5, 0.5, 0, 0), vector(0, 1, 2, -1), 3), [1 / 8, 7 / 8, 0, 0]),

@@ -34,10 +34,10 @@ UNIT, POSITIVE, COUNT, FINITE = (-0.1, 1.1), (0.0, math.inf), (0, 1.5, True), (m
 REFUSED = {"gamma": UNIT, "lam": UNIT, "mixture": UNIT, "max_tv": UNIT, "backtrack": UNIT, "accept_ratio": UNIT}
 REFUSED |= {"low": UNIT, "level": (0.0, 1.0, 95.0), "top_k_frac": (0.0, 1.5), "value": (0.0, math.inf, 1e-8, 2e-8)}
 REFUSED |= dict.fromkeys(["clip_eps", "clip_range", "kl_target", "kl_bound", "expected_gain", "eps"], POSITIVE)
-REFUSED |= dict.fromkeys(["eps_eta", "bound", "high", "kl_penalty", "eta"], POSITIVE) | {"max_weight": (0.0,)}
+REFUSED |= dict.fromkeys(["eps_eta", "bound", "high", "kl_penalty", "eta", "beta"], POSITIVE) | {"max_weight": (0.0,)}
 REFUSED |= dict.fromkeys(["iterations", "max_trials", "resamples", "n"], COUNT) | {"group": (0, 1, 1.5, True)}
 REFUSED |= dict.fromkeys(["max_advantage", "max_expected_advantage", "max_kl", "average_kl", "tolerance"], FINITE)
-REFUSED |= {"damping": FINITE, "kl_rewards.eta": FINITE, "normalizer": ("sum",), "average": ("mean",)}
+REFUSED |= {"damping": FINITE, "kl_rewards.beta": FINITE, "normalizer": ("sum",), "average": ("mean",)}
 
 
 def case_of(key: str) -> tuple[Callable, dict[str, Any]]:

@@ -272,6 +272,7 @@ DRAWS: dict[str, Any] = {
     "next_obs": drawn(normal, T, B, S),
     # A tuple has a value for each case.
     "gamma": (0.9, 0.6), "lam": (0.8, 0.0, 1.0), "clip_eps": (0.2, 0.5), "kl_bound": (0.01, 0.7), "eta": (0.3, 2.0),
+    "beta": (0.3, 2.0),
     "max_advantage": 1.7, "max_expected_advantage": 1.7, "average_kl": (0.3, 1.6), "mixture": (0.3, 0.8),
     "max_tv": (0.3, 0.8), "max_kl": (0.3, 1.6), "sharp": (False, False, True, True), "eps": (0.1, 0.7),
     "pinsker": (False, False, True, True), "group": (2, 3), "low": (0.2, 0.4), "high": (0.35, 0.1), "eps_eta": 0.3,

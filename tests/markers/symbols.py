@@ -146,7 +146,7 @@ NOTATION: dict[str, dict[str, str]] = {
         "x_i": "value [i]", "G": "group", r"\bar{x}_i": "[i]", "r_i": "reward [i]", r"\bar{r}_i": "mean [i]",
         "A_i": "advantage [i]", "c_i": "[i]", r"\nu_i": "mean_square [i]", r"\sigma^{\mathrm{grp}}_i": "[i]",
         r"\varepsilon": "eps", "p": "probability [t b]", r"\bar{\sigma}^{\mathrm{grp}}": "[t b]", "w": "[t b]",
-        r"\log \pi_{\mathrm{ref}}(a_t \mid s_t)": "reference_log_prob [t i]", "r(y)": "reward [i]", r"\eta": "eta",
+        r"\log \pi_{\mathrm{ref}}(a_t \mid s_t)": "reference_log_prob [t i]", "r(y)": "reward [i]", r"\beta": "beta",
         "e_t": "last [t i]", "k_t": "[t i]", "r_t": "[t i]", r"\log \pi_\theta": "log_prob [t i]",
         r"\log \pi_{\mathrm{ref}}": "reference_log_prob [t i]", r"\log \rho^{\mathrm{ref}}": "[t i]",
         r"\log \rho_t": "log_ratio [t i]", "A_t": "advantage [i]", r"\rho_t": "[t i]", r"\bar{\rho}_t": "[t i]",

@@ -85,7 +85,7 @@ def test_without_a_preset_one_line_says_what_is_taken(asked, tmp_path, capsys):
     assert config.normalize_obs and config.gamma == 0.5
     start, end = "no preset for ppo on Acrobot-v1: taken are the defaults of the family 'discrete'", " change them\n"
     assert capsys.readouterr().err == (
-        f"{start}, num_envs 32, rollout_steps 64, gamma 0.5, learning_rate 0.001, kl_bound 0.01, normalize_obs True, over "
+        f"{start}, num_envs 32, rollout_steps 64, gamma 0.5, learning_rate 0.001, clip_eps 0.2, normalize_obs True, over "
         f"9999 steps, evaluated every 3333 steps over 3 episodes; --config.…, --steps and --eval-…{end}"
     )
     for silent in ("train ppo --env CartPole-v1", "train --config whole.json --seed 1"):

@@ -295,8 +295,8 @@ HW8: dict[str, dict[str, list[Edit]]] = {
         "a prompt without a right answer is silent": [("rows.amax(1, keepdim=True) > rows.amin(1, keepdim=True)", "rows.amax(1, keepdim=True) > rows.mean()")],
     },
     "q4": {
-        "softplus by hand": [("softplus = torch.nn.functional.softplus", "softplus = lambda x: (1.0 + x.exp()).log()"), ("softplus(-eta", "softplus(-eta")],
-        "beyond the target is fine": [("(eta * margin - 0.5).square()", "(eta * margin - 0.5).clamp(max=0.0).square()")],
+        "softplus by hand": [("softplus = torch.nn.functional.softplus", "softplus = lambda x: (1.0 + x.exp()).log()"), ("softplus(-beta", "softplus(-beta")],
+        "beyond the target is fine": [("(beta * margin - 0.5).square()", "(beta * margin - 0.5).clamp(max=0.0).square()")],
         "all pairs alike": [("each[weight > 0.0].mean()", "each.mean()")],
         "the weights count": [("each[weight > 0.0].mean()", "(weight * each).sum() / weight.sum()")],
         "divided by the pairs": [("/ weight.sum()", "/ len(weight)")],
