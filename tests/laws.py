@@ -88,7 +88,7 @@ def same_action(env, value: float | int) -> Tensor:
 
 def choose(env, obs: Tensor) -> Tensor:
     """A deterministic policy that makes episodes of different lengths."""
-    return (obs[:, -1] > 0).long() if env.spec.num_actions else obs[:, -1:]
+    return (obs[:, -1] > 0).long() if env.spec.num_actions else obs[:, -env.spec.action_dim :]
 
 
 def lived(env, steps: int) -> dict[str, Tensor | None]:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minerva_lite.experience.normalizer import Normalizer, RewardScaler
+from tests.living import refusal
 
 F64 = torch.float64
 
@@ -65,7 +66,5 @@ def test_reward_scaler_follows_discounted_returns_episode_by_episode_and_over_ro
 
 
 def test_wrong_settings_are_named():
-    with pytest.raises(ValueError, match=r"^clip: wanted a finite number above 0; got 0.0"):
-        Normalizer((1,), clip=0.0)
-    with pytest.raises(ValueError, match=r"^gamma: wanted a number in \[0, 1\]; got 1.2"):
-        RewardScaler(1.2)
+    assert refusal(Normalizer, (1,), clip=0.0) == "clip: wanted a finite number above 0; got 0.0"
+    assert refusal(RewardScaler, 1.2) == "gamma: wanted a number in [0, 1]; got 1.2"

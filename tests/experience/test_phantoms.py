@@ -58,6 +58,8 @@ def test_whole_episodes_are_the_same_in_both_modes():
     assert rollout.real[first].all() and rollout.restart_weight.eq(0).sum(0).tolist() == [1, 1, 1, 0, 3, 2]
     for name, column in same.tensors().items():
         assert torch.equal(rollout.tensors()[name][first], column[first]), name
+    cut, _ = collect_episodes(Determined(), gym_env("ToyLottery-v0", 6), 4)
+    assert cut.reward.shape == (4, 6) and cut.first_episode[:, 3].all(), "not longer than allowed"
 
 
 def test_an_agent_trains_on_them_and_the_phantom_rows_are_seen_as_such():

@@ -19,11 +19,11 @@ from tests.living import make_agent, say
 
 def lived(env_id: str, steps: int, num_envs: int = 4, **options):
     agent, env, first = make_agent("a2c", env_id, seed=1, num_envs=num_envs, **options)
-    return agent, env, first, *collect(agent, env, first, steps)
+    return collect(agent, env, first, steps)
 
 
 def test_next_obs_is_the_true_successor_where_episodes_end():
-    *_, rollout, obs = lived("ToyCount-v0", 7, num_envs=1)
+    rollout, obs = lived("ToyCount-v0", 7, num_envs=1)
     assert rollout.obs[:, 0].tolist() == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2], [2, 0]]
     assert rollout.next_obs[:, 0].tolist() == [[0, 1], [0, 2], [0, 3], [1, 1], [1, 2], [1, 3], [2, 1]]
     assert rollout.reward[:, 0].tolist() == [1, 2, 3, 11, 12, 13, 21]
@@ -33,20 +33,9 @@ def test_next_obs_is_the_true_successor_where_episodes_end():
     assert obs.tolist() == [[2, 1]]
 
 
-@pytest.mark.parametrize(("env_id", "options"), [("Pendulum-v1", {}), ("Pendulum-v1", {"squash": True}), ("CartPole-v1", {}), ("Pendulum-v1", {"normalize_obs": True})])  # fmt: skip
-def test_behavior_log_prob_is_the_log_prob_of_its_params_at_its_action(env_id, options):
-    agent, _, _, rollout, _ = lived(env_id, 20, **options)
-    wanted = agent.policy.log_prob(rollout.behavior_params, rollout.action)
-    assert torch.equal(rollout.behavior_log_prob, wanted)
-    fresh = agent.policy(agent.normalized(rollout.obs))
-    for kept, now in zip(rollout.behavior_params, fresh, strict=True):
-        torch.testing.assert_close(kept, now, rtol=1e-5, atol=1e-6)
-    assert not rollout.behavior_log_prob.requires_grad
-
-
 @pytest.mark.parametrize("squash", [True, False])
 def test_the_environment_gets_the_squashed_or_clipped_action_and_the_rollout_the_raw_one(squash):
-    _, _, _, rollout, _ = lived("ToyEcho-v0", 50, squash=squash, log_std_init=1.0)
+    rollout, _ = lived("ToyEcho-v0", 50, squash=squash, log_std_init=1.0)
     assert rollout.action.abs().max() > 1.5, "raw actions leave the unit interval"
     unit = rollout.action.tanh() if squash else rollout.action.clamp(-1, 1)
     arrived = torch.tensor([-1.0, 20.0]) + torch.tensor([2.0, 10.0]) * unit
@@ -64,43 +53,17 @@ def numbered(n: int) -> Batch:
 
 
 @pytest.mark.parametrize("size", [1, 4, 5, 12, 50])
-def test_minibatches_cover_each_row_once_and_keep_rows_together(size, generator):
-    batches = list(numbered(12).minibatches(size, generator))
-    assert [len(b) for b in batches] == [size] * (12 // size) + ([12 % size] if 12 % size else [])
-    assert sorted(torch.cat([b.obs for b in batches]).tolist()) == list(range(1, 13))
-    for batch in batches:
+def test_minibatches_cover_each_row_once_in_a_fresh_order_and_keep_rows_together(size, generator):
+    generators = generator, generator, torch.Generator().manual_seed(0)
+    passes = [list(numbered(12).minibatches(size, each)) for each in generators]
+    first, second, repeated = (torch.cat([batch.obs for batch in each]).tolist() for each in passes)
+    assert sorted(first) == list(range(1, 13)) != first == repeated != second
+    assert [len(batch) for batch in passes[0]] == [size] * (12 // size) + ([12 % size] if 12 % size else [])
+    for batch in passes[0]:
         for factor, name in enumerate(COLUMNS, 1):
             assert torch.equal(getattr(batch, name), factor * batch.obs), name
-        first, second = batch.behavior_params
-        assert torch.equal(first, 7 * batch.obs) and torch.equal(second, 8 * batch.obs.unsqueeze(-1).expand(-1, 2))
-
-
-def test_minibatches_are_shuffled_anew_by_the_generator(generator):
-    def order(g):
-        return torch.cat([b.advantage for b in numbered(50).minibatches(50, g)]).tolist()
-
-    first, second = order(generator), order(generator)
-    assert first != sorted(first) and first != second
-    assert first == order(torch.Generator().manual_seed(0))
-
-
-# Whole episodes
-
-
-def test_whole_episodes_by_hand():
-    """Six environments whose episodes last 1, 2, …, 6 steps: six rows, and of each column the first episode."""
-    agent, env, _ = make_agent("a2c", "ToyLottery-v0", num_envs=6)
-    env.reset(range(6)), env.step(torch.zeros(6, dtype=torch.int64))  # wherever it stands, every episode starts anew
-    rollout, obs = collect_episodes(agent, env, 50)
-    assert rollout.num_steps == 36 and rollout.reward.shape == (6, 6)
-    assert rollout.first_episode.tolist() == [[t < length for length in range(1, 7)] for t in range(6)]
-    assert rollout.obs[0].flatten().tolist() == [0.0] * 6
-    # The shortest have begun again in the meantime: their rows are here, and marked as what they are.
-    assert rollout.obs[:, 1, 0].tolist() == [0, 1, 0, 1, 0, 1]
-    assert rollout.terminated[:, 1].tolist() == [False, True] * 3
-    again, _ = collect_episodes(agent, env, 4)
-    assert again.reward.shape == (4, 6) and not again.ended[:, 5].any(), "not longer than allowed"
-    assert again.first_episode[:, 5].all()
+        wide, matrix = batch.behavior_params
+        assert torch.equal(wide, 7 * batch.obs) and torch.equal(matrix, 8 * batch.obs.unsqueeze(-1).expand(-1, 2))
 
 
 # Vines
@@ -136,15 +99,12 @@ def test_a_branch_return_by_hand(steps):
     sure(agent, 1, 7.0)
     vine, _ = vine_of(agent, env, obs, branch_steps=steps)
     assert vine.action.tolist() == [[0, 1]] * 10 and vine.proposal_log_prob.eq(0).all(), "all actions, none drawn"
-    for i in range(10):
-        start = int(vine.obs[i].argmax())
+    for i, start in enumerate(vine.obs.argmax(-1).tolist()):
         for first in (0, 1):
-            state, wanted = start, 0.0
-            for t in range(steps):
-                action = first if t == 0 else 1
+            state, wanted = start, 0.9**steps * 7.0
+            for t, action in enumerate([first] + [1] * (steps - 1)):
                 wanted += 0.9**t * world.reward[state, action].item()
                 state = max(0, min(3, state + (1 if action else -1)))
-            wanted += 0.9**steps * 7.0
             assert vine.q_value[i, first].item() == pytest.approx(wanted)
 
 

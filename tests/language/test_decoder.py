@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from minerva_lite.language.decoder import Decoder
+from tests.living import refusal
 
 END = 5
 
@@ -145,12 +146,11 @@ def test_what_it_cannot_read_is_named():
         (lambda: decoder.sample(tokens(4, 2), 0, generator), "length: wanted a whole number of at least 1; got 0"),
         (lambda: decoder.sample(tokens(4, 2), 2, generator, temperature=0.0), "temperature: wanted a finite number ab"),
         (lambda: decoder(tokens(4, 2).float()), "tokens: wanted dtype torch.int64; got torch.float32"),
-        (lambda: decoder(tokens(4, 2)[0]), r"tokens: wanted shape \(any, any\); got \(2,\)"),
+        (lambda: decoder(tokens(4, 2)[0]), "tokens: wanted shape (any, any); got (2,)"),
         (lambda: made(heads=5), "heads: wanted a divisor of width = 64; got 5"),
         (lambda: made(layers=0), "layers: wanted a whole number of at least 1; got 0"),
     ):
-        with pytest.raises(ValueError, match=f"^{message}"):
-            call()
+        assert refusal(call).startswith(message)
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ from tests.living import (
 KINDS = [
     {"advantage": "rloo"},
     {"advantage": "grpo", "objective": "gspo", "kl": "loss"},
-    {"advantage": "critic", "kl": "reward", "lam": 0.9},
+    {"advantage": "critic", "kl": "reward", "lam": 0.9, "group": 1},  # which compares no answers
 ]
 
 
@@ -46,17 +46,17 @@ def make(env_id: str = "tokens/copy", dtype=torch.float64, **options):
     return make_agent("sequence", env_id, dtype=dtype, **ANSWERS | options)
 
 
-def paying(env):
-    """The environment with a verifier that pays something for nearly all answers: a small agent is seldom right."""
+def rewarded(algorithm: str = "sequence", **options):
+    """With a verifier that pays something for nearly all answers: a small agent is seldom right."""
+    agent, env, obs = make_agent(algorithm, "tokens/copy", dtype=torch.float64, **ANSWERS | options)
     env.task = copy.copy(env.task)
     env.task.judge = lambda prompt, answer, mask: ((answer * mask).sum(0) % 7).float() / 7
-    return env
+    return agent, env, obs
 
 
 def lived_in(**options):
     """An agent after an update, and answers that it has not learned from."""
-    agent, env, obs = make(**options)
-    env = paying(env)
+    agent, env, obs = rewarded(**options)
     _, obs = live(agent, env, obs, 1)
     return agent, agent.collect(env, obs)[0]
 
@@ -109,10 +109,9 @@ def test_an_answers_advantage_is_over_the_others_to_its_prompt(advantage, beta):
     batch, figures = agent.prepare(rollout)
     reference = agent.reference.log_prob(rollout.prompt, rollout.answer)
     left = ((rollout.behavior_log_prob - reference) * rollout.mask).sum(0)
-    assert left.abs().max() > 1e-3 and figures.get("kl/to_reference", left.mean()).item() == pytest.approx(
-        left.mean().item()
-    )
-    whole = rollout.reward - beta * left
+    assert left.abs().max() > 1e-3 and ("kl/to_reference" in figures) == (eta > 0)
+    assert not eta or figures["kl/to_reference"].item() == pytest.approx(left.mean().item())
+    whole = rollout.reward - eta * left
     wanted = {"rloo": leave_one_out_advantage(whole, 4), "grpo": group_advantage(whole, 4, scale=True)}[advantage]
     assert torch.allclose(batch.advantage, wanted.expand(7, -1), atol=1e-9)
 
@@ -199,11 +198,6 @@ def test_what_stands_behind_the_end_changes_nothing():
 # Options and settings
 
 
-def rewarded(algorithm: str, **options):
-    agent, env, obs = make(**options)
-    return agent, paying(env), obs
-
-
 PLAIN = {
     "group": (2, 4), "clip_low": (0.2, 1e-4), "clip_high": (0.2, 1e-4), "epochs": (2, 3), "minibatch_prompts": (2, 4),
     "temperature": (1.0, 0.5), "width": (8, 16), "layers": (2, 1), "heads": (2, 4), "pretrain_steps": (2, 3),
@@ -246,11 +240,6 @@ def test_contradictions_are_refused(options, message):
         SequenceConfig(**options)
 
 
-def test_a_critic_needs_no_group():
-    agent, rollout = lived_in(advantage="critic", group=1)
-    assert agent.update(rollout)["train/skipped_batches"] == 0
-
-
 def test_this_one_refuses_every_other_world():
     wanted = ", ".join(TASKS)
     for env_id in ("CartPole-v1", "Pendulum-v1"):
@@ -262,18 +251,16 @@ def test_this_one_refuses_every_other_world():
 
 
 def test_pretraining_makes_solutions_likelier_and_leaves_a_copy_as_reference():
-    agent, env, obs = make(pretrain_steps=60, pretrain_batch=64, pretrain_learning_rate=3e-3)
+    agent, env, obs = rewarded(pretrain_steps=60, pretrain_batch=64, pretrain_learning_rate=3e-3)
     prompt = env.task.draw(64, torch.Generator().manual_seed(0))
     solution = env.task.solution(prompt)
     before = agent.pretrain_loss(prompt, solution).item()
     last = agent.pretrain().item()
     after = agent.pretrain_loss(prompt, solution).item()
     assert after < 0.7 * before and last == pytest.approx(after, rel=0.3)
-    mask = agent.task.mask(solution)
-    assert after == pytest.approx(-agent.policy.log_prob(prompt, solution)[mask].mean().item())
     assert not differ(learned(agent.policy), learned(agent.reference))
     reference = learned(agent.reference)
-    live(agent, paying(env), obs, 2)
+    live(agent, env, obs, 2)
     assert not differ(reference, learned(agent.reference)) and differ(reference, learned(agent.policy))
 
 
@@ -330,17 +317,16 @@ def test_answers_of_other_shapes_are_named():
     agent, rollout = lived_in()
     for change, message in (
         ({"mask": rollout.mask.double()}, "mask: wanted dtype torch.bool; got torch.float64"),
-        ({"answer": rollout.answer[:, :4]}, r"answer: wanted shape \(7, 8\); got \(7, 4\)"),
-        ({"prompt": rollout.prompt[:, :2]}, r"prompt: wanted shape \(6, 4\); got \(6, 2\)"),
+        ({"answer": rollout.answer[:, :4]}, "answer: wanted shape (7, 8); got (7, 4)"),
+        ({"prompt": rollout.prompt[:, :2]}, "prompt: wanted shape (6, 4); got (6, 2)"),
         ({"reward": rollout.reward.float()}, "reward: wanted dtype torch.float64; got torch.float32"),
-        ({"reward": rollout.reward[:4]}, r"reward: wanted shape \(8,\); got \(4,\)"),
+        ({"reward": rollout.reward[:4]}, "reward: wanted shape (8,); got (4,)"),
         (
             {"mask": torch.zeros_like(rollout.mask)},
-            "mask: wanted at least one token in every answer; got none in answer",
+            "mask: wanted at least one token in every answer; got none in answer 0",
         ),
     ):
-        with pytest.raises(ValueError, match=f"^{message}"):
-            agent.update(dataclasses.replace(rollout, **change))
+        assert refusal(agent.update, dataclasses.replace(rollout, **change)) == message
 
 
 # Acting outside training
@@ -357,12 +343,11 @@ def test_predict_takes_prompts_as_they_come_and_answers_in_tokens(same):
     drawn = [agent.predict(obs, deterministic=False) for _ in range(2)]
     assert not np.array_equal(*drawn)
     for bad, message in (
-        (np.zeros(5, int), r"obs: wanted shape \(6,\), one prompt, or \(any, 6\), a batch; got \(5,\)"),
+        (np.zeros(5, int), "obs: wanted shape (6,), one prompt, or (any, 6), a batch; got (5,)"),
         (np.zeros(6), "obs: wanted whole numbers from 0 to 5, tokens; got others"),
         (np.full(6, 6), "obs: wanted whole numbers from 0 to 5, tokens; got others"),
     ):
-        with pytest.raises(ValueError, match=f"^{message}"):
-            agent.predict(bad)
+        assert refusal(agent.predict, bad) == message
 
 
 def test_a_value_is_the_critics_before_the_first_token():
@@ -372,8 +357,7 @@ def test_a_value_is_the_critics_before_the_first_token():
     rollout, _ = agent.collect(env, obs)
     wanted = agent.critic(agent.policy.answer_features(rollout.prompt, rollout.answer))[0, ::2]
     assert value == pytest.approx(wanted.detach().numpy()) and agent.value(obs[0].numpy()) == pytest.approx(value[0])
-    with pytest.raises(ValueError, match="^advantage: wanted 'critic', which learns one; got 'rloo'"):
-        make()[0].value(obs.numpy())
+    assert refusal(make()[0].value, obs.numpy()) == "advantage: wanted 'critic', which learns one; got 'rloo'"
 
 
 def test_evaluation_tells_what_was_right_and_what_was_paid(same):
@@ -388,13 +372,12 @@ def test_evaluation_tells_what_was_right_and_what_was_paid(same):
     assert told["eval/kl_to_reference"] > 5 and same(before, agent.state_dict())
     assert evaluate(agent, "tokens/sort", episodes=200)["eval/mean"] == 0.0, "the same prompts, an honest verifier"
     for other in ("tokens/copy", "CartPole-v1"):
-        with pytest.raises(ValueError, match="^env_id: wanted one "):
-            evaluate(agent, other)
+        assert refusal(evaluate, agent, other).startswith("env_id: wanted one ")
 
 
 def test_there_is_nothing_to_film(tmp_path):
-    with pytest.raises(ValueError, match="^env_id: wanted an environment that draws pictures; got tokens/copy, whose"):
-        film(make()[0], tmp_path / "x.gif")
+    told = "env_id: wanted an environment that draws pictures; got tokens/copy, whose"
+    assert refusal(film, make()[0], tmp_path / "x.gif").startswith(told)
 
 
 # Files

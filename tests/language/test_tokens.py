@@ -78,13 +78,11 @@ def test_what_cannot_be_judged_is_named():
     for arguments, message in (
         ((prompt, answer, torch.zeros_like(mask)), "mask: wanted at least one token in every answer; got none in answ"),
         ((prompt, answer, mask.long()), "mask: wanted dtype torch.bool; got torch.int64"),
-        ((prompt[:5], answer, mask), r"prompt: wanted shape \(6, 1\); got \(5, 1\)"),
-        ((prompt, answer, mask[:3]), r"mask: wanted shape \(7, 1\), the shape of answer; got \(3, 1\)"),
+        ((prompt[:5], answer, mask), "prompt: wanted shape (6, 1); got (5, 1)"),
+        ((prompt, answer, mask[:3]), "mask: wanted shape (7, 1), the shape of answer; got (3, 1)"),
     ):
-        with pytest.raises(ValueError, match=f"^{message}"):
-            task.reward(*arguments)
-    with pytest.raises(ValueError, match=r"^text: wanted characters of 'abcdx\.' for tokens/copy; got 'e'"):
-        task.read("abe")
+        assert refusal(task.reward, *arguments).startswith(message)
+    assert refusal(task.read, "abe") == "text: wanted characters of 'abcdx.' for tokens/copy; got 'e'"
 
 
 # The environment
@@ -117,10 +115,9 @@ def test_what_is_no_answer_is_named():
         env.step(torch.zeros(6, 3, dtype=torch.int64))
     env.reset()
     for action, message in (
-        (torch.zeros(5, 3, dtype=torch.int64), r"action: wanted shape \(6, any\); got \(5, 3\)"),
+        (torch.zeros(5, 3, dtype=torch.int64), "action: wanted shape (6, any); got (5, 3)"),
         (torch.zeros(6, 3), "action: wanted dtype torch.int64; got torch.float32"),
         (torch.zeros(6, 4, dtype=torch.int64), "action: wanted as many answers to each of 3 prompts; got 4"),
         (torch.full((6, 3), 10), "action: wanted tokens from 0 to 9; got 10 to 10"),
     ):
-        with pytest.raises(ValueError, match=f"^{message}"):
-            env.step(action)
+        assert refusal(env.step, action) == message

@@ -15,7 +15,8 @@ import torch
 from minerva_lite.worlds import TORCH_ENVS, BranchingEnv, EnvSpec, GymEnv, OwnSpaces, TabularEnv, VectorEnv, make_env
 from minerva_lite.worlds.seeding import seeds_of_worlds
 from minerva_lite.worlds.tabular import TabularMDP
-from tests.laws import LAWS, law_of, played, random_actions, same_action
+from tests.laws import LAWS, law_of, lived, played, random_actions, same_action
+from tests.living import refusal
 
 F64 = torch.float64
 TRANSITIONS = 10_000
@@ -193,15 +194,8 @@ def test_dm_control_is_deepminds_own(name, sizes, steps):
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "HalfCheetah-v5"])
 def test_the_parallel_back_end_gives_the_same_numbers(env_id, same):
-    one, many = (make_env(env_id, 3, backend=name, seed=2, dtype=F64) for name in ("gymnasium", "parallel"))
-    assert torch.equal(one.reset(), many.reset()) and one.spec == many.spec
-    ends = 0
-    for action in random_actions(one, 60):
-        left, right = one.step(action), many.step(action)
-        assert same(left, right)
-        ends += int((left.terminated | left.truncated).sum())
-    assert ends > 0 or env_id != "CartPole-v1"
-    one.close(), many.close()
+    one, many = (lived(make_env(env_id, 3, backend=name, seed=2, dtype=F64), 200) for name in ("gymnasium", "parallel"))
+    assert same(one, many) and one["terminated"].any() == (env_id == "CartPole-v1")
 
 
 @pytest.mark.parametrize("backend", ["torch", "gymnasium", "parallel", ENVPOOL])
@@ -323,16 +317,13 @@ def test_a_wrong_action_shape_is_refused_not_broadcast(env_id, backend):
 # Copies that start from a set state
 
 
-def branchable(name: str, num_envs: int):
-    if name == "tabular":
-        return TabularEnv(TabularMDP.chain(5, 0.9, slip=0.3), num_envs, max_steps=12, seed=0)
-    return make_env(name, num_envs, seed=0, dtype=F64)
-
-
 @pytest.mark.parametrize("name", [*TORCH_ENVS, "tabular"])
 def test_a_branch_starts_in_the_given_states_and_draws_by_its_seed(name):
     """That it leaves the original alone is seen where a vine is collected."""
-    env = branchable(name, 3)
+    if name == "tabular":
+        env = TabularEnv(TabularMDP.chain(5, 0.9, slip=0.3), 3, max_steps=12)
+    else:
+        env = make_env(name, 3, dtype=F64)
     env.reset()
     for _ in range(4):
         env.step(actions_for(env))
@@ -396,7 +387,7 @@ def chi_square(drawn, chance):
 def test_bad_tabular_environments_are_refused_by_name():
     world = TabularMDP.two_state(0.9)
     for name, num_envs, max_steps in (("max_steps", 2, 0), ("num_envs", 0, 3)):
-        with pytest.raises(ValueError, match=f"^{name}: wanted a whole number of at least 1; got 0"):
-            TabularEnv(world, num_envs, max_steps=max_steps)
+        told = refusal(TabularEnv, world, num_envs, max_steps=max_steps)
+        assert told == f"{name}: wanted a whole number of at least 1; got 0"
     with pytest.raises(RuntimeError, match=r"^step: wanted reset\(\) first"):
         TabularEnv(world, 2, max_steps=3).step(torch.zeros(2, dtype=torch.int64))

@@ -54,32 +54,20 @@ def test_the_best_policy_of_a_world_full_of_ties_is_found():
 # What is true of an estimator.
 
 
-def sampled_gae(world, policy, critic, lam, rows, generator):
-    """GAE of the first row of paths of so many rows, 2000 from each pair: [2000, S, A]."""
-    states, actions = policy.shape
-    every = torch.arange(states * actions).repeat(2000)
-    path = world.paths(policy, len(every), rows, generator, state=every // actions, action=every % actions)
-    never = torch.zeros_like(path.reward, dtype=torch.bool)
-    values = critic[path.state], critic[path.next_state]
-    return gae(path.reward, *values, never, never, gamma=world.gamma, lam=lam)[0].reshape(2000, states, actions)
-
-
-def in_standard_errors(sampled, mean, variance):
-    """How far the samples' means and their spreads [2000, ...] are from the exact ones, at most."""
-    error = (sampled - mean) / variance.sqrt()
-    squares = error.square()
-    spread = (squares.mean(0) - 1.0) / (squares.std(0) / 2000**0.5)
-    return max((2000**0.5 * error.mean(0)).abs().max(), spread.abs().max())
-
-
 @pytest.mark.parametrize("lam", [0.0, 0.6, 1.0])
 def test_gae_moments_of_a_rollout_are_those_of_paths_cut_where_it_ends(world, policy, lam, generator):
+    """Means and squares of 2000 first rows from each pair, in standard errors."""
     critic = world.value(policy) + torch.randn(len(policy), generator=generator, dtype=F64)
     mean, variance = world.gae_moments(policy, critic, lam, rows=3)
-    assert mean.shape == variance.shape == (3, *policy.shape)
+    pair = torch.arange(15).repeat(2000)
     for k in (1, 3):
-        sampled = sampled_gae(world, policy, critic, lam, k, generator)
-        assert in_standard_errors(sampled, mean[k - 1], variance[k - 1]) < 4.5
+        path = world.paths(policy, len(pair), k, generator, state=pair // 3, action=pair % 3)
+        never = torch.zeros_like(path.reward, dtype=torch.bool)
+        values = critic[path.state], critic[path.next_state]
+        sampled = gae(path.reward, *values, never, never, gamma=0.8, lam=lam)[0].reshape(2000, 5, 3)
+        error = (sampled - mean[k - 1]) / variance[k - 1].sqrt()
+        for moment, expected in ((error, 0.0), (error.square(), 1.0)):
+            assert ((moment.mean(0) - expected) / (moment.std(0) / 2000**0.5)).abs().max() < 4.5
 
 
 def test_long_rollouts_come_to_the_moments_of_endless_paths_and_errors_average_over_rows(world, policy):
