@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
+from scipy.special import rel_entr
 
 from minerva_lite.formulas import duals
 from tests.living import vector
@@ -91,33 +93,14 @@ def test_temperature_loss_by_hand():
 
 def best_on_the_simplex(q_value, prior, eps):
     """max sum q Q subject to KL(q || prior) <= eps, by a solver that knows nothing of temperatures."""
-
-    def divergence(q):
-        return float((q * (torch.tensor(q).clamp(min=1e-300).log().numpy() - prior.log().numpy())).sum())
-
-    start = prior.numpy()
+    gains, start = q_value.numpy(), prior.numpy()
+    bounds = [{"type": "eq", "fun": lambda q: q.sum() - 1.0}]
+    bounds += [{"type": "ineq", "fun": lambda q: eps - rel_entr(q, start).sum()}]
     found = minimize(
-        lambda q: -float(q @ q_value.numpy()),
-        start,
-        jac=lambda q: -q_value.numpy(),
-        bounds=[(0.0, 1.0)] * len(start),
-        constraints=[
-            {"type": "eq", "fun": lambda q: q.sum() - 1.0},
-            {"type": "ineq", "fun": lambda q: eps - divergence(q)},
-        ],
-        method="SLSQP",
-        options={"ftol": 1e-15, "maxiter": 1000},
-    )
+        lambda q: -q @ gains, start, jac=lambda q: -gains, bounds=[(0.0, 1.0)] * len(start), constraints=bounds,
+        method="SLSQP", options={"ftol": 1e-15, "maxiter": 1000},
+    )  # fmt: skip
     return torch.from_numpy(found.x)
-
-
-def best_temperature(loss, low=1e-4, high=1e4):
-    """Where the convex dual's slope changes its sign, by bisection in log eta."""
-    low, high = math.log(low), math.log(high)
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if slope(loss, math.exp(middle)) < 0 else (low, middle)
-    return math.exp((low + high) / 2)
 
 
 @pytest.mark.parametrize("eps", [0.01, 0.1, 0.5])
@@ -127,11 +110,9 @@ def test_the_estep_at_its_duals_minimum_is_the_best_on_the_simplex(seed, eps):
     g = torch.Generator().manual_seed(seed)
     q_value, prior = torch.randn(4, generator=g, dtype=F64), torch.randn(4, generator=g, dtype=F64).softmax(0)
     both = q_value.unsqueeze(1), prior.log().unsqueeze(1)
-
-    def loss(eta):
-        return duals.temperature_loss(*both, eta, eps)
-
-    eta = torch.tensor(best_temperature(loss), dtype=F64)
+    loss = partial(duals.temperature_loss, *both, eps_eta=eps)
+    # Where the slope of the convex dual changes its sign.
+    eta = torch.tensor(brentq(lambda eta: slope(loss, eta), 1e-4, 1e4, xtol=1e-14), dtype=F64)
     weights = duals.estep_weights(*both, eta)
     assert duals.weights_kl(weights, both[1]).item() == pytest.approx(eps, abs=1e-9), "the constraint binds"
     earned = (weights[:, 0] * q_value).sum().item()
