@@ -30,17 +30,6 @@ def positive_definite(n: int, condition: float, generator) -> torch.Tensor:
     return basis @ torch.diag(eigenvalues) @ basis.T
 
 
-class Counted:
-    """A matrix's products, counted."""
-
-    def __init__(self, matrix: torch.Tensor):
-        self.matrix, self.count = matrix, 0
-
-    def __call__(self, v: torch.Tensor) -> torch.Tensor:
-        self.count += 1
-        return self.matrix @ v
-
-
 # Conjugate gradient
 
 
@@ -70,9 +59,7 @@ def test_cg_solves_in_as_many_iterations_as_unknowns(n, condition, iterations, g
 
 
 def test_cg_solves_for_zero_without_a_product():
-    product = Counted(torch.eye(3, dtype=F64))
-    assert conjugate_gradient(product, torch.zeros(3, dtype=F64), 5).tolist() == [0.0, 0.0, 0.0]
-    assert product.count == 0
+    assert conjugate_gradient(pytest.fail, torch.zeros(3, dtype=F64), 5).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_cg_leaves_its_target_alone_and_keeps_the_dtype(generator):
