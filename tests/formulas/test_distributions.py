@@ -37,9 +37,9 @@ def test_kl_parts_by_hand():
 
     Inflating the new std does not make the mean's part any cheaper, as it does in the exact split.
     """
-    of_mean, of_std = d.gaussian_kl_mean_std(vector(1.0), vector(1.0), vector(0.0), vector(2.0))
-    assert of_mean.tolist() == pytest.approx([0.5], abs=1e-15)
-    assert of_std.tolist() == pytest.approx([math.log(2) + 1 / 8 - 1 / 2], abs=1e-15)
+    of_mean, of_std = d.gaussian_kl_mean_std(vector(1, 1), vector(1, 4), vector(0, 3), vector(2, 2))
+    assert of_mean.tolist() == pytest.approx([0.5, 1 / 8], abs=1e-15)
+    assert of_std.tolist() == pytest.approx([math.log(2) + 1 / 8 - 1 / 2, 3 / 2 - math.log(2)], abs=1e-15)
 
 
 @pytest.mark.parametrize("u", [-300.0, -50.0, -20.0, 20.0, 50.0, 300.0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import pytest
 import torch
@@ -71,15 +70,6 @@ def test_leaving_one_out_is_unbiased_and_its_own_reward_in_the_baseline_shrinks_
     assert near(less, spread * ((group - 1) / group) ** 2), "nothing but a factor"
     _, plain = policy_gradient(tree, policy, lambda r: r, group)
     assert spread.sum() < plain.sum(), "the baseline is there for the variance"
-
-
-def test_of_two_answers_divided_by_their_spread_only_the_order_counts(small):
-    """Advantages are +-1 / sqrt(2): the mean gradient is that of beating, less often than losing to, a held policy."""
-    tree, policy = small
-    mean, _ = policy_gradient(tree, policy, lambda r: s.group_advantage(r, 2, scale=True, eps=1e-14), 2)
-    score = (tree.reward.unsqueeze(1) - tree.reward).sign() @ tree.log_prob(policy).exp()
-    wanted = tree.gradient(lambda x: tree.log_prob(x).exp() @ score / math.sqrt(2), policy)
-    assert wanted.abs().max() > 0.01 and near(mean, wanted)
 
 
 @pytest.mark.parametrize(("group", "chance"), [(2, 0.84), (3, 0.84), (3, 0.2)])

@@ -8,20 +8,10 @@ from __future__ import annotations
 
 import re
 
-TOKEN = re.compile(
-    r"\\(?:mathrm|operatorname\*?|text|textrm)\s*\{\s*([A-Za-z0-9\- ]+?)\s*\}|\\[A-Za-z]+|\\.|\d+(?:\.\d+)?|\S"
-)
-SIZES = r"\big \Big \bigg \Bigg \bigl \bigr \Bigl \Bigr \biggl \biggr \Biggl \Biggr"
-DECORATION = set(rf"\left \right \, \; \! \: \> \quad \qquad \displaystyle \limits \nolimits {SIZES}".split()) | {
-    "\\ ",
-    "~",
-}
-SYNONYM = {
-    r"\tfrac": r"\frac", r"\dfrac": r"\frac", r"\leq": r"\le", r"\geq": r"\ge", r"\neq": r"\ne", r"\land": r"\wedge",
-    r"\lor": r"\vee", r"\lnot": r"\neg", r"\times": r"\cdot", "*": r"\cdot", r"\ln": r"\log", r"\vert": "|",
-    r"\Vert": r"\|", r"\mathbf": r"\mathbb", r"\lbrace": r"\{", r"\rbrace": r"\}", r"\gt": ">", r"\lt": "<",
-}  # fmt: skip
-ONE_ARGUMENT = {r"\hat", r"\bar", r"\tilde", r"\widehat", r"\overline", r"\mathbb", r"\mathcal", r"\sqrt", r"\vec"}
+TOKEN = re.compile(r"\\(?:mathrm|operatorname|text)\s*\{\s*([A-Za-z0-9\- ]+?)\s*\}|\\[A-Za-z]+|\\.|\d+(?:\.\d+)?|\S")
+DECORATION = {r"\left", r"\right", r"\,", r"\;", r"\!", r"\quad"}
+SYNONYM = {r"\tfrac": r"\frac", r"\dfrac": r"\frac", r"\times": r"\cdot", r"\mathbf": r"\mathbb"}
+ONE_ARGUMENT = {r"\hat", r"\bar", r"\tilde", r"\overline", r"\mathbb", r"\mathcal", r"\sqrt"}
 
 
 class FormulaError(Exception):

@@ -48,7 +48,7 @@ def split_equation(latex: str) -> list[list[str]]:
     sides, depth = [[]], 0
     for token in tokens_of(latex):
         depth += {"{": 1, "(": 1, "[": 1, r"\{": 1, "}": -1, ")": -1, "]": -1, r"\}": -1}.get(token, 0)
-        if token in ("=", r"\equiv", r"\leftarrow") and depth == 0:
+        if token == "=" and depth == 0:
             sides.append([])
         elif not (token == ":" and depth == 0):
             sides[-1].append(token)
