@@ -160,34 +160,28 @@ def test_a_restored_agent_goes_on_to_the_bit(name, env_id, options, same):
     check_restored(*with_statistics(name, env_id, dtype=dtype, **options), same)
 
 
-@pytest.mark.parametrize("name", STEPPERS)
-def test_a_foreign_state_is_not_taken(name, same):
-    agent, before = small_agent(name)[0], None
-    for other in (small_agent(name, gamma=0.5)[0], small_agent(name, "CartPole-v1")[0]):
-        before = everything(other)
-        with pytest.raises(ValueError, match="^state: wanted one saved with this config and environment; got another"):
-            other.load_state_dict(agent.state_dict())
-        assert same(before, everything(other))
-
-
 NEW = {"critic_hidden", "temperature_learning_rate", "value_target"}
 
 
-def of_before(state: dict) -> dict:
-    """A state as it was saved before these fields existed."""
-    kept = {name: value for name, value in state["config"].items() if name not in NEW}
-    assert len(kept) < len(state["config"])
-    return state | {"config": kept}
-
-
 @pytest.mark.parametrize("name", STEPPERS)
-def test_a_state_from_before_these_settings_is_taken_but_not_where_one_is_set(name, same):
-    agent, *_ = lived_in(name)
-    twin, other = small_agent(name)[0], small_agent(name, critic_hidden=(8,))[0]  # the same shapes
-    twin.load_state_dict(of_before(agent.state_dict()))
-    assert same(twin.state_dict(), agent.state_dict())
-    with pytest.raises(ValueError, match="^state: wanted one saved with this config"):
-        other.load_state_dict(of_before(agent.state_dict()))
+def test_a_state_from_before_a_setting_is_taken_and_a_foreign_one_is_not(name, same):
+    """What a state of before lacks stands at its default: where it is set otherwise, the state is foreign."""
+    state = lived_in(name)[0].state_dict()
+    kept = {setting: value for setting, value in state["config"].items() if setting not in NEW}
+    assert len(kept) < len(state["config"])
+    before, twin = state | {"config": kept}, small_agent(name)[0]
+    twin.load_state_dict(before)
+    assert same(twin.state_dict(), state)
+    for other, foreign in (
+        ({"gamma": 0.5}, state),
+        ({"env_id": "CartPole-v1"}, state),
+        ({"critic_hidden": (8,)}, before),
+    ):
+        agent, *_ = small_agent(name, **other)
+        held = everything(agent)
+        with pytest.raises(ValueError, match="^state: wanted one saved with this config and environment; got another"):
+            agent.load_state_dict(foreign)
+        assert same(held, everything(agent))
 
 
 @pytest.mark.parametrize(("name", "env_id", "options"), FAMILY_OF, ids=str)
@@ -317,17 +311,12 @@ def test_a_temperature_has_its_own_rate_and_the_multipliers_keep_theirs(name):
 @pytest.mark.parametrize("name", ["mpo", "vmpo"])
 def test_two_rates_that_are_equal_are_one_to_the_bit(name, optimizer):
     """Groups of one optimizer: the gradient's norm is still clipped over all duals together."""
-    plain = {
-        "dtype": torch.float64,
-        "optimizer": optimizer,
-        "dual_learning_rate": 2e-2,
-        "max_grad_norm": 0.05,
-        **PENALTY[name],
-    }
-    one, other = small_agent(name, **plain), small_agent(name, **plain, temperature_learning_rate=2e-2)
-    for agent, env, obs in (one, other):
+    plain, ends = {"dual_learning_rate": 2e-2, "max_grad_norm": 0.05, **PENALTY[name]}, []
+    for apart in ({}, {"temperature_learning_rate": 2e-2}):
+        agent, env, obs = small_agent(name, dtype=torch.float64, optimizer=optimizer, **plain | apart)
         live(agent, env, obs, 4)
-    assert not differ(learned(one[0]), learned(other[0]))
+        ends.append(learned(agent))
+    assert not differ(*ends)
 
 
 # Networks

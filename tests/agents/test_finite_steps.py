@@ -118,13 +118,8 @@ def test_both_doors_count_to_three_together():
 
 def test_a_gradient_that_is_not_finite_is_named_by_its_parameter(monkeypatch):
     agent, rollout = make("ppo")
-    loss = agent.loss
-
-    def spoiled(batch):
-        whole, parts = loss(batch)
-        return with_a_nan_gradient(whole, agent.policy.log_std), parts
-
-    monkeypatch.setattr(agent, "loss", spoiled)
+    log_std, loss = agent.policy.log_std, agent.loss
+    monkeypatch.setattr(agent, "loss", lambda rows: (with_a_nan_gradient(loss(rows)[0], log_std), loss(rows)[1]))
     agent.update(rollout)
     assert agent.guard.skipped == {"gradient of policy.log_std": 1}
 

@@ -240,21 +240,6 @@ def updated(agent, rollout):
     return why, figures, differ(critic, learned(agent.critic))
 
 
-def meaningless(env_id: str, damping: float):
-    """One state and one action throughout, with advantages of mean 0: the exact gradient is 0.
-
-    The computed one is what rounding left of it. Scaled to the bound it would be a full step, in no direction at all.
-    """
-    agent, rollout = begun(env_id, damping=damping, rollout_steps=15)
-
-    def repeat(x: torch.Tensor) -> torch.Tensor:
-        return x[:1, :1].expand_as(x).contiguous()
-
-    fields = {name: repeat(getattr(rollout, name)) for name in ("obs", "action", "behavior_log_prob", "next_obs")}
-    fields["behavior_params"] = tuple(repeat(p) for p in rollout.behavior_params)
-    return agent, paid_at_random(agent, dataclasses.replace(rollout, **fields))
-
-
 @pytest.mark.parametrize("env_id", WORLDS[:2])
 def test_without_damping_a_singular_fisher_matrix_is_stepped_on_safely_or_left_out(env_id):
     # Two rows know a handful of directions of some hundred parameters: the matrix is singular. The gradient lies in
@@ -325,12 +310,20 @@ def test_a_policy_beyond_doubt_has_no_gradient(normalize_advantage):
 @pytest.mark.parametrize("env_id", WORLDS[:2])
 @pytest.mark.parametrize("damping", [0.1, 1e-3, 0.0])
 def test_a_gradient_at_rounding_level_is_left_out_and_never_scaled_up(env_id, damping):
-    """Without damping rounding does not stay in the range of a singular matrix, whose inverse blows it up.
+    """One state and one action throughout, with advantages of mean 0: the exact gradient is 0.
 
-    Then it is the curvature or the line search that says no.
+    The computed one is what rounding left of it. Scaled to the bound it would be a full step, in no direction at all.
+    Without damping rounding does not stay in the range of a singular matrix, whose inverse blows it up. Then it is the
+    curvature or the line search that says no.
     """
-    agent, rollout = meaningless(env_id, damping)
-    why, figures, critic_learned = updated(agent, rollout)
+    agent, rollout = begun(env_id, damping=damping, rollout_steps=15)
+
+    def repeat(x: torch.Tensor) -> torch.Tensor:
+        return x[:1, :1].expand_as(x).contiguous()
+
+    fields = {name: repeat(getattr(rollout, name)) for name in ("obs", "action", "behavior_log_prob", "next_obs")}
+    fields["behavior_params"] = tuple(repeat(p) for p in rollout.behavior_params)
+    why, figures, critic_learned = updated(agent, paid_at_random(agent, dataclasses.replace(rollout, **fields)))
     assert 0 < figures["train/grad_norm"] < 1e-5 and critic_learned
     assert why == ["rounding"] if damping else len(why) == 1
 
