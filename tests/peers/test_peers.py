@@ -18,7 +18,8 @@ from book.results.peers import bench, bench_gpu, language, measure, speed_minerv
 from book.results.peers.bench import COLUMNS, ROOT, paired_speedup, runs_of, summary
 from book.results.peers.run_minerva import Watch
 from book.results.peers.throughput_rows import TASKS
-from minerva_lite import PPOAgent, PPOConfig, make_env
+from tests.living import live
+from tests.runs import new
 
 
 def rows_of(means, final, *, runner="torch", seed=0, pace=1.0):
@@ -105,46 +106,40 @@ def test_a_cell_is_a_word_a_fraction_or_an_integer():
     assert {name: type(cell) for name, cell in row.items()} == {"seed": int, "update": int} | kinds
 
 
-def small(env_id):
-    config = PPOConfig(num_envs=2, rollout_steps=16, minibatch_size=32, epochs=1, hidden=(4,))
-    env = make_env(env_id, 2)
-    return PPOAgent(config, env.spec, device="cpu"), env
-
-
-@pytest.mark.parametrize(("env_id", "scale"), [("Pendulum-v1", 2.0), ("CartPole-v1", 1)])
-def test_both_sides_are_evaluated_alike(env_id, scale):
-    agent, _ = small(env_id)
+@pytest.mark.parametrize(("env_id", "scale", "squash"), [
+    ("Pendulum-v1", 2.0, False), ("Pendulum-v1", 2.0, True), ("CartPole-v1", 1, False),
+])  # fmt: skip
+def test_both_sides_are_evaluated_alike(env_id, scale, squash):
+    """By raw rewards, the policy's mode and whole episodes of the official environment, and ours by its statistics."""
+    agent, env = new("ppo", env_id, squash=squash, learning_rate=3e-3)
+    live(agent, env, env.reset(), 10)
 
     def policy(obs):
-        action, _ = agent.act(torch.as_tensor(obs), deterministic=True)
-        return scale * agent.policy.to_env(action).numpy()
+        action, _ = agent.act(torch.as_tensor(obs, dtype=torch.float32), deterministic=True)
+        action = agent.policy.to_env(action).numpy()
+        return scale * (action if env_id == "CartPole-v1" else action.clip(-1.0, 1.0))
 
-    theirs = measure.evaluate(policy, env_id, 2)
-    assert theirs == pytest.approx(minerva_lite.evaluate(agent, episodes=2)["eval/mean"], abs=1e-4)
-    assert theirs != pytest.approx(minerva_lite.evaluate(agent, episodes=2, seed=0)["eval/mean"], abs=1e-4)
+    theirs = measure.evaluate(policy, env_id, 4)
+    assert theirs == pytest.approx(minerva_lite.evaluate(agent, episodes=4)["eval/mean"], rel=1e-4)
+    assert theirs != pytest.approx(minerva_lite.evaluate(agent, episodes=4, seed=0)["eval/mean"], rel=1e-4)
 
 
 def test_both_sides_are_evaluated_at_the_same_steps_and_off_the_clock(monkeypatch):
-    agent, env = small("CartPole-v1")
+    agent, env = new("ppo", "CartPole-v1")
     hour = {"now": 0.0}
     monkeypatch.setattr(measure.Clock, "now", staticmethod(lambda: (hour["now"], hour["now"])))
 
-    def slow_evaluation(*_, **__):
-        hour["now"] += 1000.0
-        return {"eval/mean": 1.0}
+    def slow(seconds, figures):
+        return lambda *_, **__: hour.update(now=hour["now"] + seconds) or figures
 
-    def slow_update(*_, **__):
-        hour["now"] += 1.0
-        return {}
-
-    monkeypatch.setattr("minerva_lite.training.loop.evaluate", slow_evaluation)
-    monkeypatch.setattr(agent, "update", slow_update)
+    monkeypatch.setattr("minerva_lite.training.loop.evaluate", slow(1000.0, {"eval/mean": 1.0}))
+    monkeypatch.setattr(agent, "update", slow(1.0, {}))
     watch = Watch(measure.Clock())
-    minerva_lite.train(agent, env, 320, eval_every=50, progress=False, callback=watch)
-    cadence = measure.Cadence(50)
-    assert [row[0] for row in watch.rows] == [steps for steps in range(32, 321, 32) if cadence.due(steps)]
-    assert [row[:3] for row in watch.rows] == [(row[0], row[0] / 32, row[0] / 32) for row in watch.rows]
-    assert [row[0] for row in watch.rows] == [64, 128, 160, 224, 256, 320]
+    minerva_lite.train(agent, env, 640, eval_every=100, progress=False, callback=watch)
+    cadence = measure.Cadence(100)
+    assert [row[0] for row in watch.rows] == [steps for steps in range(64, 641, 64) if cadence.due(steps)]
+    assert [row[:3] for row in watch.rows] == [(row[0], row[0] / 64, row[0] / 64) for row in watch.rows]
+    assert [row[0] for row in watch.rows] == [128, 256, 320, 448, 512, 640]
 
 
 @pytest.mark.parametrize(("file", "alike"), [

@@ -22,6 +22,7 @@ from minerva_lite.agents import AGENTS
 from minerva_lite.training import defaults, reached
 from minerva_lite.training.checkpoints import load
 from minerva_lite.training.presets import PRESETS
+from tests.runs import contents
 
 ROOT = Path(__file__).parents[2]
 
@@ -125,14 +126,19 @@ def test_an_environment_of_a_module_in_this_folder_is_found(asked, minerva, tmp_
         ("ppo --num-envs 0", "--num-envs: wanted a whole number of at least 1; got 0"),
         ("mpo --config.critic-target retrace", "--config.sequence-length: wanted at least 2 for Retrace; got 1"),
         ("ppo --save-config none/x.json", "--save-config: wanted a file in a folder that exists and may be written to; got none/x.json"),
+        ("ppo --episodes 0", "--episodes: wanted a whole number of at least 1; got 0"),
+        ("mpo --steps 96", "--steps: wanted at least 1000, after which MPOConfig has collected enough to learn from (warmup_steps, sequence_length); got 96"),
         ("ppo --wandb mpo", None),
     ],
 )  # fmt: skip
-def test_a_contradiction_is_one_line_that_names_the_option_as_typed(words, message, asked, minerva, monkeypatch):
+def test_a_contradiction_is_one_line_that_names_the_option_as_typed_and_no_file(
+    words, message, asked, minerva, monkeypatch, tmp_path
+):
     monkeypatch.setattr(__main__, "WeightsAndBiases", None)
     if message is None:
         words, message = "--wandb mpo ppo", "ALGORITHM: wanted it before the options; got 'mpo' among their values"
-    assert minerva(f"train {words} --env CartPole-v1") == message
+    assert minerva(f"train {words} --env CartPole-v1 --out run.pt --history h.csv") == message
+    assert contents(tmp_path) == {}
 
 
 def test_settings_are_written_and_read_and_what_is_typed_beside_them_wins(asked, tmp_path):
