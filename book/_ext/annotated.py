@@ -28,6 +28,8 @@ import html
 import itertools
 import re
 import textwrap
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -218,21 +220,14 @@ class Annotated(SphinxDirective):
             source = plain_source(module, first, last)
             return [marked_list(module, first, last), *(folded(module, source) if name == module.name else [source])]
         is_first = self.register(name, module, first, last)
-        folds = self.folds(module, first, last)
-        calls = self.calls(module, first, last, folds)
-        return [continuous_block(module, first, last, anchor(module.name) if is_first else "", folds, calls)]
-
-    def calls(self, module: Module, first: int, last: int, folds: Folds) -> dict[int, list[Call]]:
-        """The calls in each of these lines. The seen lines of a fold open it, and so hold no link of their own."""
-        heads = {line for start, head, _ in folds for line in range(start, head + 1)}
-        library, by_line = self.env.app.annotated_library, {}
-        for call in self.env.app.annotated_calls(module.name):
-            if first <= call.line <= last and call.line not in heads:
-                by_line.setdefault(call.line, []).append(call)
-                # A function that moves takes its links along.
-                holder = next(name for name in parents(call.target) if name in library)
-                self.env.note_dependency(str(library[holder].path))
-        return by_line
+        top = f'<span id="{anchor(module.name)}"></span>{place(module.name)}' if is_first else ""
+        named = {span[0]: f"{module.name}.{inner}" for inner, span in reversed(module.source.objects.items())}
+        calls = [call for call in self.env.app.annotated_calls(module.name) if first <= call.line <= last]
+        library = self.env.app.annotated_library
+        for call in calls:  # a function that moves takes its links along
+            holder = next(name for name in parents(call.target) if name in library)
+            self.env.note_dependency(str(library[holder].path))
+        return [continuous_block(module, first, last, self.folds(module, first, last), calls, named=named, top=top)]
 
     def find(self, name: str) -> tuple[Module, int, int] | None:
         """Return the module that holds ``name``, and its first and last line there."""
@@ -283,50 +278,56 @@ def parents(target: str) -> list[str]:
     return [".".join(parts[:count]) for count in range(len(parts) - 1, 0, -1)]
 
 
+def at_home(target: str) -> tuple[str, str]:
+    """The anchor of a target where it is shown on an annotated page, and those that earlier versions had."""
+    return anchor(target), place(target)
+
+
 def continuous_block(
-    module: Module, first: int, last: int, module_anchor: str, folds: Folds, calls: dict[int, list[Call]]
-) -> nodes.container:
-    """Form A. Raw HTML and real math nodes alternate, so that Sphinx itself handles the math."""
-    opening = {m.line if m.stands_above else m.first: m for m in module.markers_between(first, last)}
-    by_line = {marker.line: marker for marker in opening.values()}
-    starts = {span[0]: f"{module.name}.{inner}" for inner, span in reversed(module.source.objects.items())}
+    module: Module, first: int, last: int, folds: Folds, calls: list[Call], *, named: dict[int, str] | None = None,
+    top: str = "", identify: Callable[[str], tuple[str, str]] = at_home,
+    link: Callable[[str, nodes.Node], nodes.Node] | None = None,
+) -> nodes.container:  # fmt: skip
+    """Form A. Raw HTML and real math nodes alternate, so that Sphinx itself handles the math.
+
+    named: lines that have an anchor of their own, with its target. top: HTML above the first line. identify: a target's
+    anchor, and HTML that stands inside it. link: what a name that is called becomes; `reference` if none is given.
+    """
+    markers = module.markers_between(first, last)
+    opening = {m.line if m.stands_above else m.first: m for m in markers}
+    formulas, closing = {marker.line: marker for marker in markers}, Counter(marker.last for marker in markers)
+    opened, ends = Counter(fold[0] for fold in folds), Counter(fold[2] for fold in folds)
+    heads = {head: end for _, head, end in folds}
+    # The seen lines of a fold open it, and so hold no link of their own.
+    seen = {line for start, head, _ in folds for line in range(start, head + 1)}
     block = nodes.container(classes=["annotated"])
     # MathJax enters a <pre> of this class only, and within it passes over the code.
     raw(block, '<div class="highlight-python notranslate"><div class="highlight">')
-    raw(block, '<pre class="mathjax_process tex2jax_process">')
-    if module_anchor:
-        raw(block, f'<span id="{module_anchor}"></span>{place(module.name)}')
-    closing = None
-    opened, heads = {fold[0] for fold in folds}, {head: end for _, head, end in folds}
+    raw(block, f'<pre class="mathjax_process tex2jax_process">{top}')
     for line in range(first, last + 1):
-        if line in opened:
-            raw(block, '<details class="src-fold"><summary>')
+        raw(block, '<details class="src-fold"><summary>' * opened[line])
+        here = ""
         if marker := opening.get(line):
-            target = module.target(marker)
-            raw(block, f'<span class="src-marked" id="{anchor(target)}">{place(target)}')
-            closing = marker.last
-        identity = f' id="{anchor(starts[line])}"' if line in starts else ""
-        old = place(starts[line]) if line in starts else ""
-        raw(block, f'<span class="src-line"{identity}>{old}{line_number(line, opening.get(line), module)}')
-        add_code(block, module.html_lines[line - 1], calls.get(line, []))
-        if marker := by_line.get(line):
+            here, inside = identify(module.target(marker))
+            raw(block, f'<span class="src-marked" id="{here}">{inside}')
+        own, inside = identify(named[line]) if named and line in named else ("", "")
+        identity = f' id="{own}"' if own else ""
+        # The gutter; ``linenos`` keeps it out of what the copy button takes. A marked line links to itself.
+        tag, address = ("a", f' href="#{here}"') if here else ("span", "")
+        number = f'<{tag} class="src-number linenos"{address}>{line:4d}</{tag}>'
+        raw(block, f'<span class="src-line"{identity}>{inside}{number}')
+        called = [call for call in calls if call.line == line and line not in seen]
+        add_code(block, module.html_lines[line - 1], called, link or reference)
+        if marker := formulas.get(line):
             add_formula(block, marker)
         if line in heads:
             raw(block, fold_label(module, line, heads[line]))
-        raw(block, "\n</span>" + ("</span>" if line == closing else ""))
+        raw(block, "\n</span>" + "</span>" * closing[line])
         if line in heads:
             raw(block, "</summary>")
-        if line in heads.values():
-            raw(block, "</details>")
+        raw(block, "</details>" * ends[line])
     raw(block, "</pre></div></div>")
     return block
-
-
-def line_number(line: int, marker: Marker | None, module: Module) -> str:
-    """The gutter; ``linenos`` keeps it out of what the copy button takes. A marked line links to itself."""
-    if marker is None:
-        return f'<span class="src-number linenos">{line:4d}</span>'
-    return f'<a class="src-number linenos" href="#{anchor(module.target(marker))}">{line:4d}</a>'
 
 
 def fold_label(module: Module, head: int, last: int) -> str:
@@ -335,13 +336,13 @@ def fold_label(module: Module, head: int, last: int) -> str:
     return f'<span class="src-folded linenos">{hidden} more line{"s" if hidden > 1 else ""}</span>'
 
 
-def add_code(block: nodes.container, line: str, calls: list[Call]) -> None:
+def add_code(block: nodes.container, line: str, calls: list[Call], link: Callable) -> None:
     """Append one highlighted line; calls are links, and so is in a docstring the label after "eq.", with its number."""
     if calls:
         code = nodes.inline(classes=["mathjax_ignore", "tex2jax_ignore"])
         for text, target in linked(line, calls):
             piece = nodes.raw("", text, format="html")
-            code += reference(target, piece) if target else piece
+            code += link(target, piece) if target else piece
         block += code
         return
     match = EQUATION.search(line) if 'class="sd"' in line else None

@@ -22,11 +22,10 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections import Counter
 from collections.abc import Callable
 
-from annotated import Module, add_code, add_formula, anchor, fold_label, raw, reference
-from called import Call, linked
+from annotated import Module, anchor, continuous_block, reference
+from called import Call
 from docutils import nodes
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
@@ -238,60 +237,19 @@ class Page:
     def block(self, target: str) -> nodes.container:
         """A function's lines as form A of `annotated` has them, with links where it calls others."""
         visit = self.visits[target]
-        module, (first, last) = self.library[visit.module], visit.lines
-        markers = module.markers_between(first, last)
-        opening = {m.line if m.stands_above else m.first: m for m in markers}
-        by_line = {marker.line: marker for marker in markers}
-        folds = [*folds_of(visit)]
+        folds = folds_of(visit)
         if self.is_last(target):
-            folds.insert(0, (first, visit.node.lineno, last))
-        opened = Counter(fold[0] for fold in folds)
-        heads, ends = {head: end for _, head, end in folds}, Counter(fold[2] for fold in folds)
-        closing = Counter(marker.last for marker in markers)
-        links: dict[int, list[Call]] = {}
-        for each in self.links(visit):
-            # The seen lines of a fold open it, and so hold no link.
-            if not any(start <= each.line <= head for start, head, _ in folds):
-                links.setdefault(each.line, []).append(each)
-
-        block = nodes.container(classes=["annotated"])
-        raw(block, '<div class="highlight-python notranslate"><div class="highlight">')
-        raw(block, '<pre class="mathjax_process tex2jax_process">')
-        for line in range(first, last + 1):
-            raw(block, '<details class="src-fold"><summary>' * opened[line])
-            here = ""
-            if marker := opening.get(line):
-                here = anchor_here(module.target(marker))
-                raw(block, f'<span class="src-marked" id="{here}">')
-            raw(block, f'<span class="src-line">{gutter(line, here)}')
-            self.code(block, module.html_lines[line - 1], links.get(line, []))
-            if marker := by_line.get(line):
-                add_formula(block, marker)
-            if line in heads:
-                raw(block, fold_label(module, line, heads[line]))
-            raw(block, "\n</span>" + "</span>" * closing[line])
-            if line in heads:
-                raw(block, "</summary>")
-            raw(block, "</details>" * ends[line])
-        raw(block, "</pre></div></div>")
-        return block
+            folds.insert(0, (visit.lines[0], visit.node.lineno, visit.lines[1]))
+        return continuous_block(
+            self.library[visit.module], *visit.lines, folds, self.links(visit),
+            identify=lambda each: (anchor_here(each), ""), link=self.linked,
+        )  # fmt: skip
 
     def links(self, visit: Visit) -> list[Call]:
         """What the names in a function stood for, and where it did not get to them, what the sources tell."""
         first, last = visit.lines
         told = [call for call in self.calls(visit.module) if first < call.line <= last]
         return [*{(call.line, call.column): call for call in [*told, *reversed(visit.calls)]}.values()]
-
-    def code(self, block: nodes.container, line: str, calls: list[Call]) -> None:
-        """One highlighted line; a name that stands for a function or class becomes a link to it."""
-        if not calls:
-            add_code(block, line, [])
-            return
-        code = nodes.inline(classes=["mathjax_ignore", "tex2jax_ignore"])
-        for text, target in linked(line, calls):
-            piece = nodes.raw("", text, format="html")
-            code += self.linked(target, piece) if target else piece
-        block += code
 
 
 def dotted(kind: type) -> str:
@@ -304,12 +262,6 @@ def joined(text: nodes.paragraph, names: list[str]) -> None:
         if i:
             text += nodes.Text(" and " if i == len(names) - 1 else ", ")
         text += nodes.literal("", name)
-
-
-def gutter(line: int, here: str) -> str:
-    """The line's number in its file; that of a formula links to itself, as on the annotated pages."""
-    tag, link = ("a", f' href="#{here}"') if here else ("span", "")
-    return f'<{tag} class="src-number linenos"{link}>{line:4d}</{tag}>'
 
 
 def folds_of(visit: Visit) -> list[Span]:

@@ -1,7 +1,5 @@
 """The anatomy of a chapter as a reader sees it: what is shown, what is folded, what is asked before it is answered."""
 
-from __future__ import annotations
-
 import re
 
 from tests.book.test_chapters import cells_of, chapters, figure_of, is_shown, kept_open, tags

@@ -3,8 +3,6 @@
 The builds here are real ones of a tiny book over a scratch package, in this process.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re
@@ -359,13 +357,6 @@ def test_a_changed_source_is_read_again(tmp_path):
 
 
 # The book's own pages
-
-
-def test_the_rest_of_a_room_is_what_no_page_names():
-    modules = ["room", "room.a", "room.b", "room.b2", "room.c", "other.d"]
-    pages = ["```{annotated} room.a\n```\n```{annotated} room.b.Class.method\n```\n", "```{api} room.c\n```\n"]
-    assert others("room", modules, pages, "annotated") == ["room.b2", "room.c"]
-    assert others("room", modules, pages, "api") == ["room.a", "room.b", "room.b2"]
 
 
 INDEX = (ROOT / "book/annotated/index.md").read_text(encoding="utf-8")

@@ -16,24 +16,16 @@ def size(notebook: dict) -> int:
     return len((json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-def frames_size(notebook: dict) -> int:
-    """Bytes by which the file would be shorter without the state of its widgets. The still is not among them."""
-    rest = {key: value for key, value in notebook["metadata"].items() if key != "widgets"}
-    return size(notebook) - size(notebook | {"metadata": rest})
-
-
 @notebooks
 def test_a_notebook_keeps_its_budget(path):
-    weight = path.stat().st_size
-    print(f"{path.name}: {weight / 1000:.0f} kB of {NOTEBOOK / 1000:.0f}")
-    assert weight <= NOTEBOOK
+    assert path.stat().st_size <= NOTEBOOK
 
 
 @notebooks
 def test_figures_that_move_keep_their_budget(path):
     notebook = json.loads(path.read_text("utf8"))
-    weight = frames_size(notebook)
-    print(f"{path.name}: {weight / 1000:.0f} kB of {FRAMES / 1000:.0f}")
+    rest = {key: value for key, value in notebook["metadata"].items() if key != "widgets"}
+    weight = size(notebook) - size(notebook | {"metadata": rest})  # of the state of its widgets, without the still
     assert weight <= FRAMES
     shows_one = any("widget-view+json" in key for cell in notebook["cells"] for output in cell.get("outputs", [])
                     for key in output.get("data", {}))  # fmt: skip

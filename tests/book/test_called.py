@@ -3,8 +3,6 @@
 test_one_page.py compares it with what a run really calls, test_annotated_source.py looks at the links.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every chapter against the design's anatomy: sizes, labeled and accounted equations, alt text, exercises that work."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

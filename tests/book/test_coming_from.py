@@ -1,7 +1,5 @@
 """The page for those who come from another library: its settings are those of the code, with the true defaults."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import fields

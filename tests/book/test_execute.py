@@ -1,7 +1,5 @@
 """What `make book EXECUTE=1` does: chapters are executed into a cache, and the pages take their outputs from there."""
 
-from __future__ import annotations
-
 import nbformat
 from jupyter_cache import get_cache
 

@@ -1,7 +1,5 @@
 """The page on environments and agents of one's own: its blocks run, in order, and leave no trace behind."""
 
-from __future__ import annotations
-
 import re
 import sys
 import types

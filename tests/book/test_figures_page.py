@@ -1,12 +1,11 @@
 """The page of the figures: it has a row for each figure that an agent logs, and none that no agent logs."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import statistics
 from collections.abc import Callable
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -169,20 +168,14 @@ def test_every_run_of_the_record_learned():
             assert float(row["middle"]) >= solved[row["env_id"]], row
 
 
-def moments_of_the_page(name: str) -> dict[str, int]:
-    """By pattern: the column of the table of moments that an agent's figures stand in."""
+def told_moments(name: str, figures: set[str]) -> dict[str, int | None]:
+    """The column of the table of moments that each figure of an agent stands in; of two patterns the longer counts."""
     told = PAGE.split("## When a figure is read")[1]
-    cells = next(
-        row for who, row in re.findall(r"^\| ([\w, -]+) \|(.*)\|$", told, re.M) if SHOWN[name] in who.split(", ")
-    )
-    return {p: column for column, cell in enumerate(cells.split("|")) for p in re.findall("`([^`]+)`", cell)}
-
-
-def told_moment(name: str, figure: str) -> int | None:
-    """The column of a figure; of two patterns the longer one counts."""
-    table = moments_of_the_page(name)
-    fitting = [pattern for pattern in table if fnmatch(figure, pattern)]
-    return table[max(fitting, key=len)] if fitting else None
+    rows = re.findall(r"^\| ([\w, -]+) \|(.*)\|$", told, re.M)
+    (cells,) = [row.split("|") for who, row in rows if SHOWN[name] in who.split(", ")]
+    columns = {p: column for column, cell in enumerate(cells) for p in re.findall("`([^`]+)`", cell)}
+    fitting = {figure: [pattern for pattern in columns if fnmatch(figure, pattern)] for figure in figures}
+    return {figure: columns[max(found, key=len)] if found else None for figure, found in fitting.items()}
 
 
 def figures_without(name: str, left_out: Callable[[str, int, int], bool], monkeypatch) -> dict[str, float]:
@@ -204,18 +197,13 @@ def figures_without(name: str, left_out: Callable[[str, int, int], bool], monkey
     takes = {"": {"ppo": 20, "vmpo": 3}.get(name, 1), "critic": 2, "policy": 2, "duals": 4}
     taken = dict.fromkeys(optimizers, 0)
 
-    def wrap(kind: str, optimizer) -> None:
-        step = optimizer.step
-
-        def stepping() -> None:
-            taken[kind] += 1
-            if not left_out(kind, taken[kind], takes[kind]):
-                step()
-
-        optimizer.step = stepping
+    def stepping(kind: str, step: Callable[[], None]) -> None:
+        taken[kind] += 1
+        if not left_out(kind, taken[kind], takes[kind]):
+            step()
 
     for kind, optimizer in optimizers.items():
-        wrap(kind, optimizer)
+        optimizer.step = partial(stepping, kind, optimizer.step)
     figures = {figure: float(value) for figure, value in agent.update(rollout).items()}
     assert all(taken[kind] == takes[kind] for kind in optimizers), "the test knows how many steps there are"
     return figures
@@ -230,7 +218,7 @@ def test_every_figure_is_read_when_the_page_says(name, monkeypatch):
         found = figures_without(name, left_out, monkeypatch)
         return {figure for figure, value in found.items() if value != whole.get(figure) and value == value}
 
-    table = {figure: told_moment(name, figure) for figure in whole}
+    table = told_moments(name, set(whole))
     parts = ("loss/", "kl/", "adv/", "value/", "dual/")
     assert [figure for figure, moment in table.items() if moment is None and figure.startswith(parts)] == []
     first, at_last, after = ({figure for figure in table if table[figure] == moment} for moment in range(3))

@@ -113,34 +113,15 @@ def setup(app):  # what other extensions lack for pages to be read in parallel
 """
 TITLES = {"05_late": "5. Late", "plain": "Plain", "b_more": "B. More", "04b_step": "4b. Step", "10_last": "10. Last",
           "notes": "Notes"}  # fmt: skip
-PAGE = """# {title}
-
-$$x = 1$$ ({name}-first)
-
-```{{figure}} dot.png
-:name: fig-{name}
-A dot.
-```
-
-## Part
-
-$$x = 2$$ ({name}-second)
-
-```{{prf:theorem}}
-:label: thm-{name}
-So it is.
-```
-
-```{{prf:algorithm}}
-:label: alg-{name}
-So it is.
-```
-
-```{{exercise}}
-:label: ex-{name}
-Is it?
-```
-"""
+BLOCK = "```{kind}\n:{option}: {label}-{{name}}\nSo it is.\n```\n"
+PAGE = "\n".join([
+    "# {title}\n\n$$x = 1$$ ({name}-first)\n",
+    BLOCK.format(kind="{{figure}} dot.png", option="name", label="fig"),
+    "## Part\n\n$$x = 2$$ ({name}-second)\n",
+    BLOCK.format(kind="{{prf:theorem}}", option="label", label="thm"),
+    BLOCK.format(kind="{{prf:algorithm}}", option="label", label="alg"),
+    BLOCK.format(kind="{{exercise}}", option="label", label="ex"),
+])  # fmt: skip
 REFERENCES = (
     "\nTo: {{eq}}`{name}-first` {{eq}}`{name}-second` {{numref}}`fig-{name}` {{prf:ref}}`thm-{name}`"
     " {{prf:ref}}`alg-{name}` {{ref}}`ex-{name}`\n"

@@ -1,7 +1,5 @@
 """An algorithm on one page: what stands there is what ran, in the order in which it ran, and nothing else."""
 
-from __future__ import annotations
-
 import re
 import sys
 from functools import cache
@@ -402,13 +400,6 @@ def test_the_tree_sets_apart_what_is_introduced_and_what_holds_no_formula(toy_pa
     assert len(found) == len(TREE.split())
     assert [name for kind, name in found if kind == "bold"] == ["Base.collect", "Agent.improve", "applied"]
     assert [name for kind, name in found if kind == "named"] == ["shared"]
-
-
-@pages
-def test_a_page_opens_with_collecting_and_ends_with_what_makes_the_agent_and_the_methods_that_come_last(page):
-    _, visits = traced(page)
-    outer = [name.rpartition(".")[2] for name, visit in visits.items() if not visit.caller]
-    assert outer == ["collect", "update", "__init__", *directive(page)[1]["last"]] and len(visits) > 50
 
 
 @pages

@@ -1,7 +1,5 @@
 """What stands beside the chapters: spelling, the API pages, symbols, the front page, launching, workflows."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -7,8 +7,6 @@ state 1 and stays. By hand: V^OLD = (1/4, 3/4), A^OLD = ((-1/8, 1/8), (5/8, -5/8
 d^NEW = (1, 1), J(OLD) = 1/4, J(NEW) = 1.
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The openings of the annotated pages; this book's names and defaults beside those of other libraries."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -1,7 +1,5 @@
 """The page on training: its blocks run in order, in one folder, as a reader would run them."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -5,8 +5,6 @@ that stands outside of functions, the files that they open, and the libraries. W
 found anew. The record holds for each notebook what it entered and opened, and the digest of all of it.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import hashlib
@@ -126,7 +124,7 @@ def entries(folder: Path, tree: Tree) -> dict[str, dict[str, Any]]:
         told = json.loads(written.read_text("utf8"))
         path = Path(told["notebook"])
         entered: dict[str, list[str]] = {}
-        for file, name in sorted({place for where, line in told["entered"] for place in tree.at(where, line)}):
+        for file, name in sorted({place for at in told["entered"] for place in tree.at(*at)}):
             entered.setdefault(file, []).append(name)
         # What is read as data, and not as code, and outlives the notebook.
         data = [file for file in map(Path, told["files"]) if file.suffix not in (".py", ".pyc") and file.is_file()]

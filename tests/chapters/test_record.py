@@ -1,7 +1,5 @@
 """Which changes make a notebook stale, in a small package; and that a kernel notes what it enters and opens."""
 
-from __future__ import annotations
-
 import nbformat
 import pytest
 from nbclient import NotebookClient
@@ -110,8 +108,7 @@ def test_what_is_gone_or_was_never_recorded_or_has_other_libraries_is_stale(plac
     root, path, found = place
     tree = record.Tree(root, ["pkg"])
     (entry,) = found.values()
-    functions = [{"entered": {"pkg/tools.py": ["gone"]}}, {"entered": {"pkg/gone.py": ["f"]}}]
-    for gone in ({"files": ["book/gone.csv"]}, *functions):
+    for gone in ({"files": ["gone.csv"]}, {"entered": {"pkg/tools.py": ["gone"]}}, {"entered": {"gone.py": ["f"]}}):
         assert record.fresh([path], {"book/chapter.ipynb": entry | gone}, tree) == []
     assert record.fresh([path], {}, tree) == [] and record.fresh([path], found, tree) == [path]
     monkeypatch.setattr(record, "surroundings", lambda: "others")

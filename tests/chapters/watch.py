@@ -1,7 +1,5 @@
 """A kernel that notes what it enters: `with watched(notebook, folder):` around whatever starts it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,13 +20,10 @@ def watched(notebook: Path, folder: Path, root: Path = ROOT, folders: tuple[str,
     roots = os.pathsep.join(f"{root / each}{os.sep}" for each in (*folders, "book"))
     given = {"IPYTHONDIR": str(home), "CHAPTERS_WATCH": str(folder), "CHAPTERS_ROOTS": roots}
     given["CHAPTERS_NOTEBOOK"] = str(notebook)
-    before = {name: os.environ.get(name) for name in given}
-    os.environ.update(given)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in given.items():
+            patch.setenv(name, value)
         yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
 class Watch:

@@ -1,7 +1,5 @@
 """What an SVG file draws, as points on its page: references followed, transforms applied."""
 
-from __future__ import annotations
-
 import math
 import re
 from xml.etree import ElementTree

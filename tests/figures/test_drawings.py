@@ -6,12 +6,7 @@ from matplotlib.figure import Figure
 
 from minerva_book.figures import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states, draw_vine
 from minerva_lite.worlds import TabularMDP
-
-
-def drawn(draw, *values, **named):
-    axes = Figure().add_subplot()
-    draw(axes, *values, **named)
-    return axes
+from tests.figures.test_drawn import draw as drawn
 
 
 def words(axes):

@@ -1,7 +1,5 @@
 """What a picture draws is what it was given: a mean, a median, a band, a line at its place."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

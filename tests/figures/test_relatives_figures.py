@@ -1,15 +1,13 @@
 """The family tree names every method once, and a curve over temperatures is the median of its seeds."""
 
-from matplotlib.figure import Figure
-
 from minerva_book.figures import plot_relatives
 from minerva_book.figures.relatives import FAMILY
 from tests.equations import ROOT, markdown
+from tests.figures.test_drawn import draw
 
 
 def test_the_tree_has_a_leaf_for_each_method_with_its_three_choices():
-    axes = Figure().add_subplot()
-    plot_relatives(axes)
+    axes = draw(plot_relatives)
     words = [text.get_text() for text in axes.texts]
     for way, methods in FAMILY.items():
         assert words.count(way) == 1

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from minerva_book.figures.rollout import (
@@ -16,6 +15,7 @@ from minerva_book.figures.rollout import (
 )
 from minerva_book.figures.style import BLUE, GREEN, RED
 from minerva_lite.formulas import gae
+from tests.figures.test_drawn import draw
 
 
 def arrows(axes, color):
@@ -24,15 +24,9 @@ def arrows(axes, color):
     return [(text.xyann, text.xy) for text in found if to_hex(text.arrow_patch.get_edgecolor()).upper() == color]
 
 
-def drawn(terminated, truncated, **more):
-    axes = Figure().add_subplot()
-    draw_rollout(axes, terminated, truncated, **more)
-    return axes
-
-
 def test_blue_arrows_stand_where_the_recursion_carries_an_advantage_upward():
     terminated, truncated = example_flags()
-    axes = drawn(terminated, truncated)
+    axes = draw(draw_rollout, terminated, truncated)
     steps, envs = terminated.shape
     blue = {(round(-head[1] - 0.68), int(head[0] // APART)) for _, head in arrows(axes, BLUE)}
     # A reward of 1 in one row alone: with gamma = lambda = 1 it reaches the row above unless a seam lies between.
@@ -46,7 +40,7 @@ def test_blue_arrows_stand_where_the_recursion_carries_an_advantage_upward():
 
 def test_green_arrows_stand_where_the_true_successor_is_valued_outside_the_rollout():
     terminated, truncated = example_flags()
-    axes = drawn(terminated, truncated)
+    axes = draw(draw_rollout, terminated, truncated)
     outside = truncated.clone()
     outside[-1] |= ~terminated[-1]
     assert len(arrows(axes, GREEN)) == int(outside.sum())
@@ -59,7 +53,7 @@ def test_green_arrows_stand_where_the_true_successor_is_valued_outside_the_rollo
 def test_each_fault_has_one_red_arrow_at_the_time_limit(fault):
     terminated, truncated = torch.zeros(2, 4, 1, dtype=torch.bool)
     truncated[1] = True
-    axes = drawn(terminated, truncated, fault=fault, names=False)
+    axes = draw(draw_rollout, terminated, truncated, fault=fault, names=False)
     ((tail, head),) = arrows(axes, RED)
     assert -2.0 < head[1] < -1.0, "it ends in the row that the limit cut"
     crosses = tail[1] < -2.0
@@ -69,15 +63,13 @@ def test_each_fault_has_one_red_arrow_at_the_time_limit(fault):
 
 def test_a_fault_that_is_none_is_refused_and_the_key_has_both_arrows():
     with pytest.raises(ValueError, match="^fault: "):
-        drawn(*example_flags(), fault="typo")
-    axes = Figure().add_subplot()
-    draw_rollout_key(axes)
+        draw(draw_rollout, *example_flags(), fault="typo")
+    axes = draw(draw_rollout_key)
     assert len(arrows(axes, BLUE)) == len(arrows(axes, GREEN)) == 1
 
 
 def test_the_backups_have_the_weights_of_gae_and_only_the_longest_reaches_the_end():
-    axes = Figure().add_subplot()
-    draw_truncated_backups(axes, 4)
+    axes = draw(draw_truncated_backups, 4)
     weights = [text.get_text() for text in axes.texts if "lambda" in text.get_text()]
     assert weights == [r"$(1-\lambda)$", r"$(1-\lambda)\lambda$", r"$(1-\lambda)\lambda^{2}$", r"$\lambda^{3}$"]
     deepest = [-min(line.get_ydata()) for line in axes.lines if len(line.get_xdata()) == 2]

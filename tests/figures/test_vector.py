@@ -6,12 +6,11 @@ from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
-import pytest
 from matplotlib.figure import Figure
 
 from minerva_book.figures import book_style
-from minerva_book.figures.vector import BEND, GRID, short_path, smaller, written_together
-from tests.figures.svg_points import drawn, farthest, points_of
+from minerva_book.figures.vector import BEND, GRID, smaller, written_together
+from tests.figures.svg_points import drawn, farthest
 
 
 def picture(height: float, title: str = "weights") -> str:
@@ -78,21 +77,3 @@ def test_a_file_keeps_its_size_and_its_image_and_loses_nearly_half_its_bytes():
     (data,) = re.findall(r"base64,\s*([^\"]+)", original)
     assert "".join(data.split()) in small
     assert [len(points) for _, points in drawn(small)] and len(drawn(small)) == len(drawn(original))
-
-
-@pytest.mark.parametrize(("data", "short"), [
-    ("M 1 2 \nL 4.004 6 \nL 4 5.5 \nz\n", "m1 2l3 4 0-.5z"),
-    ("M 0 0 \nL 1 0.01 \nL 2 0 \nL 3 -0.02 \nL 4 0 \n", "m0 0l4 0"),
-    ("M 0 0 \nL 1 0.3 \nL 2 0 \n", "m0 0l1 .3 1-.3"),
-    ("M 1 1 \nQ 2 2 3 1 \nQ 4 0 5 1 \nz\nM 2 0 \nL 2 1 \n", "m1 1q1 1 2 0 1-1 2 0zm1-1l0 1"),
-    ("M 0 0 \nM 5 5 \nC 5 6 6 6 6 5 \nL 0.1 0.126 \n", "m5 5c0 1 1 1 1 0l-5.9-4.87"),
-])  # fmt: skip
-def test_path_data_is_relative_and_without_points_that_bend_nothing(data, short):
-    assert short_path(data) == short
-    assert np.allclose(points_of(short)[-1], points_of(data)[-1], atol=0.5 / GRID)
-
-
-def test_a_long_path_does_not_drift():
-    steps = np.random.default_rng(0).normal(size=(5000, 2)).cumsum(0) + 1.0 / 3.0
-    data = "M 0 0 \n" + "".join(f"L {x:.6f} {y:.6f} \n" for x, y in steps)
-    assert np.abs(points_of(short_path(data))[-1] - steps[-1]).max() <= 0.5 / GRID + 1e-6

@@ -109,9 +109,9 @@ def test_an_answers_advantage_is_over_the_others_to_its_prompt(advantage, beta):
     batch, figures = agent.prepare(rollout)
     reference = agent.reference.log_prob(rollout.prompt, rollout.answer)
     left = ((rollout.behavior_log_prob - reference) * rollout.mask).sum(0)
-    assert left.abs().max() > 1e-3 and ("kl/to_reference" in figures) == (eta > 0)
-    assert not eta or figures["kl/to_reference"].item() == pytest.approx(left.mean().item())
-    whole = rollout.reward - eta * left
+    assert left.abs().max() > 1e-3 and ("kl/to_reference" in figures) == (beta > 0)
+    assert not beta or figures["kl/to_reference"].item() == pytest.approx(left.mean().item())
+    whole = rollout.reward - beta * left
     wanted = {"rloo": leave_one_out_advantage(whole, 4), "grpo": group_advantage(whole, 4, scale=True)}[advantage]
     assert torch.allclose(batch.advantage, wanted.expand(7, -1), atol=1e-9)
 

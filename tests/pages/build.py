@@ -1,7 +1,5 @@
 """The pages with the stored outputs: built once, whoever asks first, and again when something they show has changed."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

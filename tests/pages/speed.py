@@ -4,8 +4,6 @@ The pages are served as GitHub Pages does, gzipped, to a headless Chromium with 
 latency and a processor held to half its speed. Medians of five visits.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import statistics
@@ -42,11 +40,6 @@ class Zipped(SimpleHTTPRequestHandler):
 
     def do_GET(self):
         path = Path(self.translate_path(self.path))
-        if path.is_dir():
-            path /= "index.html"
-        if not path.is_file():
-            self.send_error(404)
-            return
         packed = path.suffix not in PLAIN
         body = gzip.compress(path.read_bytes(), 6) if packed else path.read_bytes()
         self.send_response(200)
@@ -98,9 +91,9 @@ def visit(browser, address: str) -> dict[str, float]:
     return {"megabytes": sum(received) / 1e6, "first paint (s)": paint, "layout shift": shift}
 
 
-def measure(browser, address: str, visits: int = VISITS) -> dict[str, float]:
+def measure(browser, address: str) -> dict[str, float]:
     """Medians over first visits."""
-    seen = [visit(browser, address) for _ in range(visits)]
+    seen = [visit(browser, address) for _ in range(VISITS)]
     return {name: statistics.median(one[name] for one in seen) for name in LIMITS}
 
 

@@ -1,7 +1,5 @@
 """The book is rendered without a warning; the browser's tests find it built."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest
