@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from minerva_book.worlds.answer_tree import paid_by_the_a, rare_a, spell
 
 from minerva_book.figures import answers, preferences
+from minerva_book.worlds.answer_tree import paid_by_the_a, rare_a, spell
 from minerva_lite.formulas import best_of_n_law
 from tests.figures.test_drawn import draw
 
