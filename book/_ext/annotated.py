@@ -312,7 +312,7 @@ def continuous_block(
             raw(block, f'<span class="src-marked" id="{here}">{inside}')
         own, inside = identify(named[line]) if named and line in named else ("", "")
         identity = f' id="{own}"' if own else ""
-        # The gutter; ```linenos``` keeps it out of what the copy button takes. A marked line links to itself.
+        # The gutter; `linenos` keeps it out of what the copy button takes. A marked line links to itself.
         tag, address = ("a", f' href="#{here}"') if here else ("span", "")
         number = f'<{tag} class="src-number linenos"{address}>{line:4d}</{tag}>'
         raw(block, f'<span class="src-line"{identity}>{inside}{number}')
