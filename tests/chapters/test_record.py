@@ -1,5 +1,7 @@
 """Which changes make a notebook stale, in a small package; and that a kernel notes what it enters and opens."""
 
+from __future__ import annotations
+
 import nbformat
 import pytest
 from nbclient import NotebookClient
@@ -8,9 +10,13 @@ from . import record
 from .watch import watched
 
 FILES = {
-    "pkg/__init__.py": "from .agents import Agent\n",
+    "pkg/__init__.py": "from .agents import Agent, Config\nfrom . import tools\n",
     "pkg/agents.py": '''
 from .tools import RATE, helper
+from . import tables
+
+LIMITS = {"low": RATE}
+LIMITS["high"] = 2
 
 class Config:
     """Settings."""
@@ -22,7 +28,7 @@ class Agent:
     def __init__(self, config=None):
         self.config = config or Config()
     def act(self):
-        return helper(2) + RATE
+        return helper(2) + LIMITS["low"] + tables.OFFSET
     def rest(self):
         return 0
 
@@ -32,6 +38,7 @@ class Other:
 ''',
     "pkg/tools.py": """
 RATE = 1
+UNUSED = 5
 
 def helper(x):
     return 10 * x  # tenfold
@@ -39,6 +46,7 @@ def helper(x):
 def lonely():
     return 0
 """,
+    "pkg/tables.py": "OFFSET = 100\n",
     "pkg/empty.py": '"""Nothing yet."""\n',
     "book/data.csv": "7\n",
     "book/other.csv": "8\n",
@@ -64,7 +72,7 @@ def place(tmp_path_factory):
         patch.setenv("PYTHONPATH", str(root))
         client = NotebookClient(nbformat.read(path, 4), resources={"metadata": {"path": str(root / "book")}})
         executed = client.execute()
-    assert executed.cells[2].outputs[0].text == "21 7\n\n"
+    assert executed.cells[2].outputs[0].text == "121 7\n\n"
     nbformat.write(executed, path)
     return root, path, record.entries(root / "watched", record.Tree(root, ["pkg"]))
 
@@ -73,19 +81,22 @@ def test_a_kernel_notes_what_it_enters_and_opens(place):
     _, path, found = place
     (entry,) = found.values()
     assert list(found) == ["book/chapter.ipynb"] and entry["files"] == ["book/data.csv"]
-    assert entry["entered"] == {"pkg/agents.py": ["Agent.__init__", "Agent.act"], "pkg/tools.py": ["helper"]}
+    assert entry["entered"] == {"pkg.agents": ["Agent.__init__", "Agent.act"], "pkg.tools": ["helper"]}
 
 
 @pytest.mark.parametrize(("file", "old", "new", "stale"), [
     ("pkg/tools.py", "10 * x", "11 * x", True),
     ("pkg/tools.py", "RATE = 1", "RATE = 2", True),
+    ("pkg/agents.py", '"low": RATE', '"low": 0', True),
     ("pkg/agents.py", "width: int = 3", "width: int = 4", True),
     ("pkg/agents.py", "class Agent:", "class Agent(Other):", True),
-    ("pkg/agents.py", "def rest", "def __setattr__(self, *_): ...\n    def rest", True),
+    ("pkg/tables.py", "OFFSET = 100", "OFFSET = 101", True),
     ("book/data.csv", "7", "9", True),
     ("book/chapter.ipynb", "Agent().act()", "Agent().rest()", True),
-    ("book/chapter.ipynb", "21 7", "22 7", True),
+    ("book/chapter.ipynb", "121 7", "122 7", True),
+    ("pkg/agents.py", '"high"] = 2', '"high"] = 3', True),
     ("pkg/tools.py", "# tenfold", "# ten times", False),
+    ("pkg/tools.py", "UNUSED = 5", "UNUSED = 6", False),
     ("pkg/tools.py", "return 0", "return 1", False),
     ("pkg/agents.py", "return 0", "return 1", False),
     ("pkg/agents.py", "self.width > 0", "self.width > 1", False),
@@ -108,7 +119,7 @@ def test_what_is_gone_or_was_never_recorded_or_has_other_libraries_is_stale(plac
     root, path, found = place
     tree = record.Tree(root, ["pkg"])
     (entry,) = found.values()
-    for gone in ({"files": ["gone.csv"]}, {"entered": {"pkg/tools.py": ["gone"]}}, {"entered": {"gone.py": ["f"]}}):
+    for gone in ({"files": ["book/gone.csv"]}, {"entered": {"pkg.tools": ["gone"]}}, {"entered": {"pkg.gone": ["f"]}}):
         assert record.fresh([path], {"book/chapter.ipynb": entry | gone}, tree) == []
     assert record.fresh([path], {}, tree) == [] and record.fresh([path], found, tree) == [path]
     monkeypatch.setattr(record, "surroundings", lambda: "others")
