@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import time
 from pathlib import Path
 
@@ -22,6 +23,8 @@ settings.register_profile("book", max_examples=50, deadline=None, derandomize=Tr
 # The mutants only ask whether a property fails, not for its smallest counterexample.
 settings.register_profile("no shrinking", settings.get_profile("book"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("BOOK_HYPOTHESIS", "book"))
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]  # of Chromium
 
 # Three processes share the files; those that take longest start first, and pages last, so that both end together.
 LONGEST = (
@@ -208,6 +211,23 @@ TOYS = {
 for env_id, env in TOYS.items():
     if env_id not in gym.registry:
         gym.register(env_id, entry_point=env, disable_env_checker=True)
+
+
+def find_chromium() -> str | None:
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """One for all folders: a process takes no second one beside it."""
+    if find_chromium() is None:
+        pytest.skip("no Chromium on this machine (.ci/run installs it)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture

@@ -21,17 +21,12 @@ import pytest
 from bs4 import BeautifulSoup
 from PIL import Image
 
-from tests.pages import conftest
-
 from .hostile import DRIVES, HIDDEN_WORDS, MADE, NAME, png
 from .trials import page
 
 from course import apart, graders, intake, pictures, reading, rendering  # isort: skip - found by what trials puts on the path
 from course import term as terms  # isort: skip
 from course.tex import symbols_only  # isort: skip
-
-
-browser = conftest.browser
 
 
 @pytest.fixture

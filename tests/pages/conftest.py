@@ -1,35 +1,16 @@
 """The pages, opened from disk with the network off."""
 
-import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from tests.pages import build
-
-ROOT = Path(__file__).resolve().parents[2]
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-
-
-def find_chromium() -> str | None:
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 @pytest.fixture(scope="session")
 def site() -> Path:
     """Folder of the rendered pages."""
     return build.site()
-
-
-@pytest.fixture(scope="session")
-def browser():
-    if find_chromium() is None:
-        pytest.skip("no Chromium on this machine (.ci/run installs it)")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")

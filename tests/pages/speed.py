@@ -100,9 +100,9 @@ def measure(browser, address: str) -> dict[str, float]:
 def main() -> None:
     from playwright.sync_api import sync_playwright
 
-    from tests.pages.conftest import FLAGS, ROOT, find_chromium
+    from tests.conftest import FLAGS, find_chromium
 
-    site = ROOT / ".build" / "_build" / "html"
+    site = Path(__file__).parents[2] / ".build" / "_build" / "html"
     with sync_playwright() as playwright, served(site) as address:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         print("| page |", " | ".join(LIMITS), "|")
