@@ -164,3 +164,10 @@ def test_the_bias_of_the_mean_over_all_tokens_falls_with_the_batch():
     assert bias[0] > 0.02
     assert bias[0] > bias[1] > bias[2]
     assert 1.6 < bias[1] / bias[2] < 2.6, "as 1 / B: half as much from twice as many"
+
+
+def test_no_gradient_enters_the_reference():
+    log_prob, reference = (torch.randn(3, 2, dtype=F64).requires_grad_() for _ in range(2))
+    for terms in s.kl_loss_terms(log_prob, reference):
+        terms.sum().backward()
+    assert reference.grad is None and log_prob.grad is not None
