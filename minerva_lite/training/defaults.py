@@ -39,7 +39,7 @@ ROWS = 2_048  # steps of one update
 SHORTEST, LONGEST = 64, 512  # rollouts
 
 
-WHY = {"body": " (its observations are unbounded, or many)", "humanoid": " (observations and actions are many)"}
+WHY = {"body": " (its observations are unbounded, or many)", "humanoid": " (its actions are many)"}
 
 
 class Facts(NamedTuple):
@@ -139,8 +139,8 @@ def announcement(algorithm: str, env_id: str, settings: Preset, given: set[str],
             f"the preset for {algorithm} on {env_id} is untrained: its settings are those of other tasks of its "
             "family, and what they reach here nobody has seen"
         )
-    shown = ["num_envs", "rollout_steps", "gamma", "learning_rate", "policy_learning_rate", "normalize_obs"]
-    shown.insert(5, "clip_eps" if getattr(settings.config, "objective", "") == "clip" else "kl_bound")
+    step = "clip_eps" if getattr(settings.config, "objective", "") == "clip" else "kl_bound"
+    shown = ["num_envs", "rollout_steps", "gamma", "learning_rate", "policy_learning_rate", step, "normalize_obs"]
     own = [name for name in shown if hasattr(settings.config, name) and name not in given]
     family = f"taken are the defaults of the family {settings.family!r}{WHY.get(settings.family, '')}"
     parts = [family + " for what the file leaves open" if given else family]

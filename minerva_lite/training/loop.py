@@ -84,7 +84,7 @@ def train(
         official(agent, env_id, eval_episodes) as copies,
         nullcontext(run.begin(resume)),
         runner,
-        _bar(run, progress) as bar,
+        _bar(run) if progress else nullcontext() as bar,
         _finish_the_update() as interrupted,
     ):
         play = partial(evaluate, agent, episodes=eval_episodes, max_steps=episode_limit(env_id), copies=copies)
@@ -114,7 +114,8 @@ def train(
                 run.judge(play)
                 if due or last or run.stopped or interrupted:
                     run.save()
-            _show(bar, run)
+            if bar is not None:
+                _show(bar, run)
             if interrupted:
                 raise KeyboardInterrupt
     return history
@@ -150,13 +151,12 @@ def _require_fit(agent: Any, env: VectorEnv, total_steps: int) -> None:
         )
 
 
-def _bar(run: _Run, progress: bool) -> tqdm:
+def _bar(run: _Run) -> tqdm:
     """The progress bar: live in a notebook and in a terminal; in a file its first and its last state alone."""
     live = tqdm is not tqdm_asyncio or sys.stderr.isatty()  # tqdm.auto is something else in a notebook
     return tqdm(
         total=run.total_steps,
         initial=min(run.steps, run.total_steps),  # a last rollout may pass the end, and tqdm would write "?"
-        disable=not progress,
         mininterval=0.1 if live else math.inf,
         # Without tqdm's own rate, which counts the time of evaluations.
         bar_format="{l_bar}{bar}| {n_fmt}/{total_fmt} steps [{elapsed}<{remaining}{postfix}]",
