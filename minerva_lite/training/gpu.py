@@ -5,6 +5,7 @@ What it knows of each algorithm is listed in `KNOWN`. An agent whose class is no
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -399,8 +400,15 @@ def record(function: Callable, inputs: dict[str, Any], generators: Sequence[Gene
     graph = torch.cuda.CUDAGraph()
     for generator in generators:
         graph.register_generator_state(generator)
-    with torch.cuda.graph(graph):
-        outputs = function(inputs)
+    # Python may collect garbage at any moment, and a former graph freed while this one is recorded spoils it.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with torch.cuda.graph(graph):
+            outputs = function(inputs)
+    finally:
+        if collecting:
+            gc.enable()
     return graph, outputs
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import gc
 import math
 import shutil
 from operator import attrgetter
@@ -495,6 +496,22 @@ def test_an_iteration_on_cuda_waits_once(algorithm, env_id, changes, compile):
             floats(figures)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+def test_a_former_graph_is_not_freed_while_another_is_recorded():
+    def busy(inputs):
+        lists = [[] for _ in range(100_000)]  # so many that Python looks for garbage
+        return {"x": inputs["x"] + len(lists)}
+
+    x = {"x": torch.zeros(1, device="cuda")}
+    former = SimpleNamespace(graph=gpu.record(lambda inputs: {"x": inputs["x"] * 2}, x, [])[0])
+    former.itself = former
+    del former
+    graph, outputs = gpu.record(busy, x, [])
+    graph.replay()
+    assert outputs["x"].item() == 100_000 and gc.isenabled()
 
 
 @pytest.mark.gpu
