@@ -192,11 +192,10 @@ def test_dm_control_is_deepminds_own(name, sizes, steps):
     env.close()
 
 
-@pytest.mark.parametrize(("env_id", "steps", "ends"), [("CartPole-v1", 200, True), ("HalfCheetah-v5", 60, False)])
-def test_the_parallel_back_end_gives_the_same_numbers(env_id, steps, ends, same):
-    where = {"seed": 2, "dtype": F64}
-    one, many = (lived(make_env(env_id, 3, backend=name, **where), steps) for name in ("gymnasium", "parallel"))
-    assert same(one, many) and one["terminated"].any() == ends
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "HalfCheetah-v5"])
+def test_the_parallel_back_end_gives_the_same_numbers(env_id, same):
+    one, many = (lived(make_env(env_id, 3, backend=name, seed=2, dtype=F64), 200) for name in ("gymnasium", "parallel"))
+    assert same(one, many) and one["terminated"].any() == (env_id == "CartPole-v1")
 
 
 @pytest.mark.parametrize("backend", ["torch", "gymnasium", "parallel", ENVPOOL])
