@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import math
 import shutil
+from collections import Counter
 from operator import attrgetter
 from types import SimpleNamespace
 
@@ -279,28 +280,31 @@ def test_a_recorded_update_refuses_its_steps_too(algorithm, monkeypatch):
 
 
 def test_the_masked_guard_counts_as_the_other_does():
-    """Both doors: what a rollout holds, and what a step goes by."""
-    good, bad, one = torch.ones(2), torch.tensor([1.0, math.nan]), torch.ones(())
-    guard = MaskedGuard("cpu")
-    assert guard.finite(obs=good, reward=good) and not guard.finite(obs=good, reward=bad)
-    assert not guard.finite(obs=bad, reward=bad)
-    assert guard.skipped == {"reward": 1, "obs": 1} and guard.in_a_row == 2 and guard.total == 2
-    twin, plain = MaskedGuard("cpu"), NonFiniteGuard()
-    for each in (twin, plain):
-        each.load_state_dict(copy.deepcopy(guard.state_dict()))
-        assert each.skipped == guard.skipped and each.in_a_row == 2
-    for each in (guard, twin):
-        assert each.finite(obs=good, reward=good) and each.in_a_row == 0 and each.total == 2
-    guard.load_state_dict({"skipped": {"loss/value": 4}, "skipped_in_a_row": 1})
-    guard.finite(obs=good), guard.admit("loss", one, one), guard.admit("loss", one, one * math.nan)
-    assert not guard.admitted() and guard.in_a_row == 2
-    guard.finite(obs=bad), guard.admit("loss", one * math.nan, one)
-    assert not guard.admitted() and guard.in_a_row == 3, "refused once, by the first door"
-    assert guard.skipped == {"obs": 1, "step": 1, "loss/value": 4} and guard.total == 6
-    guard.finite(obs=good), guard.admit("loss", one)
-    assert guard.admitted() and guard.in_a_row == 0
-    guard.finite(obs=good)
-    assert guard.admitted(), "an update without a step"
+    """Both doors: what a rollout holds, and what a step goes by. And it goes on with what was counted before."""
+    good, bad, sound, broken = torch.ones(2), torch.tensor([1.0, math.nan]), torch.ones(()), torch.tensor(math.nan)
+    guard, counted, in_a_row = MaskedGuard("cpu"), Counter({"loss/value": 4}), 1
+    guard.load_state_dict({"skipped": dict(counted), "skipped_in_a_row": in_a_row})
+    for tensors, steps, blamed in (
+        ({"obs": good, "reward": good}, [], None),  # an update without a step
+        ({"obs": good, "reward": bad}, [], "reward"),
+        ({"obs": bad, "reward": bad}, [], "obs"),
+        ({"obs": good}, [(sound, sound), (sound, broken)], "step"),
+        ({"obs": bad}, [(broken, sound)], "obs"),  # refused once, by the first door
+        ({"obs": good}, [(sound,)], None),
+        ({"obs": good}, [(broken,)], "step"),
+    ):
+        assert guard.finite(**tensors) == (blamed in (None, "step"))
+        for step in steps:
+            guard.admit("loss", *step)
+        assert guard.admitted() == (blamed is None)
+        counted += Counter({blamed: 1} if blamed else {})
+        in_a_row = in_a_row + 1 if blamed else 0
+        twins = MaskedGuard("cpu"), NonFiniteGuard()
+        for twin in twins:
+            twin.load_state_dict(copy.deepcopy(guard.state_dict()))
+        for each in (guard, *twins):
+            assert each.skipped == counted and each.in_a_row == in_a_row
+        assert guard.total == counted.total()
 
 
 def test_a_checkpoint_of_a_recorded_agent_goes_on_as_a_plain_one(tmp_path, monkeypatch):

@@ -68,10 +68,9 @@ def study(path, algorithms="ppo", env_ids=("CartPole-v1",), seeds=range(2), vari
     studies.study(algorithms, env_ids, seeds, variants, path, **{"progress": False} | settings)
 
 
-def lines(path, variant="") -> list[str]:
-    """The rows of a table, or of one variant, as they stand there."""
-    rows = path.read_text().split("\n")[:-1]
-    return [line for line in rows if not line.startswith(("#", "algorithm,")) and f",{variant}" in line]
+def lines(path) -> list[str]:
+    """The rows of a table as they stand there."""
+    return [line for line in path.read_text().split("\n")[:-1] if not line.startswith(("#", "algorithm,"))]
 
 
 def finals(path) -> list[tuple]:
@@ -123,16 +122,6 @@ def test_a_study_takes_what_is_changed_beside_its_variants(tasks):
     assert all({name: getattr(task, name) for name in changes} == changes for task in found.values())
     assert all(type(task.seed) is int for task in found.values()), "what Gymnasium takes, of what NumPy gives"
     assert {task.total_steps for task in tasks(variants=["preset"]).values()} == {512_000}
-    for wrong, message in (
-        ({"total_steps": 9}, r"total_steps: wanted at least one rollout, 64 \* 32 = 2048; got 9"),
-        ({"eval_episodes": 100}, "eval_episodes: wanted another number than that of a final evaluation, 100; got 100"),
-        (
-            {"settings": {"x": {"normalize_advantage": True}}, "variants": ["raw advantages"]},
-            "normalize_advantage: wanted a setting that the variant 'raw advantages' leaves alone; got True",
-        ),
-    ):
-        with pytest.raises(ValueError, match=message):
-            tasks(**wrong)
 
 
 def test_a_function_among_the_settings_is_given_the_presets_own(tasks):
@@ -251,6 +240,9 @@ def test_bad_studies_are_refused_before_anything_is_written(tmp_path):
         ("backend: wanted one of auto, torch, .*; got 'cloud'", {"backend": "cloud"}),
         ("eval_every: wanted a whole number of at least 1; got 0", {"eval_every": 0}),
         ("total_steps: wanted a whole number of at least 1; got 1000.5", {"total_steps": 1000.5}),
+        (r"total_steps: wanted at least one rollout, \d+ \* \d+ = 2048; got 9", {"total_steps": 9}),
+        ("eval_episodes: wanted another number than that of a final evaluation, 100; got 100", {"eval_episodes": 100}),
+        ("epochs: wanted a setting that the variant '2 epochs' leaves alone", {"settings": {"x": {"epochs": 3}}}),
         ("settings: wanted one of .*num_envs, .*; got 'epoch'", {"settings": {"x": {"epoch": 2}}}),
         ("env_id: wanted a registered Gymnasium id; got 'Walker-v0'", {"env_ids": ["Walker-v0"]}),
         (r"variants\[1\]: wanted one of preset, ", {"variants": ["preset", "magic"]}),
