@@ -261,4 +261,3 @@ def test_an_unkept_sample_far_above_costs_the_kept_no_digit_in_float32(height, n
     for one, other, exact in zip(alone, above, answers(-3.0, F64), strict=True):
         assert torch.equal(one, other)
         torch.testing.assert_close(other.double(), exact, rtol=1e-6, atol=5e-7)
-
