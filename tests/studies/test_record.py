@@ -9,8 +9,8 @@ import pytest
 
 from book.results.studies import traces
 from book.results.studies.record import Record, read_rows
+from minerva_book.worlds.off_policy import METHODS
 from minerva_lite.training.studies import SEEDING_LINE
-from minerva_lite.worlds.off_policy import METHODS
 
 RESULTS = Path(__file__).resolve().parents[2] / "book" / "results"
 STUDIES = {
