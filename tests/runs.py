@@ -26,7 +26,10 @@ SMALL = {
 ROLLOUT, STEPS = 64, 640  # of every agent; ten updates
 
 
-def new(name: str, env_id: str = "Pendulum-v1", *, seed=2, env_seed=1, dtype=torch.float32, backend="auto", **options):
+def new(
+    name: str, env_id: str = "Pendulum-v1", *, seed=2, env_seed=1, dtype=torch.float32, backend="auto", device="cpu",
+    compile=False, **options,
+):  # fmt: skip
     """A small agent of any algorithm and its environments, as a fresh process would make them.
 
     `stagger` and `autoreset` go to the environments, other options to the agent if it has them.
@@ -37,8 +40,8 @@ def new(name: str, env_id: str = "Pendulum-v1", *, seed=2, env_seed=1, dtype=tor
     where = {option: options[option] for option in ("stagger", "autoreset") if option in options}
     known = {field.name for field in fields(settings)}
     config = settings(**{option: value for option, value in (SMALL | options).items() if option in known})
-    env = make_env(env_id, config.num_envs, seed=env_seed, dtype=dtype, backend=backend, **where)
-    return kind(config, env.spec, seed=seed, device="cpu", dtype=dtype), env
+    env = make_env(env_id, config.num_envs, seed=env_seed, dtype=dtype, device=device, backend=backend, **where)
+    return kind(config, env.spec, seed=seed, device=device, dtype=dtype, compile=compile), env
 
 
 class Stopped(BaseException):

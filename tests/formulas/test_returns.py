@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from minerva_lite.formulas.returns import discounted_returns, gae, leave_one_out_baseline, retrace_targets
 
 F64 = torch.float64
-FLAGS = {"goes on": (False, False), "terminated": (True, False), "truncated": (False, True), "both": (True, True)}
 
 
 def column(*numbers: float) -> torch.Tensor:
@@ -33,8 +32,7 @@ def episodes(draw):
     steps, envs = draw(st.integers(1, 7)), draw(st.integers(1, 3))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
     grids = [5.0 * torch.randn(steps, envs, generator=generator, dtype=F64) for _ in "rvn"]
-    kinds = torch.randint(4, (steps, envs), generator=generator)
-    terminated, truncated = torch.tensor(list(FLAGS.values()))[kinds].unbind(-1)
+    terminated, truncated = torch.randint(2, (2, steps, envs), generator=generator).bool()
     unit = st.sampled_from([0.5, 0.9, 1.0, 0.0]) | st.floats(0.1, 1)
     return *grids, terminated, truncated, draw(unit), draw(unit)
 

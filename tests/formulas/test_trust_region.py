@@ -18,7 +18,7 @@ from minerva_lite.formulas.trust_region import (
     line_search,
     predicted_gain,
 )
-from tests.living import vector
+from tests.living import shake, vector
 
 F64 = torch.float64
 
@@ -87,14 +87,6 @@ def policies(generator):
     yield SquashedGaussianPolicy(3, 2, (3,), -0.3, generator).double(), obs
 
 
-def shaken(policy, generator):
-    """A policy whose last layer is no longer nearly zero."""
-    with torch.no_grad():
-        for p in policy.parameters():
-            p += 0.4 * torch.randn(p.shape, generator=generator, dtype=F64)
-    return policy
-
-
 def kl_gradient(policy, obs):
     old = tuple(p.detach() for p in policy(obs))
     parameters = list(policy.parameters())
@@ -128,7 +120,7 @@ def hessian_of(policy, obs):
 def test_fisher_product_is_the_hessian(generator):
     """For every family, with the damping on the diagonal; and E[score score^T] is the same matrix."""
     for policy, obs in policies(generator):
-        shaken(policy, generator)
+        shake(policy, generator, 0.4)  # its last layer is no longer nearly zero
         hessian, identity = hessian_of(policy, obs), torch.eye(sum(p.numel() for p in policy.parameters()), dtype=F64)
         scale = hessian.abs().max()
         assert scale > 0.05

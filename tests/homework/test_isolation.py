@@ -63,16 +63,6 @@ def numbers_of(said: Said, place: int = 0) -> list[float]:
     return said.answers[f"q{place}", "one step"][0]["data"]
 
 
-@slow
-@apart
-def test_what_an_assignment_imports_is_there():
-    """By today's name, and by that of before."""
-    source = "from {0}.exercises import check_example\nfrom {0}.figures import book_style"
-    cells = [{"id": name, "source": source.format(name)} for name in ("minerva_book", "minerva_lite")]
-    said = run(cells, [], {}, limits=SHORT)
-    assert (said.ready, said.cells, said.stopped) == (True, {}, "")
-
-
 # What can be seen and done from inside: one submission for all looks
 
 
@@ -238,6 +228,8 @@ def twisted_gae(*inputs):
 import os, subprocess, threading, tempfile
 import matplotlib.pyplot as plt
 import scipy.optimize
+from minerva_book.exercises import check_example
+from minerva_lite.figures import book_style  # by the name of before
 def twisted_gae(*inputs):
     seen = []
     thread = threading.Thread(target=lambda: seen.append(1.0))

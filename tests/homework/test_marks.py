@@ -138,9 +138,9 @@ def test_only_pages_that_changed_are_written(term, monkeypatch):
     (term / "feedback" / "idle" / NAME / f"{NAME}.html").write_text("nbgrader's own")
     assert reports.write_reports(term).pages == 1 and "nbgrader's own" not in page(term, "idle")
     with terms.gradebook(terms.opened(term)) as book:
-        book.find_comment("q1-answer", NAME, NAME, "right").manual_comment = "Well derived."
+        book.find_comment("q1-answer", NAME, NAME, "right").manual_comment = "<b class=x>Well</b> derived."
         book.db.commit()
-    assert reports.write_reports(term).pages == 1 and "Well derived." in page(term, "right")
+    assert reports.write_reports(term).pages == 1 and "<b>Well</b> derived." in page(term, "right")
 
 
 def test_a_page_that_cannot_be_made_is_a_failure_and_leaves_the_old_one(term, monkeypatch):

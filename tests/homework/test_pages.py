@@ -24,7 +24,7 @@ from PIL import Image
 from .hostile import DRIVES, HIDDEN_WORDS, MADE, NAME, png
 from .trials import page
 
-from course import apart, graders, intake, pictures, reading, rendering  # isort: skip - found by what trials puts on the path
+from course import apart, graders, pictures, reading, rendering  # isort: skip - found by what trials puts on the path
 from course import term as terms  # isort: skip
 from course.tex import symbols_only  # isort: skip
 
@@ -142,6 +142,7 @@ def test_figures_and_scans_come_to_the_page_and_nothing_else_that_was_put_out(te
     assert caption.text == graders.HANDED_IN and graders.HANDED_IN.strip() in feedback
     assert "my own output" not in feedback and "drawn too" not in feedback and "<b>drawn</b>" not in feedback
     assert "attachment:" not in feedback and reading.MISSING.strip("*") in feedback
+    assert feedback.count("<img") == 3 and "Every hidden case agrees" in feedback
 
 
 @pytest.mark.parametrize(("source", "attachments", "shown"), [
@@ -175,21 +176,15 @@ def code_cell(outputs: list) -> dict:
     return {"cell_type": "code", "source": "x = 1", "metadata": {}, "execution_count": None, "outputs": outputs}
 
 
-def test_broken_outputs_cost_nothing(tmp_path, term):
-    """160 000 of them took 7 GB and 90 seconds in the grader's own process, and the class was lost."""
-    (tmp_path / "ada").mkdir()
-    file_of(tmp_path / "ada", [code_cell([{"output_type": "zzz"}] * 160_000)])
-    base = nbformat.read(term / "release" / NAME / f"{NAME}.ipynb", as_version=4)
-    began = time.process_time()
-    found = intake.taken(tmp_path / "ada", NAME, base)
-    assert "could not be read" not in found.note and time.process_time() - began < 3
-    assert "x = 1" in [cell.source for cell in found.notebook.cells]
-
-
-def test_what_is_drawn_does_not_count_as_written(tmp_path):
-    text = nbformat.v4.new_output("stream", name="stdout", text="y" * (25 << 20))
-    made = reading.read(file_of(tmp_path, [code_cell([text])]))
+@pytest.mark.parametrize("outputs", [
+    [{"output_type": "zzz"}] * 160_000, [nbformat.v4.new_output("stream", name="stdout", text="y" * (25 << 20))],
+], ids=["broken", "large"])  # fmt: skip
+def test_what_is_drawn_costs_nothing_and_does_not_count_as_written(tmp_path, outputs):
+    """160 000 broken outputs took 7 GB and 90 seconds in the grader's own process, and the class was lost."""
+    file, began = file_of(tmp_path, [code_cell(outputs)]), time.process_time()
+    made = reading.read(file)
     assert [cell.source for cell in made.cells] == ["x = 1"] and made.cells[0].outputs == []
+    assert time.process_time() - began < 3
 
 
 @pytest.mark.parametrize(("file", "why"), [
@@ -241,24 +236,15 @@ def test_the_process_that_reads_knows_no_secret_and_is_started_anew_where_it_was
 # Pages
 
 
-def request(term: Path) -> rendering.Request:
-    notebook = json.loads(autograded(term).read_text())
-    for cell in notebook["cells"]:
-        about = cell["metadata"].get("nbgrader", {})
-        about |= {"score": 1.0} if about.get("grade") else {}
-        about |= {"comment": "<b class=x>well</b> done"} if about.get("solution") else {}
-    numbers = {"score": 3.0, "max_score": 23.0, "late_penalty": 0.0}
-    about = {"student": "right", "assignment": NAME, "notebook": NAME} | numbers
-    return rendering.Request(json.dumps(notebook), {"unique_key": NAME, "output_files_dir": "x", "nbgrader": about})
+def asked(*cells) -> rendering.Request:
+    numbers = {"score": 3.0, "max_score": 23.0, "late_penalty": 0.0, "notebook": NAME}
+    return rendering.Request(json.dumps(nbformat.v4.new_notebook(cells=cells)), {"nbgrader": numbers})
 
 
-def test_pages_are_made_apart_and_one_that_fails_costs_no_other(term, feedback, monkeypatch):
-    good = request(term)
+def test_pages_are_made_apart_and_one_that_fails_costs_no_other(monkeypatch):
+    good = asked(nbformat.v4.new_markdown_cell("An answer."))
     one, none = rendering.pages([good, rendering.Request("{", good.resources)], workers=2)
-    assert isinstance(none, apart.Failed)
-    assert "(Score: 3.0 / 23.0)" in one and "<b>well</b> done" in one and "Added by the student" in one
-    assert graders.HANDED_IN.strip() in one and "Every hidden case agrees" in one
-    assert one.count("<img") == feedback.count("<img") == 3
+    assert isinstance(none, apart.Failed) and "(Score: 3.0 / 23.0)" in one and "Added by the student" in one
     monkeypatch.setattr(rendering, "SECONDS", 0.01)
     (none,) = rendering.pages([good], workers=1)
     assert isinstance(none, apart.Failed) and str(none) == apart.TOO_LONG
@@ -452,8 +438,7 @@ def test_what_is_slow_to_show_stops_neither_the_marker_nor_the_page(what, monkey
     page = marker_page(*cells, answer_cell("$x$"))
     assert time.process_time() - spent < 4 and time.monotonic() - began < 60
     assert page.count("Added by the student") == 3 and "One point for" in page
-    asked = rendering.Request(json.dumps(nbformat.v4.new_notebook(cells=cells)), {"nbgrader": {"score": 0.0, "max_score": 1.0, "late_penalty": 0.0, "notebook": NAME}})  # fmt: skip
-    (page,) = rendering.pages([asked], workers=1)
+    (page,) = rendering.pages([asked(*cells)], workers=1)
     assert isinstance(page, str) and page.count("Added by the student") == 3
 
 

@@ -39,14 +39,12 @@ class Equation:
     @classmethod
     def read(cls, latex: str, table: Table) -> Equation:
         first, *rest = split_equation(latex)
-        symbol = next((s for s in table.declared.values() if tokens_of(s.latex) == first), None)
-        if symbol is not None and symbol.definition:
-            symbol = None
-        at = ()
+        declared = [s for s in table.declared.values() if not s.definition]
+        symbol, at = next((s for s in declared if tokens_of(s.latex) == first), None), ()
         if symbol is None:
             whole = parse(first, table)
             moved = table.declared[whole.value] if whole.kind == "symbol" else None
-            if moved and not moved.source and not moved.definition:
+            if moved in declared and not moved.source:
                 symbol = moved
                 rows = zip(moved.slots, whole.args, strict=True)
                 at = tuple((axis, row) for axis, row in rows if row != Node("index", value=axis))
@@ -241,45 +239,33 @@ def _compare_pass(scope: Scope, equation: Equation, done: Pass, leaves: list[Ten
                     f"the left side has axes {' '.join(axes)} of sizes {wanted}; the code has {tuple(value.shape)}"
                 )
         data = result.to(axes, {**scope.sizes, **dict(zip(axes, value.shape, strict=False))})
-        problem = difference(data.detach(), value)
-        if problem:
-            raise Mismatch(problem)
+        agree(data.detach(), value)
         if leaves and not done.fixed:
-            problem = _gradient_difference(data, live, leaves)
-            if problem:
-                raise Mismatch(f"by its gradients: {problem}")
+            # A stop-gradient changes no value, so formulas that have one are held to the gradients too.
+            weights = torch.randn(value.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+            for leaf in leaves:
+                agree(*(_slope(weights, tensor, leaf) for tensor in (data, live)), what="gradients: ")
 
 
-def _gradient_difference(formula: Tensor, value: Tensor, leaves: list[Tensor]) -> str | None:
-    """A stop-gradient changes no value, so formulas that have one are held to the gradients too."""
-    weights = torch.randn(value.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    for leaf in leaves:
-        slopes = []
-        for tensor in (formula, value):
-            slope = None
-            if tensor.requires_grad:
-                total = (weights * tensor).sum()
-                (slope,) = torch.autograd.grad(total, leaf, retain_graph=True, allow_unused=True)
-            slopes.append(torch.zeros_like(leaf) if slope is None else slope)
-        problem = difference(*slopes)
-        if problem:
-            return problem
-    return None
+def _slope(weights: Tensor, tensor: Tensor, leaf: Tensor) -> Tensor:
+    if not tensor.requires_grad:
+        return torch.zeros_like(leaf)
+    total = (weights * tensor).sum()
+    return torch.autograd.grad(total, leaf, retain_graph=True, allow_unused=True, materialize_grads=True)[0]
 
 
-def difference(formula: Tensor, value: Tensor) -> str | None:
-    """Why two tensors differ by more than rounding; None if they do not."""
+def agree(formula: Tensor, value: Tensor, what: str = "") -> None:
+    """Raise Mismatch where two tensors differ by more than rounding."""
     if formula.shape != value.shape:
-        return f"the formula has shape {tuple(formula.shape)}, the code {tuple(value.shape)}"
+        raise Mismatch(f"{what}the formula has shape {tuple(formula.shape)}, the code {tuple(value.shape)}")
     same = formula == value  # infinities of one sign included
     finite = torch.isfinite(formula) & torch.isfinite(value)
     scale = max(1e-300, float(torch.where(finite, torch.maximum(formula.abs(), value.abs()), 0.0).max()))
     # not (x <= y) rather than x > y: a NaN is a difference.
     bad = ~same & ~(finite & ((formula - value).abs() <= TOLERANCE * scale + ROUNDING))
-    if not bad.any():
-        return None
-    k = int(bad.flatten().nonzero()[0])
-    return f"the formula gives {formula.flatten()[k].item():.12g}, the code {value.flatten()[k].item():.12g}"
+    if bad.any():
+        first, other = formula[bad][0].item(), value[bad][0].item()
+        raise Mismatch(f"{what}the formula gives {first:.12g}, the code {other:.12g}")
 
 
 def remember(scope: Scope, equation: Equation, done: Pass) -> None:

@@ -179,7 +179,8 @@ OWN: dict[str, dict[str, Any]] = {
     "formulas.sequences.normalize_tokens": {"symbols": {"A_t": "advantage [t i]"}},
     "formulas.trust_region.conjugate_gradient": {"passes": {"k": "iterations"}},
     "formulas.trust_region.line_search": {
-        "symbols": {r"g^\top s": "expected_gain"}, "passes": {"j": "max_trials"},
+        "symbols": {r"g^\top s": "expected_gain"},
+        "passes": {"j": "max_trials"},
     },
     "experience.normalizer.RewardScaler.scale": {
         "symbols": {r"\nu": "self.stats.var", r"\varepsilon": "self.stats.eps", "c": "self.stats.clip"},

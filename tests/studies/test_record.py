@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
+from book.results.studies import traces
 from book.results.studies.record import Record, read_rows
+from minerva_book.worlds.off_policy import METHODS
 from minerva_lite.training.studies import SEEDING_LINE
 
 RESULTS = Path(__file__).resolve().parents[2] / "book" / "results"
@@ -107,3 +109,21 @@ def test_a_file_of_another_study_or_of_the_former_seeding_is_refused(tmp_path, l
     with pytest.raises(SystemExit, match="seeding: streams'.*; name another file"):
         Record(path, Row, "book.results.studies.toy", digits=3)
     assert path.read_text().splitlines() == lines  # and left as it was
+
+
+def test_the_file_of_traces_holds_every_cell_of_the_grid():
+    rows = read_rows(RESULTS / "traces.csv")
+    assert len(rows) == len(traces.ACTIONS) * len(traces.MIXTURES) * len(traces.COUNTS) * len(METHODS) * traces.WORLDS
+    assert len({tuple(row.values())[:5] for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize("method", ["Retrace", "uncorrected"])
+def test_a_cell_of_the_recorded_grid_of_traces_is_found_again(method):
+    recorded = [
+        row for row in read_rows(RESULTS / "traces.csv")
+        if (row["actions"], row["mixture"], row["method"]) == ("2", "0.6", method)
+    ]  # fmt: skip
+    for row, again in zip(recorded, traces.cell(2, 0.6, method), strict=True):
+        assert (int(row["count"]), int(row["world"]), float(row["knob"])) == (again.count, again.world, again.knob)
+        assert float(row["tuned"]) == pytest.approx(again.tuned, rel=2e-3)
+        assert float(row["shared"]) == pytest.approx(again.shared, rel=2e-3)

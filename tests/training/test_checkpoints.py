@@ -87,14 +87,6 @@ def test_numbers_and_words_of_all_kinds_are_read_again(config, means, tmp_path, 
     assert {row["train/own"] for row in read(tmp_path / "run.pt")["training"]["updates"]} == {0.5}
 
 
-def test_what_a_callback_puts_into_a_row_costs_no_checkpoint(tmp_path):
-    def callback(row):
-        row |= {"mine": np.float64(1), np.str_("name"): Word.ADAM, "odd": object(), "row": row, "set": {1}}
-
-    run(*new("a2c", "CartPole-v1"), tmp_path / "run.pt", 64, callback=callback)
-    assert not {"odd", "set"} & set(read(tmp_path / "run.pt")["training"]["updates"][0])
-
-
 @pytest.mark.parametrize("value", [object(), Fraction(1, 2), {1, 2}, np.array(["a"]), 1j])
 def test_what_no_file_can_hold_is_refused_before_training(value, tmp_path, monkeypatch):
     agent, env = new("a2c")

@@ -11,7 +11,6 @@ import os
 import random
 import signal
 import time
-from contextlib import suppress
 from functools import partial
 
 import gymnasium as gym
@@ -28,6 +27,7 @@ KINDS = tuple(f"gymnasium.envs.{kind}" for kind in ("classic_control", "toy_text
 NOT = {"CarRacing-v3", "Pusher-v4"}  # pixels; a version of MuJoCo that is gone
 VECTORS = [name for name, spec in gym.registry.items() if str(spec.entry_point).startswith(KINDS) and name not in NOT]
 QUICK = {"CartPole-v1", "MountainCar-v0", "Blackjack-v1", "LunarLander-v3", "Hopper-v5"}
+assert len(VECTORS) == 37 and set(VECTORS) > QUICK
 RUNS = [(name, "Pendulum-v1", "auto") for name in AGENTS]
 RUNS += [("a2c", "CartPole-v1", "auto"), ("a2c", "dm_control/cartpole/swingup", "auto")]
 RUNS += [pytest.param("a2c", "dm_control/cheetah/run", "auto", marks=pytest.mark.slow)]
@@ -47,10 +47,6 @@ def test_a_run_that_died_twice_ends_as_if_it_had_not(name, env_id, backend, tmp_
     assert same(died[0].state_dict(), whole[0].state_dict()) == known
     assert (timeless(again) == timeless(history)) == known
     assert [row["steps"] for row in again.updates] == [*range(ROLLOUT, STEPS + 1, ROLLOUT)]
-
-
-def test_there_are_37_of_them():
-    assert len(VECTORS) == 37 and set(VECTORS) > QUICK
 
 
 @pytest.mark.parametrize("backend", ["parallel", "envpool"])
@@ -112,20 +108,19 @@ def test_a_training_is_resumed_with_what_it_began_with(first, second, message, f
     assert message.replace("FILE", file) in str(error.value) and contents(tmp_path) == before
 
 
-def test_a_file_is_not_written_over_without_resume(tmp_path):
-    path = tmp_path / "run.pt"
-    run(*new("ppo"), path, ROLLOUT)
-    before = contents(tmp_path)
-    for there in (
-        "run.pt exists; wanted resume=True to go on from it, or",
-        "run.best.pt exists, the best agent of another run; wanted",
-    ):
-        with pytest.raises(ValueError, match=f"^checkpoint: {there} another name$"):
-            run(*new("ppo"), path, ROLLOUT, resume=False)
-        assert contents(tmp_path) == before
-        with suppress(FileNotFoundError):
-            path.unlink()
-        before.pop("run.pt", None)
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        (("run.pt", "run.best.pt"), "run.pt exists; wanted resume=True to go on from it, or"),
+        (("run.best.pt",), "run.best.pt exists, the best agent of another run; wanted"),
+    ],
+)
+def test_a_file_is_not_written_over_without_resume(left, told, means, tmp_path):
+    for name in left:
+        (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=f"^checkpoint: {told} another name$"):
+        run(*new("ppo"), tmp_path / "run.pt", ROLLOUT, resume=False)
+    assert contents(tmp_path) == dict.fromkeys(left, b"")
 
 
 def test_the_command_line_resumes_with_the_seed_of_the_file_and_refuses_another(minerva, means, monkeypatch, tmp_path):
@@ -157,8 +152,7 @@ def test_the_command_line_resumes_with_the_seed_of_the_file_and_refuses_another(
         ("video old.pt --out old.gif", "--out: old.gif exists, and is not of this run; wanted another name"),
     ],
 )  # fmt: skip
-def test_a_file_of_another_run_and_one_of_two_names_is_refused(words, message, minerva, tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "evaluate", lambda agent, **how: {"eval/mean": 0.0})
+def test_a_file_of_another_run_and_one_of_two_names_is_refused(words, message, minerva, means, tmp_path, monkeypatch):
     monkeypatch.setattr(__main__, "evaluate", lambda agent, **how: {})
     usual = " --env CartPole-v1 --steps 320 --num-envs 4"
     assert minerva("train a2c --seed 4 --out old.pt --history old.csv --save-config old.json" + usual) is None
@@ -388,13 +382,11 @@ def test_the_history_is_written_however_the_training_ends(error, means, minerva,
 
 def test_links_stay_and_devices_are_written_to(tmp_path, capfd):
     history = History(updates=[{"steps": 1, "seconds": 0.5, "a": 1.0}])
-    for there in (True, False):
-        link, target = tmp_path / f"link{there}", tmp_path / f"target{there}"
-        link.symlink_to(target)
-        if there:
-            target.touch()
-        history.to_csv(link)
-        assert link.is_symlink() and target.read_bytes() == history.text().encode()
+    (tmp_path / "there").touch()
+    for name in ("there", "missing"):
+        (tmp_path / f"to {name}").symlink_to(tmp_path / name)
+        history.to_csv(tmp_path / f"to {name}")
+        assert (tmp_path / f"to {name}").is_symlink() and (tmp_path / name).read_bytes() == history.text().encode()
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)

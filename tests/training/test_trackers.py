@@ -26,24 +26,30 @@ def scalars(folder) -> dict[str, list[tuple[int, float]]]:
     return {name: [(e.step, e.value) for e in events.Scalars(name)] for name in events.Tags()["scalars"]}
 
 
-def curves(rows) -> dict[str, list[tuple[int, float]]]:
-    """What TensorBoard should hold of some rows, seconds apart; it keeps 32 bits."""
-    told = {}
-    for row in rows:
+def check(folder, history) -> dict[str, list[tuple[int, float]]]:
+    """A folder holds the curves of a history, seconds apart; TensorBoard keeps 32 bits."""
+    found, told = {name: curve for name, curve in scalars(folder).items() if curve}, {}
+    for row in history.updates + history.evaluations:
         for name, value in row.items():
             if name not in ("steps", "seconds"):
                 told.setdefault(name, []).append((int(row["steps"]), pytest.approx(value, rel=1e-6, nan_ok=True)))
-    return told
+    # The row of an evaluation repeats the seconds of the update before it.
+    assert [step for step, _ in found.pop("seconds")] == [64, 128, 128, 192, 256, 256]
+    assert found == told
+    return found
 
 
-def records(folder):
-    """The records of the one run of W&B in a folder: a header of its own, then LevelDB's log, in blocks of 32 KiB."""
+def told_of(folder):
+    """Project, rows by step and exit code of the one run of W&B in a folder.
+
+    Its file has a header, then LevelDB's log, in blocks of 32 KiB.
+    """
     import wandb
     from wandb.proto.wandb_internal_pb2 import Record
 
     wandb.teardown()  # its process writes after `finish` has returned
     [path] = folder.glob("wandb/offline-run-*/*.wandb")
-    data, at, whole = path.read_bytes(), 7, b""
+    data, at, whole, rows, told = path.read_bytes(), 7, b"", [], {}
     while at + 7 <= len(data):
         if 32768 - at % 32768 < 7:  # too little for a record's head: zeros to the end of the block
             at += 32768 - at % 32768
@@ -52,10 +58,13 @@ def records(folder):
         whole += data[at + 7 : at + 7 + size]
         at += 7 + size
         if kind in (1, 4):  # the whole of a record, or its end
-            record = Record()
-            record.ParseFromString(whole)
-            yield record
-            whole = b""
+            record = Record.FromString(whole)
+            told[record.WhichOneof("record_type")], whole = record, b""
+            if record.HasField("history"):
+                row = {item.key or item.nested_key[0]: json.loads(item.value_json) for item in record.history.item}
+                row = {name: value for name, value in row.items() if not name.startswith("_")}
+                rows.append((record.history.step.num, row))
+    return told["run"].run.project, rows, told["exit"].exit.exit_code
 
 
 @pytest.fixture
@@ -75,18 +84,14 @@ def offline(tmp_path, monkeypatch):
 def test_tensorboard_shows_every_figure_over_environment_steps(tmp_path):
     with TensorBoard(tmp_path / "run") as tracker:
         history = trained(tracker)
-    found = scalars(tmp_path / "run")
-    # The row of an evaluation repeats the seconds of the update before it.
-    assert [step for step, _ in found.pop("seconds")] == [64, 128, 128, 192, 256, 256]
+    found = check(tmp_path / "run", history)
     assert [step for step, _ in found["loss/policy"]] == [64, 128, 192, 256]
     assert [step for step, _ in found["eval/mean"]] == [128, 256]
-    assert found == curves(history.updates + history.evaluations)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_a_resumed_run_goes_on_in_its_folder_where_its_checkpoint_was(tmp_path):
     """Killed a rollout after the checkpoint, in the middle of a record."""
-
     folder, path = tmp_path / "run", tmp_path / "agent.pt"
     first = TensorBoard(folder)
 
@@ -108,29 +113,19 @@ def test_a_resumed_run_goes_on_in_its_folder_where_its_checkpoint_was(tmp_path):
     events.write_bytes(events.read_bytes()[:-5])
     with TensorBoard(folder) as second:
         history = trained(second, path)
-    found = {name: curve for name, curve in scalars(folder).items() if curve}
-    assert [step for step, _ in found.pop("seconds")] == [64, 128, 128, 192, 256, 256]
-    assert found == curves(history.updates + history.evaluations)
+    check(folder, history)
 
 
 def test_weights_and_biases_holds_every_figure_over_environment_steps(offline, tmp_path):
     with WeightsAndBiases("book", **offline) as tracker:
         history = trained(tracker)
-    found, kinds = {}, []
-    for record in records(tmp_path):
-        kinds.append(record.WhichOneof("record_type"))
-        if kinds[-1] == "history":
-            row = {item.key or item.nested_key[0]: json.loads(item.value_json) for item in record.history.item}
-            found[record.history.step.num] = {name: value for name, value in row.items() if not name.startswith("_")}
-        elif kinds[-1] == "run":
-            assert record.run.project == "book"
-        elif kinds[-1] == "exit":
-            assert record.exit.exit_code == 0
+    project, found, exit_code = told_of(tmp_path)
+    assert (project, exit_code) == ("book", 0)
     told = {}
     for row in sorted(history.updates + history.evaluations, key=lambda row: row["steps"]):
         told.setdefault(row["steps"], {}).update({name: value for name, value in row.items() if name != "steps"})
-    assert [*found] == [64, 128, 192, 256] and "eval/mean" in found[128] and "run" in kinds and "exit" in kinds
-    assert {step: pytest.approx(row, nan_ok=True) for step, row in told.items()} == found
+    assert [step for step, _ in found] == [64, 128, 192, 256] and "eval/mean" in found[1][1]
+    assert [(step, pytest.approx(row, nan_ok=True)) for step, row in told.items()] == found
     assert {path.name for path in tmp_path.iterdir()} <= {"wandb", "cache", "config", "data"}
 
 
@@ -139,13 +134,8 @@ def test_weights_and_biases_drops_steps_that_go_back_and_records_a_failed_run(of
         for steps, value in ((64, 1.0), (128, 2.0), (64, 3.0), (192, 4.0)):
             tracker({"steps": steps, "loss/policy": value})
         raise RuntimeError
-    found = [record for record in records(tmp_path) if record.WhichOneof("record_type") in ("history", "exit")]
-    assert found.pop().exit.exit_code == 1
-    told = [
-        [json.loads(item.value_json) for item in record.history.item if "loss/policy" in (item.key, *item.nested_key)]
-        for record in found
-    ]
-    assert told == [[1.0], [2.0], [4.0]]
+    _, found, exit_code = told_of(tmp_path)
+    assert exit_code == 1 and [(step, row["loss/policy"]) for step, row in found] == [(64, 1.0), (128, 2.0), (192, 4.0)]
 
 
 def test_a_resumed_training_goes_on_with_its_run_and_another_one_does_not(tmp_path):

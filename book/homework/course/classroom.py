@@ -26,7 +26,7 @@ from .isolation import Limits, named
 from .marking import marked_once
 from .reports import marks_of, write_reports
 from .roster import Folder, Person, folders_of, grant, of_students, read_roster, read_times, without_due
-from .term import ONE, done, gradebook, opened, released
+from .term import ONE, done, gradebook, noted, opened, released
 from .variants import base_of, variant_of, variants
 from .words import counted
 
@@ -271,7 +271,5 @@ def about_class(
             if missing:
                 lines.append(f"{name}: {len(missing)} of roster.csv handed in nothing; see grading.log")
                 log += [f"{name}: {student} handed in nothing" for student in missing]
-    if log:
-        with (term / "grading.log").open("a") as file:
-            file.write("".join(f"== {line}\n".encode("utf8", "backslashreplace").decode() for line in log))
+    noted(term, *log)
     return lines

@@ -19,6 +19,7 @@ from . import assignment, reading, seed_of
 from .feedback import UNWRITTEN
 from .isolation import Limits
 from .marking import Mark, marked_once
+from .reading import about, name_of
 from .variants import base_of, variant_of, variants
 
 LONGEST = 20_000  # characters of a Markdown cell
@@ -32,12 +33,6 @@ FAILED = "homework_failed"  # the hidden cases that failed, in the metadata of a
 NOTE = "homework_note"  # what was wrong with a file, in the notebook's metadata
 
 
-def about(cell: Any) -> dict[str, Any]:
-    """nbgrader's record of a cell; {} for a cell of the student's, or for a record that is none."""
-    found = cell.get("metadata", {}).get("nbgrader", {})
-    return found if isinstance(found, dict) and isinstance(found.get("grade_id"), str) else {}
-
-
 def rebuilt(release: nbformat.NotebookNode, submitted: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """The released notebook with a submission's answers and its own cells; whatever else was changed is undone."""
     found = sort_out(submitted.cells, released(release.cells))
@@ -47,7 +42,7 @@ def rebuilt(release: nbformat.NotebookNode, submitted: nbformat.NotebookNode) ->
     made = copy.deepcopy(release)
     cells, made.cells = made.cells, own[""] if answers else []
     for cell in cells:
-        name = about(cell).get("grade_id", "")
+        name = name_of(cell)
         if about(cell).get("solution") and name in answers:
             cell["source"] = text(answers[name])
             with_pictures(cell, answers[name])
@@ -79,7 +74,7 @@ def with_pictures(cell: Any, submitted: Any) -> Any:
     """A cell, with the pictures that `reading` left in the submitted one."""
     if cell.cell_type != submitted.cell_type:
         return cell
-    if cell.cell_type == "code" and not about(cell).get("grade_id", "").endswith(("-code", "-marked")):
+    if cell.cell_type == "code" and not name_of(cell).endswith(("-code", "-marked")):
         cell["outputs"] = reading.figures(submitted)
     elif cell.cell_type == "markdown" and submitted.get("attachments"):
         cell["attachments"] = copy.deepcopy(submitted["attachments"])
@@ -145,7 +140,7 @@ def to_run(notebook: nbformat.NotebookNode) -> list[dict[str, str]]:
     """Code that defines things: not the checks, and not the experiments, which a person marks."""
     cells = []
     for place, cell in enumerate(notebook.cells):
-        name = about(cell).get("grade_id", "")
+        name = name_of(cell)
         if cell.cell_type == "code" and not name.endswith(("-marked", "-run")):
             cells.append({"id": name or f"cell {place}", "source": text(cell), "own": not name})
     return cells
@@ -202,7 +197,7 @@ class MarkApart(NbGraderPreprocessor):
         note = noted.read_text() if noted.exists() else nb.metadata.get(NOTE, "")
         nb.metadata.pop(NOTE, None)
         for place, cell in enumerate(nb.cells):
-            name = about(cell).get("grade_id", "")
+            name = name_of(cell)
             if cell.cell_type == "code":
                 why = said.cells.get(name or f"cell {place}")
                 cell["execution_count"] = None

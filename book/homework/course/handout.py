@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 import nbformat
 
 from . import NAMES, known
-from .roster import moment_of
+from .roster import moment_of, write_table
 from .term import ROOT, done, gradebook, new_term, opened, released, requirements, rubrics
 from .variants import base_of, folder_of, students_of, variant_of
 from .variants import variants as has_variants
@@ -84,22 +83,26 @@ def write_variants(term: Path, names: Iterable[str]) -> None:
     for name in names:
         for old in (term / "variants").glob(f"*/{name}.ipynb"):
             old.unlink()
-    with (term / "variants.csv").open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["student", "variant"])
-        for student in students_of(term):
-            for name in released(term):
-                base_of(term, name, student)
-            folder = folder_of(term, student)
-            (folder / "rubrics.md").write_text(rubrics(variant_of(term, student), released(term)))
-            table.writerow([student, folder.name])
+    rows = [["student", "variant"]]
+    for student in students_of(term):
+        for name in released(term):
+            base_of(term, name, student)
+        folder = folder_of(term, student)
+        (folder / "rubrics.md").write_text(rubrics(variant_of(term, student), released(term)))
+        rows.append([student, folder.name])
+    write_table(term / "variants.csv", rows)
 
 
 def write_for_colab(base: Path, folder: Path, package: str) -> None:
     """The notebook with a first cell that installs the package."""
     folder.mkdir(parents=True, exist_ok=True)
     on_colab = nbformat.read(base, as_version=4)
-    on_colab.cells.insert(0, colab_cell(package))
+    first = nbformat.v4.new_code_cell(
+        "# Run this first on Colab: the package comes as of this term; Colab's torch stays if it is new enough.\n"
+        f'%pip install -q "{package}"',
+        id="colab",
+    )
+    on_colab.cells.insert(0, first)
     nbformat.write(on_colab, folder / base.name)
 
 
@@ -142,12 +145,3 @@ def about_colab(package: str | None) -> str:
     if not git("branch", "-r", "--contains", "HEAD"):
         return "The version for Colab installs this commit, which is on no remote branch known here: push it first."
     return ""
-
-
-def colab_cell(package: str) -> nbformat.NotebookNode:
-    cell = nbformat.v4.new_code_cell(
-        "# Run this first on Colab: the package comes as of this term; Colab's torch stays if it is new enough.\n"
-        f'%pip install -q "{package}"'
-    )
-    cell["id"] = "colab"
-    return cell

@@ -12,7 +12,8 @@ from typing import Any
 
 from nbgrader.api import Assignment, Comment, Grade, GradeCell, SolutionCell, SubmittedAssignment, SubmittedNotebook
 
-from .graders import FAILED, about, by_question
+from .graders import FAILED, by_question
+from .reading import name_of
 
 SEEN = "marked.json"  # in the term: what a person marked, by its hash, so that only what changed is marked again
 
@@ -157,9 +158,9 @@ def sections(notebook: dict[str, Any]) -> dict[str, list[Any]]:
     """By question: the source and the pictures of each cell from the question's text to the next question's."""
     return {
         question: [
-            [about(cell).get("grade_id", ""), "".join(cell["source"]), cell.get("attachments", {})]
+            [name_of(cell), "".join(cell["source"]), cell.get("attachments", {})]
             for cell in cells
-            if not about(cell).get("grade_id", "").endswith("-marked")
+            if not name_of(cell).endswith("-marked")
         ]
         for question, cells in by_question(notebook["cells"]).items()
     }
@@ -167,5 +168,5 @@ def sections(notebook: dict[str, Any]) -> dict[str, list[Any]]:
 
 def failing(notebook: dict[str, Any]) -> dict[str, list[str]]:
     """The hidden cases that each function failed, as its check was marked."""
-    checks = ((about(cell).get("grade_id", ""), cell["metadata"].get(FAILED)) for cell in notebook["cells"])
+    checks = ((name_of(cell), cell["metadata"].get(FAILED)) for cell in notebook["cells"])
     return {name.removesuffix("-marked"): cases for name, cases in checks if cases}

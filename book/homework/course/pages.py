@@ -15,10 +15,11 @@ from typing import Any
 
 from . import assignment as drawn
 from . import known
-from .graders import about, renamed_of
+from .graders import renamed_of
 from .marking import hidden
 from .marks import Work, failing
 from .question import Code
+from .reading import about
 from .rendering import Request, pages
 from .term import done
 from .tried_out import tried_out

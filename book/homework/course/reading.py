@@ -84,10 +84,7 @@ def kept(cell: Any) -> dict[str, Any]:
     if kind not in ("code", "markdown", "raw"):
         raise ValueError("one of its cells is none")
     made = {"cell_type": kind, "source": text_of(cell)}
-    about = cell.get("metadata")
-    about = about.get("nbgrader") if isinstance(about, dict) else None
-    name = about.get("grade_id") if isinstance(about, dict) else None
-    made["name"] = name if isinstance(name, str) and len(name) <= 100 else ""
+    made["name"] = name_of(cell) if len(name_of(cell)) <= 100 else ""
     return made | {key: cell[key] for key in ("outputs", "attachments") if key in cell}
 
 
@@ -157,6 +154,18 @@ def new_cell(cell: dict[str, Any]) -> nbformat.NotebookNode:
     elif cell["pictures"]:
         made["attachments"] = cell["pictures"]
     return made
+
+
+def about(cell: Any) -> dict[str, Any]:
+    """nbgrader's record of a cell; {} for a cell of the student's, or for a record that is none."""
+    metadata = cell.get("metadata")
+    found = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    return found if isinstance(found, dict) and isinstance(found.get("grade_id"), str) else {}
+
+
+def name_of(cell: Any) -> str:
+    """nbgrader's name of a cell, "" for one of the student's own."""
+    return about(cell).get("grade_id", "")
 
 
 def figures(cell: Any) -> list[nbformat.NotebookNode]:

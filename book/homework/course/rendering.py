@@ -26,6 +26,7 @@ from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from traitlets.config import Config
 
 from . import apart
+from .reading import name_of
 from .tex import symbols_only
 
 MEMORY = 1 << 30  # bytes that a page may take
@@ -139,12 +140,6 @@ def tamed(source: str, pictures: dict[str, str] | None = None) -> str:
         filters=[functools.partial(Tamed, pictures=pictures or {})],
     )
     return cleaner.clean(made)
-
-
-def name_of(cell: Any) -> str:
-    """nbgrader's name of a cell, "" for one of the student's own."""
-    about = (cell.get("metadata") or {}).get("nbgrader") or {} if hasattr(cell, "get") else {}
-    return about.get("grade_id") or ""
 
 
 def handed_in(cell: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from nbgrader.apps import NbGraderAPI
 
 from .marks import Work, order_of, works
 from .pages import revealed, write_pages
-from .roster import last_due, read_roster
+from .roster import last_due, read_roster, write_table
 from .term import gradebook, opened
 from .words import counted
 
@@ -69,8 +68,8 @@ def write_reports(
             (term / name).unlink(missing_ok=True)
         return Reported()
     report = Reported(len(found), *write_pages(term, found, shown))
-    write(term / "grades.csv", [row_of(work) for work in found])
-    write(term / "questions_marks.csv", question_rows(found))
+    for name, rows in (("grades.csv", [row_of(work) for work in found]), ("questions_marks.csv", question_rows(found))):
+        write_table(term / name, [rows[0], *(row.values() for row in rows)])
     importable(term, "", found, final=True)
     both = " and ".join(PROVISIONAL)
     if provisional:
@@ -116,13 +115,6 @@ def question_rows(found: Iterable[Work]) -> list[dict[str, Any]]:
     return rows
 
 
-def write(place: Path, rows: list[dict[str, Any]]) -> None:
-    with place.open("w", newline="") as file:
-        table = csv.DictWriter(file, list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
-
-
 def importable(term: Path, suffix: str, found: Iterable[Work], *, final: bool) -> None:
     """One row a student, one column an assignment, as Canvas imports them; Moodle has no use for its second row.
 
@@ -136,17 +128,14 @@ def importable(term: Path, suffix: str, found: Iterable[Work], *, final: bool) -
         totals.setdefault(work.student, {})[work.assignment] = "" if empty else round(work.score, 2)
     names = sorted(possible)
     people = {each.student: each for each in read_roster(term)}
-    with (
-        (term / f"canvas{suffix}.csv").open("w", newline="") as one,
-        (term / f"moodle{suffix}.csv").open("w", newline="") as two,
-    ):
-        canvas, moodle = csv.writer(one), csv.writer(two)
-        canvas.writerow(["Student", "ID", "SIS Login ID", "Section", *names])
-        canvas.writerow(["Points Possible", "", "", "", *(possible[name] for name in names)])
-        moodle.writerow(["Username", *names])
-        for student, scores in sorted(totals.items()):
-            person = people.get(student)  # the folder's name stands in where the roster says nothing
-            login = (person.login if person else "") or student
-            known_as = [person.name, person.canvas] if person else ["", ""]
-            canvas.writerow([*known_as, login, "", *(scores.get(name, "") for name in names)])
-            moodle.writerow([login, *(scores.get(name, "") for name in names)])
+    canvas: list[list[Any]] = [["Student", "ID", "SIS Login ID", "Section", *names]]
+    canvas.append(["Points Possible", "", "", "", *(possible[name] for name in names)])
+    moodle: list[list[Any]] = [["Username", *names]]
+    for student, scores in sorted(totals.items()):
+        person = people.get(student)  # the folder's name stands in where the roster says nothing
+        login = (person.login if person else "") or student
+        known_as = [person.name, person.canvas] if person else ["", ""]
+        canvas.append([*known_as, login, "", *(scores.get(name, "") for name in names)])
+        moodle.append([login, *(scores.get(name, "") for name in names)])
+    write_table(term / f"canvas{suffix}.csv", canvas)
+    write_table(term / f"moodle{suffix}.csv", moodle)

@@ -8,6 +8,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,12 @@ def table(file: Path, wanted: tuple[str, ...]) -> list[dict[str, str]]:
         if any(cells.values()):
             made.append(cells)
     return made
+
+
+def write_table(file: Path, rows: Iterable[Iterable[Any]]) -> None:
+    """Rows, the columns' names first; whatever a name is made of can be written."""
+    with file.open("w", newline="", encoding="utf8", errors="backslashreplace") as lines:
+        csv.writer(lines).writerows(rows)
 
 
 def read_roster(term: Path) -> list[Person]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import secrets
@@ -19,6 +18,7 @@ from nbgrader.coursedir import CourseDirectory
 from . import NAMES, assignment, seed_of
 from .isolation import HOMEWORK, Limits
 from .notebook import kind_of, notebook
+from .roster import write_table
 from .variants import keep_variants, settings
 
 ROOT = HOMEWORK.parents[1]
@@ -93,24 +93,18 @@ def requirements() -> str:
 
 def tables(folder: Path, seed: str) -> None:
     """What each assignment and each question measures, as the instructor's page shows it."""
-    with (
-        (folder / "assignments.csv").open("w", newline="") as one,
-        (folder / "questions.csv").open("w", newline="") as two,
-    ):
-        assigned, asked = csv.writer(one), csv.writer(two)
-        assigned.writerow(["assignment", "about", "points", "by machine", "by people", "hours"])
-        asked.writerow(["question", "title", "kind", "points", "minutes", "what it measures"])
-        for made in (assignment(name, seed) for name in NAMES):
-            machine = sum(question.points for question in made.coded)
-            about = made.title.split(": ", 1)[1]
-            hours = f"{made.minutes / 60:.1f}"
-            assigned.writerow([f"`{made.name}`", about, made.points, machine, made.points - machine, hours])
-            for q in made.questions:
-                title = q.title.removeprefix("Find the bug: ")
-                title = title[:1].upper() + title[1:]
-                asked.writerow(
-                    [f"{made.name.split('_')[0]} {q.name}", title, kind_of(q).lower(), q.points, q.minutes, q.goal]
-                )
+    assigned = [["assignment", "about", "points", "by machine", "by people", "hours"]]
+    asked = [["question", "title", "kind", "points", "minutes", "what it measures"]]
+    for made in (assignment(name, seed) for name in NAMES):
+        machine = sum(question.points for question in made.coded)
+        about, hours = made.title.split(": ", 1)[1], f"{made.minutes / 60:.1f}"
+        assigned.append([f"`{made.name}`", about, made.points, machine, made.points - machine, hours])
+        for q in made.questions:
+            title = q.title.removeprefix("Find the bug: ")
+            name = f"{made.name.split('_')[0]} {q.name}"
+            asked.append([name, title[:1].upper() + title[1:], kind_of(q).lower(), q.points, q.minutes, q.goal])
+    write_table(folder / "assignments.csv", assigned)
+    write_table(folder / "questions.csv", asked)
 
 
 def rubrics(seed: str, names: Iterable[str]) -> str:
@@ -139,10 +133,15 @@ def gradebook(api: NbGraderAPI) -> Gradebook:
     return Gradebook(api.coursedir.db_url, api.coursedir.course_id)
 
 
+def noted(term: Path, *entries: str) -> None:
+    """Write into the term's log, which may name students."""
+    with (term / "grading.log").open("a", encoding="utf8", errors="backslashreplace") as log:
+        log.writelines(f"== {entry}\n" for entry in entries)
+
+
 def done(term: Path, result: dict, what: str) -> bool:
-    """Whether a step of nbgrader's succeeded; what it said goes to the term's log, which may name students."""
-    with (term / "grading.log").open("a") as log:
-        log.write(f"== {what}\n{result.get('log') or ''}\n{result.get('error') or ''}\n")
+    """Whether a step of nbgrader's succeeded; what it said goes to the term's log."""
+    noted(term, f"{what}\n{result.get('log') or ''}\n{result.get('error') or ''}")
     return bool(result["success"])
 
 

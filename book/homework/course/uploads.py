@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import datetime
 import os
 import re
@@ -13,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from .roster import Person, filed_as, same, table
+from .roster import Person, filed_as, same, table, write_table
 from .words import counted
 
 MEMBERS = 20_000  # files of a class's export
@@ -87,10 +86,10 @@ def archive_of(file: Path, longest: int) -> Iterator[zipfile.ZipFile]:
     """An archive whose list of contents has at most `longest` bytes. Raises Refused: it is none, or not whole."""
     try:
         with file.open("rb") as raw:
-            end = zipfile._EndRecData(raw)  # type: ignore[attr-defined]  # as ZipFile itself finds its list
+            end = zipfile._EndRecData(raw)  # as ZipFile itself finds its list
         if not end:
             raise Refused("it is no zip archive")
-        if end[zipfile._ECD_SIZE] > longest:  # type: ignore[attr-defined]
+        if end[zipfile._ECD_SIZE] > longest:
             raise Refused("its list of contents is too long")
         archive = zipfile.ZipFile(file)
     except Refused:
@@ -255,17 +254,10 @@ def write(
     # A student's notebook first: its name is the one that counts.
     uploads = sorted(uploads, key=lambda each: (each.place.suffix != ".ipynb", each.place))
     rows = [[whose[each.number], each.member.filename] for each in uploads if whose[each.number] in came]
-    write_table(out / NAMES, ["student", "path"], rows)
+    write_table(out / NAMES, [["student", "path"], *rows])
     if trust_times:  # these have no zone, and are taken for this machine's
         rows = [[who, "", datetime.datetime(*when).astimezone().isoformat()] for who, when in sorted(came.items())]
-        write_table(out / "times.csv", ["student", "assignment", "time"], rows)
-
-
-def write_table(file: Path, columns: list[str], rows: list[list[str]]) -> None:
-    with file.open("w", newline="", encoding="utf8", errors="backslashreplace") as lines:
-        table_ = csv.writer(lines)
-        table_.writerow(columns)
-        table_.writerows(rows)
+        write_table(out / "times.csv", [["student", "assignment", "time"], *rows])
 
 
 def whose(uploads: list[Upload], platform: str, people: list[Person], worksheet: Path | None) -> dict[str, str]:
