@@ -1,0 +1,128 @@
+"""A runnable copy of each chapter, written while its page is: `.build/copies/05_ppo.ipynb`.
+
+Cells, their order and their code are the chapter's. Its text is plain Markdown (`plain.py`), its pictures are PNG, so
+that they show in a notebook nobody trusts yet; what the page folds is folded in JupyterLab, Notebook 7 and Colab.
+A caption is a cell of its own, marked `added`.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from pathlib import Path
+
+import nbformat
+from docutils import nodes
+from numbering import chapter_name
+from pictures import png
+from plain import Plain, Unknown
+from sphinx.errors import ExtensionError
+
+FOLDED = {"hide-cell", "hide-input", "remove-cell"}  # their code; on the page a click shows it, but for the last
+LINES = 10_000  # myst-nb numbers the lines of a notebook's cells from here on, 10,000 apart
+WITHOUT_TRUST = "image/png", "text/plain", "text/html"
+
+
+def cell_of(node: nodes.Element, before: int) -> int:
+    """The cell that a block stands in; some say nothing of it, and stand where the one before does."""
+    lines = (each.line for each in node.findall(nodes.Element) if each.line and not isinstance(each, nodes.tgroup))
+    return next((line // LINES - 1 for line in lines if line >= LINES), before)
+
+
+def by_cell(children: list[nodes.Node], level: int = 0, at: int = 0) -> list[tuple[int, int, nodes.Node]]:
+    """The blocks of a page in order, each with its cell and the level of its section."""
+    found: list[tuple[int, int, nodes.Node]] = []
+    for child in children:
+        if isinstance(child, nodes.section):
+            found += by_cell(child.children, level + 1, at)
+        elif isinstance(child, nodes.Element):
+            found.append((cell_of(child, at), level, child))
+        at = found[-1][0] if found else at
+    return found
+
+
+class Copy:
+    def __init__(self, app, doctree: nodes.document, docname: str):
+        self.app, self.docname = app, docname
+        self.notebook = nbformat.read(app.env.doc2path(docname), as_version=4)
+        self.blocks = by_cell(doctree.children)
+        self.plain = Plain(app.env.toc_fignumbers[docname], self.link)
+
+    def link(self, node: nodes.Element) -> str:
+        where = node.get("refuri", "")
+        if "://" in where:
+            return where
+        page, _, place = where.partition("#")
+        name = page.removesuffix(".html")
+        here = self.docname.rpartition("/")[2]
+        return f"{name}.ipynb" if name and name != here and chapter_name(f"book/{name}") else ""
+
+    def text(self, cell: int) -> str:
+        texts = []
+        for at, level, block in self.blocks:
+            if at == cell:
+                self.plain.level = level
+                try:
+                    texts.append(self.plain.block(block))
+                except Unknown as error:
+                    raise ExtensionError(f"{self.docname}: cell {cell}: no plain form of a {error}") from error
+        return "\n\n".join(filter(None, texts))
+
+    def made(self) -> nbformat.NotebookNode:
+        cells = []
+        outputs = {block["cell_index"]: block for _, _, block in self.blocks if "cell_index" in block}
+        for place, cell in enumerate(self.notebook.cells):
+            cells.append(cell)
+            if cell.cell_type == "markdown":
+                cell.source = self.text(place)
+                continue
+            fold(cell)
+            for output in cell.outputs:
+                if "data" in output:
+                    output.data = shown(output.data)
+            if place in outputs:
+                cells += self.captions(cell, outputs[place])
+        self.notebook.cells = cells
+        self.notebook.metadata.pop("widgets", None)
+        return self.notebook
+
+    def captions(self, cell, block: nodes.Element):
+        for figure in block.findall(nodes.figure):
+            caption = next(figure.findall(nodes.caption))
+            text = f"**Figure {self.plain.number('figure', figure)}.** {self.plain.inline(caption)}"
+            added = nbformat.v4.new_markdown_cell(text, metadata={"added": True})
+            added.id = f"{cell.id}-caption"
+            yield added
+
+
+def fold(cell: nbformat.NotebookNode) -> None:
+    """Fold what the page folds; elsewhere than in JupyterLab, Notebook 7 and Colab the first line says what it is."""
+    tags, prompt = set(cell.metadata.get("tags", [])), cell.metadata.pop("mystnb", {}).get("code_prompt_show", "")
+    hidden = {"source_hidden": True} if tags & FOLDED else {}
+    if tags & {"hide-cell", "hide-output"}:
+        hidden["outputs_hidden"] = True
+    if "source_hidden" in hidden:
+        title = prompt.removeprefix("Show ") or "imports and settings"
+        cell.source = f"# @title {title[0].upper()}{title[1:]}\n{cell.source}"
+        cell.metadata["cellView"] = "form"
+    if hidden:
+        cell.metadata["jupyter"] = hidden
+
+
+def shown(data: dict[str, str]) -> dict[str, str]:
+    """An output as it shows in a notebook that is not trusted: pictures as PNG, of a widget its picture alone."""
+    if "image/svg+xml" in data:
+        data["image/png"] = b64encode(png(data["image/svg+xml"])).decode()
+    return {kind: data[kind] for kind in WITHOUT_TRUST if kind in data}
+
+
+def write(app, doctree: nodes.document, docname: str) -> None:
+    if chapter_name(docname):
+        folder = Path(app.outdir).parents[1] / "copies"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{docname.rpartition('/')[2]}.ipynb"
+        path.write_text(nbformat.writes(Copy(app, doctree, docname).made()) + "\n", "utf8")
+
+
+def setup(app) -> dict:
+    app.connect("doctree-resolved", write, priority=900)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
