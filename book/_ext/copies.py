@@ -7,16 +7,25 @@ A caption is a cell of its own, marked `added`.
 
 from __future__ import annotations
 
+import os
 from base64 import b64encode
 from pathlib import Path
+from urllib.parse import urljoin
 
 import nbformat
 from docutils import nodes
+from make_wheel import build
 from numbering import chapter_name
 from pictures import png
 from plain import Plain, Unknown
 from sphinx.errors import ExtensionError
 
+import minerva_lite
+from minerva_book import mark
+
+ADDRESS = os.environ.get("BOOK_ADDRESS", "").rstrip("/")  # where the pages will stand, if that is known
+WHEEL = f"minerva_lite-{minerva_lite.__version__}-py3-none-any.whl"
+FIRST_CELL = Path(__file__).with_name("first_cell.py")
 FOLDED = {"hide-cell", "hide-input", "remove-cell"}  # their code; on the page a click shows it, but for the last
 LINES = 10_000  # myst-nb numbers the lines of a notebook's cells from here on, 10,000 apart
 WITHOUT_TRUST = "image/png", "text/plain", "text/html"
@@ -48,13 +57,15 @@ class Copy:
         self.plain = Plain(app.env.toc_fignumbers[docname], self.link)
 
     def link(self, node: nodes.Element) -> str:
+        """To the page, if the book has an address, and else to the copy beside; within the chapter nowhere."""
         where = node.get("refuri", "")
-        if "://" in where:
-            return where
-        page, _, place = where.partition("#")
+        if "://" in where or not where or where.startswith("#"):
+            return "" if where.startswith("#") else where
+        page, _, _ = where.partition("#")
+        if ADDRESS:
+            return urljoin(f"{ADDRESS}/{self.docname}.html", where)
         name = page.removesuffix(".html")
-        here = self.docname.rpartition("/")[2]
-        return f"{name}.ipynb" if name and name != here and chapter_name(f"book/{name}") else ""
+        return f"{name}.ipynb" if chapter_name(f"book/{name}") else ""
 
     def text(self, cell: int) -> str:
         texts = []
@@ -71,6 +82,8 @@ class Copy:
         cells = []
         outputs = {block["cell_index"]: block for _, _, block in self.blocks if "cell_index" in block}
         for place, cell in enumerate(self.notebook.cells):
+            if place == 1:
+                cells.append(first_cell())
             cells.append(cell)
             if cell.cell_type == "markdown":
                 cell.source = self.text(place)
@@ -94,6 +107,16 @@ class Copy:
             yield added
 
 
+def first_cell() -> nbformat.NotebookNode:
+    """Finds or fetches the package, and says what the notebook runs on."""
+    wheel = f"{ADDRESS}/{WHEEL}" if ADDRESS else ""
+    source = FIRST_CELL.read_text("utf8").replace("@MARK@", mark()).replace("@WHEEL@", wheel).strip()
+    hidden = {"added": True, "cellView": "form", "jupyter": {"source_hidden": True}}
+    cell = nbformat.v4.new_code_cell(source, metadata=hidden)
+    cell.id = "the-package"
+    return cell
+
+
 def fold(cell: nbformat.NotebookNode) -> None:
     """Fold what the page folds; elsewhere than in JupyterLab, Notebook 7 and Colab the first line says what it is."""
     tags, prompt = set(cell.metadata.get("tags", [])), cell.metadata.pop("mystnb", {}).get("code_prompt_show", "")
@@ -102,7 +125,8 @@ def fold(cell: nbformat.NotebookNode) -> None:
         hidden["outputs_hidden"] = True
     if "source_hidden" in hidden:
         title = prompt.removeprefix("Show ") or "imports and settings"
-        cell.source = f"# @title {title[0].upper()}{title[1:]}\n{cell.source}"
+        source = cell.source.replace('set_matplotlib_formats("svg")', 'set_matplotlib_formats("png", dpi=144)')
+        cell.source = f"# @title {title[0].upper()}{title[1:]}\n{source}"
         cell.metadata["cellView"] = "form"
     if hidden:
         cell.metadata["jupyter"] = hidden
@@ -123,6 +147,12 @@ def write(app, doctree: nodes.document, docname: str) -> None:
         path.write_text(nbformat.writes(Copy(app, doctree, docname).made()) + "\n", "utf8")
 
 
+def add_wheel(app, error: Exception | None) -> None:
+    if error is None and app.builder.format == "html":
+        build(Path(app.outdir))
+
+
 def setup(app) -> dict:
     app.connect("doctree-resolved", write, priority=900)
+    app.connect("build-finished", add_wheel)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

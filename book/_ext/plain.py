@@ -161,9 +161,12 @@ class Plain:
         return " ".join("".join(texts).split())
 
     def block_proof_node(self, node: nodes.Element) -> str:
-        first, *rest = node.children[0].children
-        assert first[0].astext().startswith("Proof. "), first
-        return self.quote(lambda: f"*Proof.* {self.inline(first)[len('Proof. '):]}" + "\n\n" + self.blocks(rest) + " $\\square$")
+        def content() -> str:
+            text = self.blocks(node.children[0].children)
+            assert text.startswith("Proof. "), text
+            return text.replace("Proof.", "*Proof.*", 1) + " $\\square$"
+
+        return self.quote(content)
 
     def block_theorem_node(self, node: nodes.Element) -> str:
         title, content = node.children
