@@ -44,7 +44,8 @@ chapter: setup
 	@echo "Open $(CURDIR)/.build/_build/html/$(basename $(firstword $(wildcard book/$(N)_*.ipynb))).html"
 
 lab: setup
-	$(BIN)/jupyter lab book
+	$(RENDER) --all
+	PYTHONPATH=book $(PY) book/_ext/lab.py
 
 # One thread a process. Three processes share two cores, because a test often waits for a kernel, a browser or a process
 # of its own. A file's tests stay together, because some share a run of minutes; so do a notebook's cells, which need one

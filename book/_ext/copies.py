@@ -14,7 +14,6 @@ from urllib.parse import urljoin
 
 import nbformat
 from docutils import nodes
-from make_wheel import build
 from numbering import chapter_name
 from pictures import png
 from plain import Plain, Unknown
@@ -22,6 +21,7 @@ from sphinx.errors import ExtensionError
 
 import minerva_lite
 from minerva_book import mark
+from minerva_book.wheel import build_wheel
 
 ADDRESS = os.environ.get("BOOK_ADDRESS", "").rstrip("/")  # where the pages will stand, if that is known
 WHEEL = f"minerva_lite-{minerva_lite.__version__}-py3-none-any.whl"
@@ -149,7 +149,7 @@ def write(app, doctree: nodes.document, docname: str) -> None:
 
 def add_wheel(app, error: Exception | None) -> None:
     if error is None and app.builder.format == "html":
-        build(Path(app.outdir))
+        build_wheel(Path(app.outdir))
 
 
 def setup(app) -> dict:

@@ -1,4 +1,4 @@
-"""What the book shows and asks beside its code: the pictures, the checks of a reader's answers, and what was recorded."""
+"""What the book has beside its code: pictures, checks of a reader's answers, and what was recorded."""
 
 from hashlib import sha256
 from pathlib import Path

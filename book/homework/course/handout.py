@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
-import tempfile
 import urllib.parse
 from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
+
+from minerva_book.wheel import build_wheel
 
 from . import NAMES, known
 from .roster import moment_of, write_table
@@ -104,16 +104,6 @@ def write_for_colab(base: Path, folder: Path, package: str) -> None:
     )
     on_colab.cells.insert(0, first)
     nbformat.write(on_colab, folder / base.name)
-
-
-def build_wheel(folder: Path) -> None:
-    """The package as students install it, from a copy: building leaves traces where it is done."""
-    with tempfile.TemporaryDirectory() as name:
-        for part in ("minerva_lite", "book/minerva_book", "pyproject.toml", "README.md", "LICENSE"):
-            copy_ = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
-            copy_(ROOT / part, Path(name, part))
-        command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder)]
-        subprocess.run([*command, name], check=True, capture_output=True)
 
 
 def git(*words: str) -> str:

@@ -1,0 +1,117 @@
+"""The front door of `make lab`: `.notebooks/` with a copy of each chapter and a start page, in JupyterLab.
+
+A copy whose text or code a reader has changed is the reader's, and is never written; a newer chapter then lies beside
+it under the package's mark. Outputs are no change: they stay as long as the chapter does. What only graders need of
+nbgrader is off in this server.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import nbformat
+from jupyter_server.base.handlers import FileFindHandler
+from jupyterlab.labapp import main
+
+from minerva_book import mark
+
+ROOT = Path(__file__).resolve().parents[2]
+MADE, FOLDER = ROOT / ".build" / "copies", ROOT / ".notebooks"
+RECORD = ".made.json"  # of each file what it said when it was written
+GRADERS = "formgrader", "validate_assignment", "assignment_list", "course_list"
+START = """# Policy Optimization, Line by Line: the chapters, to run
+
+**Begin** with [chapter 1]({first}), or with [Appendix A](a_prerequisites.ipynb) if derivatives and expectations are \
+far away. In a chapter choose *Run › Run All Cells*, then change a line and run its cell again.
+
+{chapters}
+
+**Your edits** are saved in these files, in the folder `.notebooks` of the book, and stay when the book changes. For a \
+fresh chapter delete its file (right-click on its name at the left) and type `make lab` again.
+
+{homework}
+"""
+
+
+def essence(path: Path) -> str:
+    """What a notebook says, without what it printed."""
+    cells = nbformat.read(path, as_version=4).cells
+    return hashlib.sha256(json.dumps([(cell.cell_type, cell.source) for cell in cells]).encode()).hexdigest()
+
+
+def lay_out(made: Path, folder: Path, mark: str) -> dict[str, str]:
+    """Bring a folder up to date. Returns by chapter the name of a newer copy that lies beside an edited one, or ""."""
+    folder.mkdir(exist_ok=True)
+    file = folder / RECORD
+    record = json.loads(file.read_text("utf8")) if file.exists() else {}
+    beside = {}
+    for new in sorted(made.glob("*.ipynb")):
+        said, names = essence(new), [new.name]
+        old = folder / new.name
+        edited = old.exists() and essence(old) != record.get(old.name)
+        if edited and said != record.get(old.name):
+            names = [f"{new.stem} {mark}.ipynb"]
+        beside[new.name] = names[0] if names[0] != new.name else ""
+        target = folder / names[0]
+        if not target.exists() or (not edited and said != record.get(target.name)):
+            shutil.copy(new, target)
+            record[target.name] = said
+    file.write_text(json.dumps(record, indent=1), "utf8")
+    return beside
+
+
+def title(path: Path) -> str:
+    return nbformat.read(path, as_version=4).cells[0].source.partition("\n")[0].removeprefix("# ")
+
+
+def start_page(folder: Path, beside: dict[str, str], handout: Path) -> None:
+    lines = []
+    for name, newer in beside.items():
+        more = f" (yours; the book's present one is [here](<{newer}>))" if newer else ""
+        lines.append(f"- [{title(folder / name)}]({name}){more}")
+    assignments = sorted(handout.glob("*/*.ipynb")) if handout.is_dir() else []
+    for each in assignments:
+        target = folder / "homework" / each.parent.name / each.name
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(each, target)
+    homework = "**Homework** is handed out by your instructors; how they make it is on the book's page for instructors."
+    if assignments:
+        homework = "**Homework**: " + ", ".join(f"[{e.stem}](homework/{e.parent.name}/{e.name})" for e in assignments)
+    first = next(name for name in beside if name[0].isdigit())
+    text = START.format(first=first, chapters="\n".join(lines), homework=homework)
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text, id="start")], metadata=kernel)
+    nbformat.write(notebook, folder / "start.ipynb")
+
+
+def without_graders(folder: Path) -> Path:
+    """A folder of settings for Jupyter in which nbgrader's extensions are off."""
+    extensions = [f"nbgrader.server_extensions.{name}" for name in GRADERS]
+    server = {"ServerApp": {"jpserver_extensions": dict.fromkeys(extensions, False)}}
+    page = {"disabledExtensions": {"@jupyter/nbgrader": True}}
+    for name, settings in (("jupyter_server_config.d/nbgrader.json", server), ("labconfig/page_config.json", page)):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(settings), "utf8")
+    return folder
+
+
+class Forgetful(dict):
+    """Keeps nothing."""
+
+    def __setitem__(self, name: str, path: str) -> None:
+        pass
+
+
+if __name__ == "__main__":
+    start_page(FOLDER, lay_out(MADE, FOLDER, mark()), ROOT / ".homework" / "term" / "handout")
+    os.environ["JUPYTER_CONFIG_PATH"] = str(without_graders(ROOT / ".build" / "jupyter"))
+    # The server keeps where it found a file by its name alone, and JupyterLab's fonts are named as Notebook's: whoever
+    # asked second would be refused them.
+    FileFindHandler._static_paths = Forgetful()
+    os.chdir(FOLDER)
+    sys.exit(main(["start.ipynb", *sys.argv[1:]]))
