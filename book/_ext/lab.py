@@ -37,8 +37,11 @@ fresh chapter delete its file (right-click on its name at the left) and type `ma
 
 
 def essence(path: Path) -> str:
-    """What a notebook says, without what it printed."""
-    cells = nbformat.read(path, as_version=4).cells
+    """What a notebook says, without what it printed; "" for a file that is none."""
+    try:
+        cells = nbformat.read(path, as_version=4).cells
+    except (OSError, ValueError, KeyError, nbformat.reader.NotJSONError, nbformat.ValidationError):
+        return ""
     return hashlib.sha256(json.dumps([(cell.cell_type, cell.source) for cell in cells]).encode()).hexdigest()
 
 
@@ -67,11 +70,12 @@ def title(path: Path) -> str:
     return nbformat.read(path, as_version=4).cells[0].source.partition("\n")[0].removeprefix("# ")
 
 
-def start_page(folder: Path, beside: dict[str, str], handout: Path) -> None:
+def start_page(folder: Path, made: Path, beside: dict[str, str], handout: Path) -> None:
+    """Write `start.ipynb`: the chapters in the book's order, newer copies, homework if a term's was handed out here."""
     lines = []
     for name, newer in beside.items():
         more = f" (yours; the book's present one is [here](<{newer}>))" if newer else ""
-        lines.append(f"- [{title(folder / name)}]({name}){more}")
+        lines.append(f"- [{title(made / name)}]({name}){more}")
     assignments = sorted(handout.glob("*/*.ipynb")) if handout.is_dir() else []
     for each in assignments:
         target = folder / "homework" / each.parent.name / each.name
@@ -108,7 +112,7 @@ class Forgetful(dict):
 
 
 if __name__ == "__main__":
-    start_page(FOLDER, lay_out(MADE, FOLDER, mark()), ROOT / ".homework" / "term" / "handout")
+    start_page(FOLDER, MADE, lay_out(MADE, FOLDER, mark()), ROOT / ".homework" / "term" / "handout")
     os.environ["JUPYTER_CONFIG_PATH"] = str(without_graders(ROOT / ".build" / "jupyter"))
     # The server keeps where it found a file by its name alone, and JupyterLab's fonts are named as Notebook's: whoever
     # asked second would be refused them.

@@ -1,0 +1,171 @@
+"""The runnable copies say what the pages say, in plain Markdown and pictures that need no trust."""
+
+import base64
+import io
+import re
+import sys
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+from docutils import nodes
+from lxml import html
+from PIL import Image
+
+from tests.equations import CHAPTERS, ROOT
+from tests.pages import build
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+from copies import by_cell  # noqa: E402
+from pictures import MARGIN, WIDTH, png  # noqa: E402
+from plain import Plain, Unknown  # noqa: E402
+
+# Roles, fences of directives and their options, labels of blocks and of equations, comments.
+RAW = re.compile(r"\{[a-z:]+\}`|^:{3,}|^`{3,}\{|^\([\w:-]+\)=|\$\$ *\([\w-]+\)|^:[a-z-]+:|<!--", re.MULTILINE)
+by_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
+
+
+@cache
+def copy_of(chapter: Path) -> nbformat.NotebookNode:
+    return nbformat.read(build.site().parents[1] / "copies" / chapter.name, as_version=4)
+
+
+def texts(notebook) -> str:
+    return "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+
+
+@by_chapter
+def test_nothing_is_left_raw_and_a_copy_is_small(chapter):
+    notebook = copy_of(chapter)
+    nbformat.validate(notebook)
+    assert RAW.findall(texts(notebook)) == [] and len(nbformat.writes(notebook)) < 1_000_000
+    assert "widgets" not in notebook.metadata
+
+
+@by_chapter
+def test_cells_and_their_code_are_the_chapters(chapter):
+    source = nbformat.read(chapter, as_version=4)
+    own = [cell for cell in copy_of(chapter).cells if not cell.metadata.get("added")]
+    assert [(cell.cell_type, cell.id) for cell in own] == [(cell.cell_type, cell.id) for cell in source.cells]
+    for ours, theirs in zip(own, source.cells, strict=True):
+        if ours.cell_type == "code":
+            code = re.sub(r"\A# @title .*\n", "", ours.source)
+            assert code.replace('("png", dpi=144)', '("svg")') == theirs.source
+            assert len(ours.outputs) == len(theirs.outputs)
+
+
+@by_chapter
+def test_names_and_numbers_are_the_pages(chapter):
+    page = html.parse(build.site() / "book" / f"{chapter.stem}.html")
+    text = texts(copy_of(chapter))
+
+    def on_the_page(kind: str) -> list[str]:
+        found = page.xpath(f'//*[contains(concat(" ", @class, " "), " {kind} ")]')
+        return [" ".join(each.text_content().split()) for each in found]
+
+    numbered = [each.rstrip(".") for each in on_the_page("caption-number")]
+    bold = re.findall(r"\*\*((?:Theorem|Lemma|Algorithm|Exercise|Figure) [\w.]+?)\.?(?: |\*\*)", text)
+    assert sorted(bold) == sorted(each for each in numbered if re.search(r"\d", each))
+    assert [f"({number})" for number in re.findall(r"\\tag\{(.*?)\}", text)] == [
+        each.removesuffix("#") for each in on_the_page("eqno")
+    ]
+    assert text.count("*Proof.*") == len(page.xpath('//*[contains(@class, "proof proof")]'))
+    assert text.count("<summary>") == len(page.xpath("//details[not(contains(@class, 'hide'))]")) + len(
+        page.xpath('//*[contains(@class, "admonition") and contains(@class, "dropdown")]')
+    )
+
+
+@by_chapter
+def test_pictures_are_png_and_widgets_their_picture_alone(chapter):
+    source = {cell.id: cell for cell in nbformat.read(chapter, as_version=4).cells}
+    sizes = []
+    for cell in copy_of(chapter).cells:
+        for place, output in enumerate(cell.get("outputs", [])):
+            data, stored = output.get("data", {}), source[cell.id].outputs[place].get("data", {})
+            assert set(data) <= {"image/png", "text/plain", "text/html"}
+            if "image/svg+xml" in stored:
+                picture = Image.open(io.BytesIO(file := base64.b64decode(data["image/png"])))
+                assert picture.width == WIDTH and picture.mode == "P"
+                edge = np.asarray(picture.convert("RGB"))
+                assert (edge[:MARGIN] == 255).all() and (edge[:, :MARGIN] == 255).all()
+                sizes.append(len(file))
+    assert not sizes or sum(sizes) / len(sizes) < 60_000
+
+
+# Of each a chapter's picture is made in a browser, too.
+IN_A_BROWSER = """async svg => {
+    const image = new Image();
+    image.src = 'data:image/svg+xml;base64,' + svg;
+    await image.decode();
+    const canvas = Object.assign(document.createElement('canvas'), {width: %d, height: %d});
+    const context = canvas.getContext('2d');
+    context.fillStyle = 'white';
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.drawImage(image, 0, 0, canvas.width, canvas.height);
+    return canvas.toDataURL('image/png').split(',')[1];
+}"""
+
+
+def differs(drawn: bytes, shown: bytes) -> float:
+    """The largest mean difference of gray, out of 255, over squares of 16 pixels."""
+    ours, theirs = (np.asarray(Image.open(io.BytesIO(each)).convert("L"), dtype=float) for each in (drawn, shown))
+    off = np.abs(ours[MARGIN:-MARGIN, MARGIN:-MARGIN] - theirs)
+    rows, columns = (size // 16 * 16 for size in off.shape)
+    return off[:rows, :columns].reshape(rows // 16, 16, columns // 16, 16).mean((1, 3)).max()
+
+
+@pytest.mark.page
+@by_chapter
+def test_pictures_are_those_of_a_browser(chapter, browser):
+    svgs = [
+        output.data["image/svg+xml"]
+        for cell in nbformat.read(chapter, as_version=4).cells
+        for output in cell.get("outputs", [])
+        if "image/svg+xml" in output.get("data", {})
+    ]
+    page = browser.new_page()
+    try:
+        for place, svg in enumerate(svgs):
+            drawn = png(svg)
+            width, height = (size - 2 * MARGIN for size in Image.open(io.BytesIO(drawn)).size)
+            script = IN_A_BROWSER % (width, height)
+
+            def shown(svg, script=script):
+                return base64.b64decode(page.evaluate(script, base64.b64encode(svg.encode()).decode()))
+
+            assert differs(drawn, shown(svg)) < 40, place
+            if not place:  # a curve or a letter that is missing is seen
+                for what in ("<use ", "<path style", "<path d"):
+                    if what in svg.partition("</defs>")[2]:
+                        at = svg.index(what, svg.index("</defs>"))
+                        less = svg[:at] + svg[svg.index("/>", at) + 2 :]
+                        assert differs(png(less), shown(svg)) > 40 or len(svg) == len(less)
+    finally:
+        page.close()
+
+
+def test_what_has_no_plain_form_is_an_error():
+    writer = Plain({}, lambda node: "")
+    with pytest.raises(Unknown, match="^sidebar$"):
+        writer.block(nodes.sidebar())
+    with pytest.raises(Unknown, match="^superscript$"):
+        writer.block(nodes.paragraph("", "", nodes.superscript("", "2")))
+
+
+def test_text_is_not_taken_for_markdown():
+    writer = Plain({}, lambda node: "")
+    said = "2 * 3 * 4 costs $5, a_b_c [x] <b>"
+    text = writer.block(nodes.paragraph("", "", nodes.Text(said)))
+    assert text == r"2 \* 3 \* 4 costs \$5, a\_b\_c \[x\] \<b\>"
+    assert writer.block(nodes.paragraph("", "", nodes.Text("1. first"))) == r"\1. first"
+
+
+def test_a_block_stands_in_the_cell_of_its_line():
+    paragraphs = [nodes.paragraph("", "", nodes.Text("x")) for _ in range(3)]
+    for paragraph, line in zip(paragraphs, (10_002, 30_002, None), strict=True):
+        paragraph.line = line
+    section = nodes.section("", *paragraphs[1:])
+    assert [(cell, level) for cell, level, _ in by_cell([paragraphs[0], section])] == [(0, 0), (2, 1), (2, 1)]

@@ -1,0 +1,101 @@
+"""The folder of `make lab`: what is the reader's stays the reader's."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.equations import ROOT
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+from lab import RECORD, lay_out, start_page, without_graders  # noqa: E402
+
+
+def write(path, source, output=""):
+    cell = nbformat.v4.new_code_cell(source, outputs=[nbformat.v4.new_output("stream", text=output)] if output else [])
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# 5. PPO"), cell]), path)
+
+
+def said(path):
+    return nbformat.read(path, as_version=4).cells[1].source
+
+
+@pytest.fixture
+def folders(tmp_path):
+    made = tmp_path / "made"
+    made.mkdir()
+    write(made / "05_ppo.ipynb", "first")
+    return made, tmp_path / "notebooks"
+
+
+def test_a_chapter_nobody_changed_follows_the_book(folders):
+    made, folder = folders
+    assert lay_out(made, folder, "1") == {"05_ppo.ipynb": ""} and said(folder / "05_ppo.ipynb") == "first"
+    write(folder / "05_ppo.ipynb", "first", output="printed")
+    before = (folder / "05_ppo.ipynb").read_bytes()
+    lay_out(made, folder, "1")
+    assert (folder / "05_ppo.ipynb").read_bytes() == before  # what it printed stays
+    write(made / "05_ppo.ipynb", "second")
+    assert lay_out(made, folder, "2") == {"05_ppo.ipynb": ""} and said(folder / "05_ppo.ipynb") == "second"
+
+
+def test_a_changed_chapter_is_never_written_and_a_newer_one_lies_beside(folders):
+    made, folder = folders
+    lay_out(made, folder, "1")
+    write(folder / "05_ppo.ipynb", "mine")
+    before = (folder / "05_ppo.ipynb").read_bytes()
+    assert lay_out(made, folder, "1") == {"05_ppo.ipynb": ""}  # of the same book
+    write(made / "05_ppo.ipynb", "second")
+    for _ in range(2):
+        assert lay_out(made, folder, "2") == {"05_ppo.ipynb": "05_ppo 2.ipynb"}
+        assert (folder / "05_ppo.ipynb").read_bytes() == before and said(folder / "05_ppo 2.ipynb") == "second"
+    write(folder / "05_ppo 2.ipynb", "mine, too")
+    lay_out(made, folder, "2")
+    assert said(folder / "05_ppo 2.ipynb") == "mine, too"
+    start_page(folder, made, {"05_ppo.ipynb": "05_ppo 2.ipynb"}, folder / "none")
+    assert "<05_ppo 2.ipynb>" in nbformat.read(folder / "start.ipynb", as_version=4).cells[0].source
+
+
+@pytest.mark.parametrize("text", ["", "{", "not a notebook"])
+def test_a_file_that_is_no_notebook_is_the_readers(text, folders):
+    made, folder = folders
+    lay_out(made, folder, "1")
+    (folder / "05_ppo.ipynb").write_text(text)
+    write(made / "05_ppo.ipynb", "second")
+    assert lay_out(made, folder, "2") == {"05_ppo.ipynb": "05_ppo 2.ipynb"}
+    assert (folder / "05_ppo.ipynb").read_text() == text
+
+
+def test_a_deleted_chapter_comes_back_and_a_lost_record_makes_all_the_readers(folders):
+    made, folder = folders
+    lay_out(made, folder, "1")
+    (folder / "05_ppo.ipynb").unlink()
+    lay_out(made, folder, "1")
+    assert said(folder / "05_ppo.ipynb") == "first"
+    (folder / RECORD).unlink()
+    write(made / "05_ppo.ipynb", "second")
+    assert lay_out(made, folder, "2") == {"05_ppo.ipynb": "05_ppo 2.ipynb"} and said(folder / "05_ppo.ipynb") == "first"
+
+
+def test_the_start_page_links_homework_that_was_handed_out(folders, tmp_path):
+    made, folder = folders
+    lay_out(made, folder, "1")
+    handout = tmp_path / "handout"
+    (handout / "hw2_gae").mkdir(parents=True)
+    shutil.copy(made / "05_ppo.ipynb", handout / "hw2_gae" / "hw2_gae.ipynb")
+    start_page(folder, made, {"05_ppo.ipynb": ""}, handout)
+    text = nbformat.read(folder / "start.ipynb", as_version=4).cells[0].source
+    assert "[5. PPO](05_ppo.ipynb)" in text and "homework/hw2_gae/hw2_gae.ipynb" in text
+    assert said(folder / "homework" / "hw2_gae" / "hw2_gae.ipynb") == "first"
+
+
+def test_graders_extensions_are_off_in_these_settings_alone(tmp_path):
+    settings = without_graders(tmp_path)
+    named = json.loads(Path(sys.prefix, "etc/jupyter/jupyter_server_config.d/nbgrader.json").read_text())
+    ours = json.loads((settings / "jupyter_server_config.d/nbgrader.json").read_text())
+    on, off = (each["ServerApp"]["jpserver_extensions"] for each in (named, ours))
+    assert on.keys() == off.keys() and all(on.values()) and not any(off.values())
