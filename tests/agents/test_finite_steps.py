@@ -45,8 +45,7 @@ def with_a_nan_gradient(loss, parameter):
 
 def spoil(agent, at: int, how, monkeypatch):
     """From now on the loss of step number `at` is spoiled; the list gets a state before every step."""
-    name = "gradient_step"
-    step, before = getattr(agent, name), []
+    step, before = agent.gradient_step, []
 
     def watched(*words_and_loss):
         *words, loss = words_and_loss
@@ -54,7 +53,7 @@ def spoil(agent, at: int, how, monkeypatch):
         network = getattr(agent, words[0]) if words else agent.policy
         return step(*words, how(loss, next(network.parameters())) if len(before) == at else loss)
 
-    monkeypatch.setattr(agent, name, watched)
+    monkeypatch.setattr(agent, "gradient_step", watched)
     return before
 
 
