@@ -13,7 +13,7 @@ import torch
 
 from minerva_lite.training.checkpoints import load, read, save
 from minerva_lite.training.evaluation import evaluate
-from minerva_lite.worlds import TORCH_ENVS, EnvSpec, make_env
+from minerva_lite.worlds import EnvSpec, make_env
 from tests.agents.test_multi_categorical import TOYS
 from tests.living import STEPPERS, lived_in, refusal, small_agent
 from tests.runs import new, run, stopped
@@ -74,11 +74,6 @@ def test_numbers_begin_where_the_environment_counts_from(env_id):
     assert all(map(space.contains, batch)) and batch.dtype == space.dtype
     low, high = np.array(agent.spec.own.low), np.array(agent.spec.own.high)
     assert (batch.reshape(64, -1).min(0) == low).all() and (batch.reshape(64, -1).max(0) == high).all()
-
-
-@pytest.mark.parametrize("env_id", TORCH_ENVS)
-def test_torch_native_environments_know_gymnasiums_spaces(env_id):
-    assert TORCH_ENVS[env_id].spec.own == make_env(env_id, backend="gymnasium").spec.own is not None
 
 
 # Which observation
