@@ -124,7 +124,6 @@ SHAPE = "wanted shape (3,), one observation, or (any, 3), a batch; got"
 ARRAY = "wanted an array of numbers; got"
 NO_OBSERVATIONS = [
     (np.zeros(4), f"{SHAPE} (4,)"),
-    (np.zeros((3, 2)), f"{SHAPE} (3, 2)"),
     (np.zeros((2, 2, 3)), f"{SHAPE} (2, 2, 3)"),
     (np.zeros((96, 96, 3), np.uint8), f"{SHAPE} (96, 96, 3){HINT}"),
     (2, f"{SHAPE} (){HINT}"),
@@ -134,11 +133,8 @@ NO_OBSERVATIONS = [
     ((np.zeros(3), np.zeros(2)), f"{ARRAY} a tuple{HINT}"),
     ([[1.0, 2.0], [3.0]], f"{ARRAY} a list"),
     ("up", f"{ARRAY} a str"),
-    (None, f"{ARRAY} a NoneType"),
     (np.array(["1", "2", "3"]), f"{ARRAY} an array of <U1"),
-    (np.array([1, 2, None]), f"{ARRAY} an array of object"),
     (np.zeros(3, complex), f"{ARRAY} an array of complex128"),
-    (np.zeros(3, "datetime64[s]"), f"{ARRAY} an array of datetime64[s]"),
     (np.array([0.0, np.nan, 1.0]), "wanted finite numbers; got 1 that are NaN or infinite"),
     (np.array([0.0, 1e300, np.inf]), "wanted finite numbers; got 2 that are NaN or infinite"),  # one for float32 alone
 ]

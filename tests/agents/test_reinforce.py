@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from minerva_lite.agents.reinforce import REINFORCEAgent, REINFORCEConfig
-from minerva_lite.worlds import TabularEnv, make_env
+from minerva_lite.worlds import TabularEnv
 from minerva_lite.worlds.tabular import TabularMDP
-from tests.living import every_option, say, small_agent
+from tests.living import every_option, make_agent, say, small_agent
 
 F64 = torch.float64
 WHOLE = {"env_id": "CartPole-v1", "rollout_steps": 200, "whole_episodes": True}
@@ -27,14 +27,12 @@ test_every_option_matters = every_option("reinforce", OPTIONS)
 
 def lottery(**options):
     settings = {"num_envs": 6, "rollout_steps": 50, "gamma": 0.5, "hidden": (4,), "normalize_advantage": False}
-    env = make_env("ToyLottery-v0", 6, dtype=F64)
-    env.reset(range(6))
-    agent = REINFORCEAgent(REINFORCEConfig(**settings | options), env.spec, device="cpu", dtype=F64)
-    rollout, _ = agent.collect(env, env.reset())
+    agent, env, _ = make_agent("reinforce", "ToyLottery-v0", dtype=F64, **settings | options)
+    rollout, _ = agent.collect(env, env.reset(range(6)))
     batch = agent.prepare(rollout)
     assert rollout.reward.shape == (6, 6), "until the longest is over"
     assert all(len(rows) == 21 for rows in vars(batch).values() if torch.is_tensor(rows)), "first episodes alone"
-    return agent, rollout, batch
+    return rollout, batch
 
 
 def first_rows(rollout, batch, name):
@@ -53,7 +51,7 @@ def halves(k: int) -> float:
     "options", [{"baseline": "none"}, {"baseline": "none", "reward_to_go": False}, {"baseline": "others"}], ids=str
 )
 def test_credit_is_the_return_to_go_or_the_whole_less_the_mean_of_the_others(options):
-    _, rollout, batch = lottery(**options)
+    rollout, batch = lottery(**options)
     grid = first_rows(rollout, batch, "advantage")
     for t in range(6):
         alive = range(t + 1, 7)  # lengths of the episodes that have not ended
