@@ -256,6 +256,7 @@ def agents(tmp_path_factory):
     run(agent, env, folder / "run.pt", 64)
     (folder / "run.best.pt").unlink()
     (folder / "other.pt").write_bytes(b"nothing")
+    (folder / "folder").mkdir()
     return folder
 
 
@@ -267,7 +268,7 @@ def agents(tmp_path_factory):
         ("train ppo --env CartPole-v1 --backend fast", "--backend: wanted one of auto, .*; got 'fast'"),
         ("train ppo --env CartPole-v1 --steps 0", "--steps: wanted a whole number of at least 1; got 0"),
         ("train ppo --env CartPole-v1 --out none/run.pt", "--out: wanted a file in a folder that exists and may be written to; got none/run.pt"),
-        ("train ppo --env CartPole-v1 --out .", "--out: wanted a file in a folder that exists and may be written to; got ."),
+        ("train ppo --env CartPole-v1 --out folder", "--out: wanted a file in a folder that exists and may be written to; got folder"),
         ("train ppo --env CartPole-v1 --history none/run.csv", "--history: wanted a file in a folder that exists and may be written to; got none/run.csv"),
         ("train ppo --env CartPole-v1 --out run.pt", "--out: run.pt exists; wanted --resume to go on from it, or another name"),
         ("train ppo --env CartPole-v1 --resume", "--resume: wanted --out, the checkpoint to go on from; got none"),

@@ -26,7 +26,7 @@ def test_absorbing_piece_by_piece_is_absorbing_at_once(sizes, seed):
 
 
 def test_what_has_never_varied_is_divided_by_the_root_of_eps():
-    """Variance 0 and eps 1e-8: a first 1 reads 10,000, and the clip makes it 10. A fresh one only clips."""
+    """Variance 0 and eps 1e-8: a first 0.5 reads 5,000, and the clip makes it 10. A fresh one only clips."""
     free, clipped = Normalizer((1,), clip=1e6).double(), Normalizer((1,)).double()
     x = torch.tensor([0.5, 11.0], dtype=F64)
     assert clipped.normalize(x).tolist() == pytest.approx([0.5, 10.0], abs=1e-6)
