@@ -8,8 +8,6 @@ import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -221,29 +219,14 @@ def filters(rubric: Callable[[str, str], str] | None = None) -> dict[str, Any]:
     return {"markdown2html": markdown, "highlight_code": harmless, "strip_files_prefix": lambda made: made}
 
 
-@dataclass(frozen=True)
-class Request:
-    """A page to make: the notebook's JSON with scores and comments in it, and what the template asks for beside it."""
+def made_page(notebook: str, resources: dict[str, Any]) -> str:
+    """The HTML of a notebook's JSON with scores and comments in it, made in a process of its own with limits.
 
-    notebook: str
-    resources: dict[str, Any]
-
-
-def pages(requests: list[Request], workers: int) -> list[str | apart.Failed]:
-    """The HTML of each request in order, or why there is none; each is made in a process of its own with limits."""
-
-    def one(request: Request) -> str | apart.Failed:
-        try:
-            theirs = {"handed_in": made_apart(json.loads(request.notebook))}
-            asked = json.dumps(asdict(replace(request, resources=request.resources | theirs))).encode()
-            return apart.ask("rendering.page", asked, memory=MEMORY, seconds=SECONDS).decode("utf8")
-        except apart.Failed as failed:
-            return failed
-        except ValueError as error:
-            return apart.Failed(str(error))
-
-    with ThreadPoolExecutor(max(1, workers)) as pool:
-        return list(pool.map(one, requests))
+    resources: what the template asks for beside it. Raises apart.Failed, ValueError: there is none, and why.
+    """
+    theirs = {"handed_in": made_apart(json.loads(notebook))}
+    asked = json.dumps({"notebook": notebook, "resources": resources | theirs}).encode()
+    return apart.ask("rendering.page", asked, memory=MEMORY, seconds=SECONDS).decode("utf8")
 
 
 def page(asked: bytes) -> bytes:
@@ -277,5 +260,5 @@ def prepare() -> None:
     resources: dict[str, Any] = {"nbgrader": {"notebook": "", "score": 0.0, "max_score": 0.0, "late_penalty": 0.0}}
     cells = [nbformat.v4.new_markdown_cell("$x$"), nbformat.v4.new_code_cell("1")]
     resources["handed_in"] = [html_of(cell) for cell in cells]
-    empty = Request(json.dumps(nbformat.v4.new_notebook(cells=cells)), resources)
-    page(json.dumps(asdict(empty)).encode())
+    empty = json.dumps(nbformat.v4.new_notebook(cells=cells))
+    page(json.dumps({"notebook": empty, "resources": resources}).encode())
