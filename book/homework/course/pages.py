@@ -67,10 +67,7 @@ def page_of(term: Path, work: Work) -> Path:
 
 def stamp_of(page: Path) -> list[int]:
     """What tells that a page is still the one that was written here, and not nbgrader's own."""
-    if not page.exists():
-        return []
-    about_it = page.stat()
-    return [about_it.st_size, about_it.st_mtime_ns]
+    return [page.stat().st_size, page.stat().st_mtime_ns] if page.exists() else []
 
 
 def request_of(term: Path, work: Work, seed: str, revealed: bool) -> tuple[str, dict[str, Any]]:

@@ -194,10 +194,11 @@ def harmless(context: Any, source: str, *args: Any, **kwargs: Any) -> str:
     return next(made for one, made in zip(theirs, resources["handed_in"], strict=True) if one is cell)
 
 
-def with_rubrics(rubric: Callable[[str, str], str]) -> Callable[[Any, str], str]:
-    """`harmless` that shows each answer's rubric below it, in the formgrader and nowhere else.
+def filters(rubric: Callable[[str, str], str] = lambda assignment, cell: "") -> dict[str, Any]:
+    """For `nbconvert`'s exporter. nbconvert's search for links into a notebook's files takes seconds for some texts.
 
-    rubric: of an assignment and a cell's name, as Markdown; "" where there is none.
+    rubric: of an assignment and a cell's name, as Markdown, "" where there is none; shown below each answer in the
+    formgrader and nowhere else.
     """
 
     @pass_context
@@ -210,13 +211,7 @@ def with_rubrics(rubric: Callable[[str, str], str]) -> Callable[[Any, str], str]
         told = rubric(resources["assignment_id"], name)
         return f"{made}{RUBRIC}{tamed(told)}</div>" if told else made
 
-    return shown
-
-
-def filters(rubric: Callable[[str, str], str] | None = None) -> dict[str, Any]:
-    """For `nbconvert`'s exporter. nbconvert's search for links into a notebook's files takes seconds for some texts."""
-    markdown = with_rubrics(rubric) if rubric else harmless
-    return {"markdown2html": markdown, "highlight_code": harmless, "strip_files_prefix": lambda made: made}
+    return {"markdown2html": shown, "highlight_code": harmless, "strip_files_prefix": lambda made: made}
 
 
 def made_page(notebook: str, resources: dict[str, Any]) -> str:
