@@ -142,7 +142,6 @@ def test_terms_differ(name, question):
     """Many different functions to write, and hardly one that the example's solution solves."""
     problem = assignment(name).question(question)
     others = {seed: assignment(name, seed).question(question) for seed in SEEDS[1:]}
-    assert {frame(other) for other in others.values()} == {frame(problem)}
     if not problem.judge:
         assert len({other.solution for other in others.values()}) >= (FAULTS if problem.fault else FORMS)
         assert sum(not wrong_cases(other, problem.solution, seed) for seed, other in others.items()) <= SOLVED

@@ -17,12 +17,12 @@ import torch
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "book" / "homework"))
 
-from course import NAMES, assignment  # noqa: E402
+from course import NAMES, assignment, handout  # noqa: E402
 from course import term as terms  # noqa: E402
 from course.captured import plain  # noqa: E402
 from course.here import answered  # noqa: E402
 from course.isolation import Limits, missing  # noqa: E402
-from course.marking import differs, hidden  # noqa: E402
+from course.marking import differs, hidden, in_double  # noqa: E402
 from course.question import EXAMPLE_SEED, Assignment, Code  # noqa: E402
 
 from .answers.slips import SLIPS, slipped  # noqa: E402
@@ -77,6 +77,14 @@ def filled(notebook: Any, answers: dict[str, str], **others: str) -> Any:
     return notebook
 
 
+def example_term(folder: Path, **options: Any) -> Path:
+    """A released term with the example's seed, which a term of one's own may not take."""
+    folder.mkdir()
+    (folder / "seed.txt").write_text(EXAMPLE_SEED)
+    handout.release(folder, wheel=False, **options)
+    return folder
+
+
 def table(term: Path, name: str = "grades.csv") -> dict[str, dict[str, str]]:
     """A table of a term's folder, by student."""
     with (term / name).open() as file:
@@ -99,17 +107,15 @@ def by_hand(term: Path, student: str, name: str = "hw2_gae", **points: float) ->
 
 def verdict(question: Code, source: str, seed: str = EXAMPLE_SEED, *, threads: int = 1) -> dict[str, str]:
     """Case -> what is wrong with the function that `source` defines, "" where nothing is. In this process."""
-    before = torch.get_default_dtype(), torch.get_num_threads()
-    torch.set_default_dtype(torch.float64)  # as the notebook's first cell does
+    before, namespace = torch.get_num_threads(), {}
     torch.set_num_threads(threads)
     try:
-        namespace: dict[str, Any] = {}
-        exec(f"import math\nimport torch\n{question.setup}", namespace)
-        exec(source, namespace)
-        return answered(question, namespace[question.function], seed)
+        with in_double():
+            exec(f"import math\nimport torch\n{question.setup}", namespace)
+            exec(source, namespace)
+            return answered(question, namespace[question.function], seed)
     finally:
-        torch.set_default_dtype(before[0])
-        torch.set_num_threads(before[1])
+        torch.set_num_threads(before)
 
 
 def wrong_cases(question: Code, source: str, seed: str = EXAMPLE_SEED, **kwargs: Any) -> dict[str, str]:
