@@ -19,8 +19,8 @@ from typing import Any
 import nbformat
 from PIL import Image, PngImagePlugin
 
-from .answers import hw2
-from .trials import assignment, edited, filled
+from .answers.slips import HW2, slipped
+from .trials import assignment, filled
 
 NAME = "hw2_gae"
 MADE = assignment(NAME)
@@ -56,7 +56,7 @@ def solved(name: str, earns: str = "q2 q3 q4", **kwargs: Any) -> Student:
 
 def wrong(name: str, question: str, story: str, part: float = 0.0) -> Student:
     earns = " ".join(sorted(set(POINTS) - {question}))
-    answers = SOLUTION | {question: edited(SOLUTION[question], hw2.WRONG[question][story])}
+    answers = SOLUTION | {question: slipped(SOLUTION[question], HW2[question][story])}
     return Student(name, earns, answers, part=part)
 
 
@@ -99,7 +99,7 @@ CLASS = [  # without an attack
     Student("idle", "", IDLE),
     Student("untouched", ""),
 ]
-WRONG_Q2 = edited(SOLUTION["q2"], hw2.WRONG["q2"]["the cost is added"])
+WRONG_Q2 = slipped(SOLUTION["q2"], HW2["q2"]["the cost is added"])
 
 
 def edited_checks(notebook):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import subprocess
@@ -14,9 +15,9 @@ import pytest
 
 from minerva_book.exercises import selfcheck
 
-from .answers import hw2
+from .answers.slips import HW2, slipped
 from .hostile import MADE, SOLUTION
-from .trials import ROOT, SETUP, SHORT, apart, edited
+from .trials import ROOT, SETUP, SHORT, apart
 
 from course import isolation, kernel, overseer, seccomp  # isort: skip - found by what trials puts on the path
 from course.isolation import Said, run  # isort: skip
@@ -69,7 +70,7 @@ def numbers_of(said: Said, story: str) -> list[float]:
 # What can be seen and done from inside: one submission for all looks
 
 
-RIGHT, WRONG = SOLUTION["q3"], edited(SOLUTION["q3"], hw2.WRONG["q3"]["the target carries a gradient"])
+RIGHT, WRONG = SOLUTION["q3"], slipped(SOLUTION["q3"], HW2["q3"]["the target carries a gradient"])
 RECORDING = f"""
 {RIGHT}
 right = {FUNCTION}
@@ -270,33 +271,21 @@ def twisted_gae(*inputs):
 
 @slow
 @apart
-def test_the_keys_of_whoever_grades_are_out_of_reach():
+def test_the_keys_of_whoever_grades_are_out_of_reach(monkeypatch):
     """The session keyring is another one, even where no filter refuses to ask."""
-    number = kernel.KEYCTL.get(os.uname().machine)
-    script = f"""
-import ctypes
-import sys
-libc = ctypes.CDLL(None)
-libc.syscall({number}, 1, None)
-if libc.syscall({number - 2}, b"user", b"ticket", b"secret", 6, -3) < 0:
-    sys.exit(7)
-from tests.homework.test_isolation import all_at_once, numbers_of, seccomp
-seccomp.program = lambda: (b"", "")
-print(numbers_of(all_at_once({{"keys": '''
+    number, libc = kernel.KEYCTL.get(os.uname().machine), ctypes.CDLL(None)
+    libc.syscall(number, 1, None)
+    if libc.syscall(number - 2, b"user", b"ticket", b"secret", 6, -3) < 0:
+        pytest.skip("this machine keeps no keys")
+    monkeypatch.setattr(seccomp, "program", lambda: (b"", ""))
+    asks = f"""
 import ctypes
 def twisted_gae(*inputs):
     libc, data = ctypes.CDLL(None), ctypes.create_string_buffer(100)
     key = libc.syscall({number}, 10, -3, b"user", b"ticket", 0)
     return torch.tensor(float(key > 0 and libc.syscall({number}, 11, key, data, 100) > 0))
-'''}})[0], "keys"))
 """
-    path = os.pathsep.join([str(ROOT), str(isolation.HOMEWORK), *sys.path])
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
-    )
-    if done.returncode == 7:
-        pytest.skip("this machine keeps no keys")
-    assert done.stdout == "[0.0]\n", done.stderr
+    assert numbers_of(all_at_once({"asks": asks})[0], "asks") == [0.0]
 
 
 @apart

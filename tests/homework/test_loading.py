@@ -339,18 +339,23 @@ def test_the_self_check_names_what_is_left_over_changed_deleted_or_too_large(tmp
     ]
 
 
-def test_what_is_too_large_is_told_before_it_is_handed_in(tmp_path):
-    file = tmp_path / f"{NAME}.ipynb"
-    for made, why in (
-        (added("setup", *["1"] * 301, markdown=False), "at most 300 cells of your own; got 301"),
-        (handed_in(q1_answer="x" * (3 << 20)), r"at most 2 MB of text; got 3\.0 MB"), (None, "at most 200 MB"),
+def test_what_the_self_check_cannot_read_is_told(tmp_path):
+    """What is too large, too, before it is handed in."""
+    unchecked = without(handed_in(), "q3-marked")
+    del unchecked.metadata["homework"]["cells"]
+    for made, name, why in (
+        (unchecked, NAME, "wanted the check cells of q3; they were deleted"), (None, NAME, "got a file that is none"),
+        (handed_in(), "mine", f"wanted the name {NAME}"),
+        (handed_in(q1_answer="x" * (3 << 20)), NAME, r"wanted at most 2 MB of text; got 3\.0 MB"),
+        (added("setup", *["1"] * 301, markdown=False), NAME, "wanted at most 300 cells of your own; got 301"),
     ):  # fmt: skip
-        if made:
-            nbformat.write(made, file)
-        else:
-            os.truncate(file, 201 << 20)
-        with pytest.raises(ValueError, match=f"wanted {why}"):
+        file = tmp_path / f"{name}.ipynb"
+        nbformat.write(made, file) if made else file.write_text("no")
+        with pytest.raises(ValueError, match=why):
             selfcheck.examined(file)
+    os.truncate(file, 201 << 20)
+    with pytest.raises(ValueError, match="wanted at most 200 MB"):
+        selfcheck.examined(file)
 
 
 @pytest.mark.slow  # a limit runs out by the clock, three processes

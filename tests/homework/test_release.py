@@ -11,12 +11,9 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import nbformat
 import pytest
-
-from minerva_book.exercises.selfcheck import examined
 
 from .conftest import in_this_process
 from .hostile import NAME, Student, hand_in
@@ -267,20 +264,6 @@ def test_the_self_check_tells_where_one_stands(term, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.count("nothing speaks against it") == 4 and done.returncode == 1, done.stderr
     assert "q5: there is no answer yet" in done.stdout
-
-
-def test_what_the_self_check_cannot_read_is_told(term, tmp_path):
-    file, book = tmp_path / f"{NAME}.ipynb", nbformat.read(term / "handout" / NAME / f"{NAME}.ipynb", as_version=4)
-    book.cells = [cell for cell in book.cells if cell.metadata.nbgrader.grade_id != "q3-marked"]
-    del book.metadata["homework"]["cells"]
-    nbformat.write(book, file)
-    (tmp_path / "none.ipynb").write_text("no")
-    for place, why in (
-        (file, "check cells of q3; they were deleted"), (tmp_path / "none.ipynb", "got a file that is none"),
-        (shutil.copy(file, tmp_path / "mine.ipynb"), "wanted the name hw2_gae"),
-    ):  # fmt: skip
-        with pytest.raises(ValueError, match=why):
-            examined(Path(place))
 
 
 # A notebook for each student

@@ -7,7 +7,6 @@ import functools
 import importlib
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,25 +39,13 @@ MARKS = (
 
 
 def answers_of(name: str) -> Any:
-    """WRONG, RIGHT and PACKAGE of an assignment: by question, stories with edits of the solution or a source."""
+    """RIGHT and PACKAGE of an assignment: by question, stories with a source, or a source."""
     return importlib.import_module(f"tests.homework.answers.{name.split('_')[0]}")
 
 
-def edited(text: str, edits: str | Sequence[tuple[str, str]]) -> str:
-    """The text with its edits, each of whose old texts has to stand there once; a whole source as it is."""
-    if isinstance(edits, str):
-        return edits
-    for old, new in edits:
-        assert text.count(old) == 1, f"wanted the text once, found {text.count(old)}: {old!r} in\n{text}"
-        text = text.replace(old, new)
-    return text
-
-
 def mistakes(name: str, question: str) -> dict[str, Any]:
-    """The edits by which a solution becomes wrong, by their stories: of the example's, and of any variant's."""
-    wrong, slips = answers_of(name).WRONG[question], SLIPS[name.split("_")[0]].get(question, {})
-    assert not wrong.keys() & slips.keys()
-    return wrong | slips
+    """The edits by which a solution becomes wrong, by their stories."""
+    return SLIPS[name.split("_")[0]][question]
 
 
 def on_the_example(name: str, question: str) -> dict[str, str]:

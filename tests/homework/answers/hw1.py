@@ -1,41 +1,4 @@
-"""Answers to homework 1 of the example seed: wrong ones (edits of the reference), right ones, the package's own."""
-
-RUNNING = "running = running.masked_fill(ended[t + k], 0.0)"
-SPREAD = "spread = mean_of((advantage - mean).square()).sqrt()"
-
-WRONG = {
-    "q2": {
-        "the share replaces the discount": [("0.5 * gamma, gamma", "torch.tensor(0.5).double(), gamma")],
-        "the successor of the old world": [('sax,sx,x->sa", move', 'sax,sx,x->sa", transition')],
-        "the chain backward: a visitation's system": [("- chain,", "- chain.T,")],
-        "thirty looks are not ten digits": [
-            (
-                "value = torch.linalg.solve(torch.eye(states, dtype=reward.dtype) - chain, (policy * earned).sum(-1))",
-                "value = torch.zeros(states)\n"
-                "    for _ in range(30):\n        value = (policy * earned).sum(-1) + chain @ value",
-            )
-        ],
-    },
-    "q3": {
-        "one reward too few": [("k < 4", "k < 3")],
-        "no limit of the memory": [("if k < 4 else 0.0", "if k < 400 else 0.0")],
-        "the next episode leaks in (fault 5)": [(RUNNING, "pass")],
-    },
-    "q4": {
-        "the unbiased spread (fault 11)": [
-            (SPREAD, "spread = (mean_of((advantage - mean).square()) * real.sum() / (real.sum() - 1)).sqrt()")
-        ],
-        "padding enters the spread": [(SPREAD, "spread = (advantage - mean).square().mean().sqrt()")],
-        "the variance for the spread": [(".square()).sqrt()", ".square())")],
-        "no limit": [(".clamp(-1.2, 1.2)", "")],
-        "limited before it is scaled": [
-            (
-                "((advantage - mean) / spread.clamp(min=0.2)).clamp(-1.2, 1.2)",
-                "(advantage - mean).clamp(-1.2, 1.2) / spread.clamp(min=0.2)",
-            )
-        ],
-    },
-}
+"""Answers to homework 1 of the example seed: right ones, and the package's own."""
 
 RIGHT = {
     "q2": {

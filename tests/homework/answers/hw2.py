@@ -1,32 +1,4 @@
-"""Answers to homework 2 of the example seed: wrong ones (edits of the reference), right ones, the package's own."""
-
-LOOP = "    for t in reversed(range(len(td_error) - 1)):"
-SHARE = "torch.where(truncated[t], 0.0, 0.7)"
-
-WRONG = {
-    "q2": {
-        "the cost is added": [("reward - 0.7", "reward + 0.7")],
-        "no discount of the successor": [("earned + gamma * successor", "earned + successor")],
-        "the flag of the next step (fault 4)": [("masked_fill(ended[t], 0.0)", "masked_fill(ended[t + 1], 0.0)")],
-        "the trace leaks over a truncation (fault 5)": [("ended = terminated | truncated", "ended = terminated")],
-        "this step's TD error in the trace": [("ahead = td_error[t + 1]", "ahead = td_error[t]")],
-        "one row too few": [(LOOP, "    for t in reversed(range(len(td_error) - 2)):")],
-    },
-    "q3": {
-        "the target carries a gradient": [(".detach()", "")],
-        "the value is detached, not the target": [(").detach()\n    error = value", ")\n    error = value.detach()")],
-        "no terminal mask": [("next_value.masked_fill(terminated, 0.0)", "next_value")],
-        "a time limit taken for a terminal state": [("terminated, 0.0", "terminated | truncated, 0.0")],
-    },
-    "q4": {
-        "a time limit taken for a terminal state": [
-            ("bracket.masked_fill(terminated[t], 0.0)", "bracket.masked_fill((terminated | truncated)[t], 0.0)")
-        ],
-        "the next episode leaks over a truncation": [(SHARE, "0.7")],
-        "a bootstrap where the episode terminated": [("bracket.masked_fill(terminated[t], 0.0)", "bracket")],
-        "the discount misses the bracket": [("reward[t] + gamma * bracket", "reward[t] + bracket")],
-    },
-}
+"""Answers to homework 2 of the example seed: right ones, and the package's own."""
 
 RIGHT = {
     "q2": {

@@ -1,39 +1,4 @@
-"""Answers to homework 4 of the example seed: wrong ones (edits of the reference), right ones, the package's own."""
-
-END = "end = torch.where(good, 1.0 + 0.4 * clip_eps, 1.0 - clip_eps)"
-PAST = "past = torch.where(good, ratio > end, ratio < end)"
-WRONG_WAY = "wrong = outside & ~silent & (a != 0.0)"
-STOP = "ended = (drift > 2.0 * target_kl).cumsum(0) > 0"
-K3 = "average(torch.expm1(log_ratio) - log_ratio)"
-
-WRONG = {
-    "q2": {
-        "ends of log-ratios (fault 13)": [
-            (END, "end = torch.where(good, math.exp(0.4 * clip_eps), math.exp(-clip_eps))")
-        ],
-        "the factor at the lower end": [
-            ("1.0 + 0.4 * clip_eps, 1.0 - clip_eps", "1.0 + clip_eps, 1.0 - 0.4 * clip_eps")
-        ],
-        "silent on both sides": [(PAST, "past = (ratio > 1.0 + 0.4 * clip_eps) | (ratio < 1.0 - clip_eps)")],
-        "no mask": [("eligible * 0.8 **", "torch.ones_like(term) * 0.8 **")],
-    },
-    "q3": {
-        "padding counts": [
-            ("u, a = log_ratio[k][valid[k]], advantage[k][valid[k]]", "u, a = log_ratio[k], advantage[k]"),
-        ],
-        "no advantage is a wrong way": [(WRONG_WAY, "wrong = outside & ~silent")],
-        "only what is out above": [(" | (ratio < 1.0 - clip_eps)\n", "\n")],
-        "the largest of the last two": [("for row in rows])", "for row in rows[-1:]])")],
-    },
-    "q4": {
-        "the spread of one row is NaN (fault 11)": [("(size - 1).clamp(min=1)", "(size - 1)")],
-        "the last minibatch alone can be left out": [
-            (STOP, "ended = (drift > 2.0 * target_kl) & (torch.arange(len(size)) + 1 == len(size))")
-        ],
-        "no slack": [("drift > 2.0 * target_kl", "drift > target_kl")],
-        "the absolute value of k1's mean": [(K3, "average(log_ratio).abs()")],
-    },
-}
+"""Answers to homework 4 of the example seed: right ones, and the package's own."""
 
 RIGHT = {
     "q2": {

@@ -1,27 +1,4 @@
-"""Answers to homework 5 of the example seed: wrong ones (edits of the reference), right ones, the package's own."""
-
-WRONG = {
-    "q2": {
-        "the temperature is detached in the exponent alone": [
-            ("(value - best) / own", "(value - best) / own.detach()")
-        ],
-    },
-    "q3": {
-        "a quotient of ratios that overflow": [
-            ("torch.sigmoid(log_ratio - math.log(3.0))", "log_ratio.exp() / (log_ratio.exp() + 3.0)")
-        ],
-        "lambda is left out": [("lam * torch", "torch")],
-        "no discount of the trace": [("gamma * trace[1:]", "trace[1:]")],
-        "no terminal mask (fault 3)": [("successor.masked_fill(terminated, 0.0)", "successor")],
-        "the first row's ratio is read": [("torch.ones_like(td_error)", "trace / trace")],
-    },
-    "q4": {
-        "the price moves the multipliers, too": [("alpha.detach() @ spent", "alpha @ spent")],
-        "a sum over the states in place of the largest": [("sum(-1).amax(-1)", "sum(-1).sum(-1)")],
-        "the mean over the states": [("sum(-1).amax(-1)", "sum(-1).mean(-1)")],
-        "the mean over the dimensions": [("sum(-1).amax(-1)", "mean(-1).amax(-1)")],
-    },
-}
+"""Answers to homework 5 of the example seed: right ones, and the package's own."""
 
 RIGHT = {
     "q2": {

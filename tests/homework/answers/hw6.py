@@ -1,38 +1,4 @@
-"""Answers to homework 6 of the example seed: wrong ones (edits of the reference), right ones, the package's own."""
-
-WRONG = {
-    "q2": {
-        "the middle row goes to the second half": [
-            ("(2 * (index // advantage.shape[1])", "(2 * (index // advantage.shape[1]) + 1")
-        ],
-        "what is not eligible stands in the way (fault 36's cousin)": [
-            ("(group == each) & able]", "group == each]"),
-            ("kept[best] = True", "kept[best] = able[best]"),
-        ],
-        "the age comes before the advantage": [
-            ("members[flat[members].argsort", "members[old[members].argsort"),
-            (
-                "members = members[old[members].argsort(descending=True, stable=True)]\n        members = members[old",
-                "members = members[flat[members].argsort(descending=True, stable=True)]\n        members = members[old",
-            ),
-        ],
-    },
-    "q3": {
-        "a hard cap": [("log_ratio - (1.0 + log_ratio.exp() / 1.5).log()", "log_ratio.clamp(max=math.log(1.5))")],
-        "the cap multiplies": [("log_ratio.exp() / 1.5", "log_ratio.exp() * 1.5")],
-        "the ratio is upside down": [("log_w = log_ratio -", "log_w = -log_ratio -")],
-        "the share is taken for its logarithm": [("math.log(0.05)", "0.05")],
-        "negative advantages are dropped": [("math.log(0.05)", "-100.0")],
-    },
-    "q4": {
-        "ties at the threshold are all kept (fault 27)": [
-            ("chosen = ranked[:k]", "chosen = ranked[advantage[ranked] >= advantage[ranked[k - 1]]]")
-        ],
-        "the maximum over all samples (fault 26)": [("advantage[kept].max()", "advantage.max()")],
-        "the count is of all, eligible or not": [("n = len(able)", "n = len(eligible)")],
-        "who is not eligible is ranked": [("eligible.nonzero()", "torch.ones_like(eligible).nonzero()")],
-    },
-}
+"""Answers to homework 6 of the example seed: right ones, and the package's own."""
 
 RIGHT = {
     "q2": {

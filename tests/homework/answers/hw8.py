@@ -1,42 +1,4 @@
-"""Answers to homework 8 of the example seed: wrong ones (edits of the reference), right ones, the package's own."""
-
-WRONG = {
-    "q2": {
-        "the price is on the last token alone": [("beta * (torch", "last * beta * (torch")],
-        "multiplied by the mask, too late": [
-            (".detach().masked_fill(~mask, 0.0)", ".detach()"),
-            (".masked_fill(~mask, 0.0)\n    returns", " * mask\n    returns"),
-        ],
-        "an answer that is cut off is paid": [("torch.where(mask[-1], -0.3, reward)", "reward")],
-        "a fine on top of the reward": [("torch.where(mask[-1], -0.3, reward)", "(reward - 0.3 * mask[-1])")],
-    },
-    "q3": {
-        "the best other answer": [("others.mean(2)", "others.amax(2)")],
-        "no scale": [("difference * len(rows) / told.sum()", "difference")],
-        "heard is who has one right answer": [("> rows.amin(1, keepdim=True)", "> 0.0")],
-        "heard is who has a wrong answer": [("> rows.amin(1, keepdim=True)", "< 1.0")],
-    },
-    "q4": {
-        "the weights are left out": [
-            (
-                "(weight * (each - 0.5 * chosen / length_chosen)).sum() / weight.sum()",
-                "(each - 0.5 * chosen / length_chosen).mean()",
-            )
-        ],
-        "the fit is not weighted": [
-            (
-                "(weight * (each - 0.5 * chosen / length_chosen)).sum() / weight.sum()",
-                "(weight * each).sum() / weight.sum() - 0.5 * (chosen / length_chosen).mean()",
-            )
-        ],
-    },
-    "q5": {
-        "the worst": [("lower, equal = reward < reward[:, None]", "lower, equal = reward > reward[:, None]")],
-    },
-    "q6": {
-        "all rows count": [(".masked_fill(~mask, 0.0)", "")],
-    },
-}
+"""Answers to homework 8 of the example seed: right ones, and the package's own."""
 
 RIGHT = {
     "q2": {
