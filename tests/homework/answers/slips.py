@@ -29,7 +29,7 @@ HW1: dict[str, dict[str, list[Edit]]] = {
         "the share replaces the discount": [("0.5 * gamma, gamma", "torch.tensor(0.5).double(), gamma")],
         "the successor of the old world": [('sax,sx,x->sa", move', 'sax,sx,x->sa", transition')],
         "the chain backward: a visitation's system": [("- chain,", "- chain.T,")],
-        "thirty looks are not ten digits": [("value = torch.linalg.solve(torch.eye(states, dtype=reward.dtype) - chain, (policy * earned).sum(-1))", "value = torch.zeros(states)\n    for _ in range(30):\n        value = (policy * earned).sum(-1) + chain @ value")],
+        "thirty looks are not ten digits": [("0.5 * gamma, gamma", "0.5 * gamma, gamma"), ("value = torch.linalg.solve(torch.eye(states, dtype=reward.dtype) - chain, (policy * earned).sum(-1))", "value = torch.zeros(states)\n    for _ in range(30):\n        value = (policy * earned).sum(-1) + chain @ value")],
         "ground at height 0 is low ground": [("height < 0.0", "height <= 0.0")],
         "the danger lies where one goes": [("gamma).unsqueeze(1).expand", "gamma).unsqueeze(0).expand")],
         "a step from the last state ends it": [("index_fill_(1,", "index_fill_(0,")],
@@ -90,7 +90,7 @@ HW2: dict[str, dict[str, list[Edit]]] = {
         "the target carries a gradient": [(".detach()", "")],
         "the value is detached, not the target": [(").detach()\n    error = value", ")\n    error = value.detach()")],
         "no terminal mask": [("next_value.masked_fill(terminated, 0.0)", "next_value")],
-        "a time limit taken for a terminal state": [("terminated, 0.0", "terminated | truncated, 0.0")],
+        "a time limit taken for a terminal state": [("weight = torch.exp", "weight = torch.exp"), ("terminated, 0.0", "terminated | truncated, 0.0")],
         "what terminated does not count either": [("(~truncated).double()", "(~(truncated | terminated)).double()")],
         "every end counts more": [(P(r"\* terminated\n"), "* (terminated | truncated)\n")],
         "the expectile's other side": [("error >= 0.0", "error < 0.0")],
@@ -351,7 +351,7 @@ HW7: dict[str, dict[str, list[Edit]]] = {
 HW8: dict[str, dict[str, list[Edit]]] = {
     "q2": {
         "the price is on the last token alone": [("beta * (torch", "last * beta * (torch")],
-        "multiplied by the mask, too late": [(".detach().masked_fill(~mask, 0.0)", ".detach()"), (".masked_fill(~mask, 0.0)\n    returns", " * mask\n    returns")],
+        "multiplied by the mask, too late": [("torch.expm1(-away)", "torch.expm1(-away)"), (".detach().masked_fill(~mask, 0.0)", ".detach()"), (".masked_fill(~mask, 0.0)\n    returns", " * mask\n    returns")],
         "an answer that is cut off is paid": [("torch.where(mask[-1], -0.3, reward)", "reward")],
         "a fine on top of the reward": [("torch.where(mask[-1], -0.3, reward)", "(reward - 0.3 * mask[-1])")],
         "paid back without a limit": [(P(r"away\.clamp\(min=-0\.\d\)"), "away")],
