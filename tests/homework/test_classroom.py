@@ -14,7 +14,20 @@ import nbformat
 import pytest
 
 from .hostile import NAME, POINTS, class_of, hand_in, solved
-from .trials import NAMES, ROOT, SHORT, answers_of, apart, assignment, example_term, filled, on_the_example, page, table
+from .trials import (
+    NAMES,
+    ROOT,
+    SHORT,
+    answers_of,
+    apart,
+    assignment,
+    example_term,
+    filled,
+    on_the_example,
+    page,
+    table,
+    written,
+)
 
 from course import classroom, marking  # isort: skip - found by what trials puts on the path
 from course.graders import LatePolicy  # isort: skip
@@ -152,7 +165,7 @@ def test_the_reference_and_right_answers_have_full_marks_through_nbgrader_and_wr
         right, coded = answers_of(name).RIGHT, assignment(name).coded
         for student, answers in {
             "reference": {q.name: q.solution for q in coded},
-            "right": {q.name: next(iter(right[q.name].values())) for q in coded},
+            "right": {q.name: written(name, q.name, next(iter(right[q.name].values()))) for q in coded},
             "wrong": {q.name: next(iter(on_the_example(name, q.name).values())) for q in coded},
         }.items():
             notebook = nbformat.read(tmp_path / "term" / "release" / name / f"{name}.ipynb", as_version=4)

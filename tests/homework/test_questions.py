@@ -20,6 +20,7 @@ from .trials import (
     on_the_example,
     verdict,
     worthless,
+    written,
     wrong_cases,
 )
 
@@ -110,14 +111,14 @@ def test_a_mistake_is_refused_in_the_terms_that_have_room_for_it(name, question,
 @every_question
 def test_right_answers_of_another_kind_are_right_with_any_threads(name, question):
     problem = assignment(name).question(question)
-    for story, source in answers_of(name).RIGHT[question].items():
+    for story, text in answers_of(name).RIGHT[question].items():
         for threads in (1, 2):
-            assert wrong_cases(problem, source, threads=threads) == {}, (story, threads)
+            assert wrong_cases(problem, written(name, question, text), threads=threads) == {}, (story, threads)
 
 
 @pytest.mark.parametrize(("name", "question"), [pair for pair in CODED if pair[1] in answers_of(pair[0]).PACKAGE])
 def test_the_packages_own_function_loses_the_marks(name, question):
-    got = verdict(assignment(name).question(question), answers_of(name).PACKAGE[question])
+    got = verdict(assignment(name).question(question), written(name, question, answers_of(name).PACKAGE[question]))
     assert any(NUMBERS.search(why) for why in got.values()), got
 
 
@@ -155,8 +156,8 @@ def test_mistakes_are_refused_and_right_answers_kept_whatever_the_cases(name, qu
     for term in [] if problem.judge else TERMS:
         for story, source in on_the_example(name, question).items():
             assert wrong_cases(problem, source, term) or story in UNSEEN, (story, term)
-        for story, source in answers_of(name).RIGHT[question].items():
-            assert wrong_cases(problem, source, term) == {}, (story, term)
+        for story, text in answers_of(name).RIGHT[question].items():
+            assert wrong_cases(problem, written(name, question, text), term) == {}, (story, term)
 
 
 def halved(solution: str, function: str) -> str:

@@ -39,8 +39,14 @@ MARKS = (
 
 
 def answers_of(name: str) -> Any:
-    """RIGHT and PACKAGE of an assignment: by question, stories with a source, or a source."""
+    """RIGHT and PACKAGE of an assignment: by question, stories with a text, or a text."""
     return importlib.import_module(f"tests.homework.answers.{name.split('_')[0]}")
+
+
+def written(name: str, question: str, text: str) -> str:
+    """The function that an answer's text holds: the body alone, or all where its arguments have names of their own."""
+    asked = assignment(name).question(question)
+    return text if f"def {asked.function}(" in text else f"{asked.header}\n{text}"
 
 
 def mistakes(name: str, question: str) -> dict[str, Any]:

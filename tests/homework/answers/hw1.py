@@ -3,7 +3,6 @@
 RIGHT = {
     "q2": {
         "numpy": """
-def quirky_q_value(transition, reward, height, policy, gamma):
     import numpy as np
     P, r, h, pi = (x.numpy() for x in (transition, reward, height, policy))
     S = len(h)
@@ -16,7 +15,6 @@ def quirky_q_value(transition, reward, height, policy, gamma):
     },
     "q3": {
         "a matrix of who is in whose episode": """
-def episode_loss(logits, action, reward, value, ended, gamma):
     T, B = reward.shape
     with torch.no_grad():
         number = torch.cat([torch.zeros(1, B, dtype=torch.int64), ended[:-1].long().cumsum(0)])
@@ -34,7 +32,6 @@ def episode_loss(logits, action, reward, value, ended, gamma):
     },
     "q4": {
         "the real rows alone": """
-def padded_loss(logits, action, returns, value, real):
     logits, action, gap = logits[real], action[real], (returns - value.detach()[:, 0])[real]
     policy = torch.distributions.Categorical(logits=logits)
     credit = (gap - gap.mean()) / max(gap.std(unbiased=False).item(), 0.2)
@@ -45,14 +42,12 @@ def padded_loss(logits, action, returns, value, real):
 
 PACKAGE = {
     "q2": """
-from minerva_lite.worlds.tabular import TabularMDP
-def quirky_q_value(transition, reward, height, policy, gamma):
+    from minerva_lite.worlds.tabular import TabularMDP
     return TabularMDP(transition, reward, torch.full_like(height, 1 / len(height)), gamma).q_value(policy)
 """,
     "q3": """
-from minerva_lite.formulas.objectives import policy_gradient_loss
-from minerva_lite.formulas.returns import discounted_returns, leave_one_out_baseline
-def episode_loss(logits, action, reward, value, ended, gamma):
+    from minerva_lite.formulas.objectives import policy_gradient_loss
+    from minerva_lite.formulas.returns import discounted_returns, leave_one_out_baseline
     nothing = torch.zeros_like(ended)
     returns = discounted_returns(reward, torch.zeros_like(reward), ended, nothing, gamma=gamma)
     baseline = leave_one_out_baseline(returns, ~nothing)
@@ -60,8 +55,7 @@ def episode_loss(logits, action, reward, value, ended, gamma):
     return policy_gradient_loss(log_prob, returns - baseline)
 """,
     "q4": """
-from minerva_lite.formulas.objectives import normalize_advantage, policy_gradient_loss
-def padded_loss(logits, action, returns, value, real):
+    from minerva_lite.formulas.objectives import normalize_advantage, policy_gradient_loss
     log_prob = logits.log_softmax(-1).gather(-1, action.unsqueeze(-1)).squeeze(-1)
     return policy_gradient_loss(log_prob, normalize_advantage(returns - value.squeeze(-1)))
 """,

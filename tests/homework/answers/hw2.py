@@ -3,7 +3,6 @@
 RIGHT = {
     "q2": {
         "numpy": """
-def twisted_gae(reward, value, next_value, terminated, truncated, cost, gamma, lam):
     import numpy as np
     r, v, n, d, z, c = (x.numpy() for x in (reward, value, next_value, terminated, truncated, cost))
     delta = r - 0.7 * c + gamma * np.where(d, 0, np.where(z, 0.25 * n + 0.75 * v, n)) - v
@@ -15,7 +14,6 @@ def twisted_gae(reward, value, next_value, terminated, truncated, cost, gamma, l
     },
     "q3": {
         "torch's own Huber": """
-def critic_loss(reward, value, next_value, terminated, truncated, age, gamma):
     with torch.no_grad():
         y = reward + gamma * (~terminated) * next_value
     rows = torch.nn.functional.huber_loss(value, y, delta=0.7, reduction="none")
@@ -24,7 +22,6 @@ def critic_loss(reward, value, next_value, terminated, truncated, age, gamma):
     },
     "q4": {
         "shares as tensors": """
-def mixed_return(reward, next_value, terminated, truncated, gamma):
     u = torch.maximum(next_value, torch.tensor(-1.2))
     share = 0.7 * (~truncated).double()
     share[-1] = 0.0
@@ -39,18 +36,15 @@ def mixed_return(reward, next_value, terminated, truncated, gamma):
 
 PACKAGE = {
     "q2": """
-from minerva_lite.formulas.returns import gae
-def twisted_gae(reward, value, next_value, terminated, truncated, cost, gamma, lam):
+    from minerva_lite.formulas.returns import gae
     return gae(reward, value, next_value, terminated, truncated, gamma=gamma, lam=lam)
 """,
     "q3": """
-from minerva_lite.formulas.objectives import value_loss
-def critic_loss(reward, value, next_value, terminated, truncated, age, gamma):
+    from minerva_lite.formulas.objectives import value_loss
     return value_loss(value, (reward + gamma * next_value.masked_fill(terminated, 0.0)).detach())
 """,
     "q4": """
-from minerva_lite.formulas.returns import discounted_returns
-def mixed_return(reward, next_value, terminated, truncated, gamma):
+    from minerva_lite.formulas.returns import discounted_returns
     return discounted_returns(reward, next_value, terminated, truncated, gamma=gamma)
 """,
 }

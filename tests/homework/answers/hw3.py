@@ -36,7 +36,6 @@ def penalized_surrogate(new, old, a, A, n, beta):
     },
     "q4": {
         "numpy": """
-def trust_step(theta, features, action, advantage, kl_bound, damping):
     import numpy as np
     theta, phi, a, A = (x.numpy() for x in (theta, features, action, advantage))
     def policy(t):
@@ -59,20 +58,17 @@ def trust_step(theta, features, action, advantage, kl_bound, damping):
 
 PACKAGE = {
     "q2": """
-from minerva_lite.formulas.trust_region import conjugate_gradient
-def warm_cg(product, target, scale, start, damping, tolerance, iterations):
+    from minerva_lite.formulas.trust_region import conjugate_gradient
     return conjugate_gradient(lambda v: product(v) + damping * v, target, iterations, tolerance=tolerance)
 """,
     "q3": """
-from minerva_lite.formulas.objectives import kl_penalty_loss
-def penalized_surrogate(logits, old_logits, action, advantage, time, kl_penalty):
+    from minerva_lite.formulas.objectives import kl_penalty_loss
     log_policy, old = logits.log_softmax(-1), old_logits.detach().log_softmax(-1)
     log_ratio = (log_policy - old).gather(1, action[:, None]).squeeze(1)
     return -kl_penalty_loss(log_ratio, advantage.detach(), (old.exp() * (old - log_policy)).sum(-1), kl_penalty)
 """,
     "q4": """
-from minerva_lite.formulas.trust_region import conjugate_gradient, fisher_vector_product, full_step, line_search
-def trust_step(theta, features, action, advantage, kl_bound, damping):
+    from minerva_lite.formulas.trust_region import conjugate_gradient, fisher_vector_product, full_step, line_search
     theta = theta.clone().requires_grad_()
     log_policy = lambda point: (features @ point).log_softmax(-1)
     old, rows = log_policy(theta).detach(), torch.arange(len(action))

@@ -3,7 +3,6 @@
 RIGHT = {
     "q2": {
         "inside and beyond added up": """
-def twisted_surrogate(log_prob, behavior_log_prob, advantage, eligible, clip_eps):
     with torch.no_grad():
         sign = torch.where(advantage < 0, -1.0, 1.0)
         end = torch.where(advantage < 0, 1 - clip_eps, 1 + 0.4 * clip_eps)
@@ -16,7 +15,6 @@ def twisted_surrogate(log_prob, behavior_log_prob, advantage, eligible, clip_eps
     },
     "q3": {
         "numpy": """
-def drift_report(log_ratio, advantage, valid, clip_eps):
     import numpy as np
     u, a, v = log_ratio.numpy(), advantage.numpy(), valid.numpy()
     r = np.exp(u)
@@ -29,7 +27,6 @@ def drift_report(log_ratio, advantage, valid, clip_eps):
     },
     "q4": {
         "numpy in float32": """
-def epoch_objectives(log_ratio, advantage, valid, clip_eps, target_kl):
     import numpy as np
     found = np.zeros(len(log_ratio), dtype=np.float32)
     for k, row in enumerate(valid.numpy()):
@@ -45,23 +42,20 @@ def epoch_objectives(log_ratio, advantage, valid, clip_eps, target_kl):
 
 PACKAGE = {
     "q2": """
-from minerva_lite.formulas.objectives import ppo_clip_objective
-def twisted_surrogate(log_prob, behavior_log_prob, advantage, eligible, clip_eps):
+    from minerva_lite.formulas.objectives import ppo_clip_objective
     log_ratio = log_prob - behavior_log_prob.detach()
     return ppo_clip_objective(log_ratio[eligible], advantage.detach()[eligible], clip_eps).mean()
 """,
     "q3": """
-from minerva_lite.formulas.distributions import kl_estimates
-from minerva_lite.formulas.objectives import ppo_clip_fraction
-def drift_report(log_ratio, advantage, valid, clip_eps):
+    from minerva_lite.formulas.distributions import kl_estimates
+    from minerva_lite.formulas.objectives import ppo_clip_fraction
     kl = torch.stack([kl_estimates(u[v])[2].mean() for u, v in zip(log_ratio, valid)])
     fraction = torch.stack([ppo_clip_fraction(u[v], clip_eps) for u, v in zip(log_ratio, valid)])
     return torch.stack([kl, fraction, kl.cummax(0).values])
 """,
     "q4": """
-from minerva_lite.formulas.distributions import kl_estimates
-from minerva_lite.formulas.objectives import normalize_advantage, ppo_clip_objective
-def epoch_objectives(log_ratio, advantage, valid, clip_eps, target_kl):
+    from minerva_lite.formulas.distributions import kl_estimates
+    from minerva_lite.formulas.objectives import normalize_advantage, ppo_clip_objective
     objectives = torch.zeros(len(log_ratio))
     for k, v in enumerate(valid):
         if kl_estimates(log_ratio[k][v])[2].mean() > target_kl:

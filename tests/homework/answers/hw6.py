@@ -3,7 +3,6 @@
 RIGHT = {
     "q2": {
         "numpy": """
-def select(advantage, eligible, age, kappa):
     import numpy as np
     a, e, g = advantage.numpy(), eligible.numpy(), age.numpy()
     mask = np.zeros(a.shape)
@@ -19,7 +18,6 @@ def select(advantage, eligible, age, kappa):
     },
     "q3": {
         "only the kept, log-softmax": """
-def vmpo_loss(log_prob, advantage, kept, log_ratio, eta, eps_eta):
     with torch.no_grad():
         a, rho = advantage[kept], log_ratio[kept].exp()
         share = torch.where(a >= 0, torch.ones_like(a), torch.full_like(a, 0.05)) * 1.5 * rho / (1.5 + rho)
@@ -31,7 +29,6 @@ def vmpo_loss(log_prob, advantage, kept, log_ratio, eta, eps_eta):
     },
     "q4": {
         "ranks, softmax and log-sum-exp": """
-def estep(advantage, eligible, eta, eps_eta, kappa):
     i = torch.arange(len(advantage))
     before = (advantage > advantage[:, None]) | (advantage == advantage[:, None]) & (i > i[:, None])
     k = math.ceil(kappa * eligible.sum().item())
@@ -45,20 +42,17 @@ def estep(advantage, eligible, eta, eps_eta, kappa):
 
 PACKAGE = {
     "q2": """
-from minerva_lite.formulas.duals import top_k_mask
-def select(advantage, eligible, age, kappa):
+    from minerva_lite.formulas.duals import top_k_mask
     return top_k_mask(advantage.flatten(), eligible.flatten(), kappa).view_as(eligible)
 """,
     "q3": """
-from minerva_lite.formulas.duals import vmpo_temperature_loss, vmpo_weights
-from minerva_lite.formulas.objectives import weighted_nll
-def vmpo_loss(log_prob, advantage, kept, log_ratio, eta, eps_eta):
+    from minerva_lite.formulas.duals import vmpo_temperature_loss, vmpo_weights
+    from minerva_lite.formulas.objectives import weighted_nll
     psi = vmpo_weights(advantage, kept, log_ratio, eta)
     return weighted_nll(log_prob, psi) + vmpo_temperature_loss(advantage, kept, log_ratio, eta, eps_eta)
 """,
     "q4": """
-from minerva_lite.formulas.duals import top_k_mask, vmpo_temperature_loss, vmpo_weights
-def estep(advantage, eligible, eta, eps_eta, kappa):
+    from minerva_lite.formulas.duals import top_k_mask, vmpo_temperature_loss, vmpo_weights
     kept, flat, eta = top_k_mask(advantage, eligible, kappa), torch.zeros_like(advantage), torch.tensor(eta)
     return vmpo_weights(advantage, kept, flat, eta), vmpo_temperature_loss(advantage, kept, flat, eta, eps_eta)
 """,

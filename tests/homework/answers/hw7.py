@@ -4,13 +4,12 @@ import textwrap
 
 
 def table(rows: str) -> str:
-    return f"def my_results():\n{textwrap.indent(textwrap.dedent(rows).strip(), '    ')}\n"
+    return textwrap.indent(textwrap.dedent(rows).strip(), "    ")
 
 
 RIGHT = {
     "q2": {
         "numpy, each run eight times": """
-def run_report(returns):
     import numpy as np
     x = returns.numpy().copy()
     x[np.isnan(x)] = np.nanmin(x)
@@ -23,7 +22,6 @@ def run_report(returns):
     },
     "q3": {
         "numpy": """
-def final_scores(evaluations, window):
     import numpy as np
     runs = evaluations.numpy()[..., evaluations.shape[2] - window :].mean(axis=2)
     m, half = runs.mean(axis=1), 2.576 * runs.std(axis=1, ddof=1) / np.sqrt(runs.shape[1])
@@ -58,16 +56,14 @@ def final_scores(evaluations, window):
 
 PACKAGE = {
     "q2": """
-from minerva_lite.training.evaluation import summary
-def run_report(returns):
+    from minerva_lite.training.evaluation import summary
     told = [summary(row[~row.isnan()], row[~row.isnan()]) for row in returns]
     mean = torch.tensor([each["eval/mean"] for each in told])
     median = torch.tensor([each["eval/median"] for each in told])
     return torch.cat([median[:, None], (mean[:, None] > mean).double() + 0.5 * (mean[:, None] == mean)], 1)
 """,
     "q3": """
-from minerva_lite.training.evaluation import summary
-def final_scores(evaluations, window):
+    from minerva_lite.training.evaluation import summary
     rows = []
     for setting in evaluations:
         told = summary(setting[:, -1], setting[:, -1])

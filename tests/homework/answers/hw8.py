@@ -3,7 +3,6 @@
 RIGHT = {
     "q2": {
         "numpy for the returns, float32": """
-def token_loss(log_prob, reference_log_prob, mask, reward, beta):
     import numpy as np
     u = (log_prob - reference_log_prob).detach().numpy().astype(np.float32)
     m, r = mask.numpy(), reward.numpy().astype(np.float32)
@@ -19,7 +18,6 @@ def token_loss(log_prob, reference_log_prob, mask, reward, beta):
     },
     "q3": {
         "numpy": """
-def heard_advantage(reward, group):
     import numpy as np
     x = reward.numpy().reshape(group, -1)
     rest = (x.sum(0) - x) / (group - 1)
@@ -29,7 +27,6 @@ def heard_advantage(reward, group):
     },
     "q4": {
         "a cross-entropy of two scores": """
-def preference_loss(chosen, rejected, reference_chosen, reference_rejected, length_chosen, other, weight, beta):
     score = beta * torch.stack([chosen - reference_chosen.detach(), rejected - reference_rejected.detach()], 1)
     target = torch.tensor([[0.8, 0.2]]).expand(len(score), 2)
     each = torch.nn.functional.cross_entropy(score, target, reduction="none")
@@ -38,7 +35,6 @@ def preference_loss(chosen, rejected, reference_chosen, reference_rejected, leng
     },
     "q5": {
         "numpy": """
-def kept_law(probability, reward, length, n):
     import numpy as np
     p, r = probability.numpy(), reward.numpy()
     order = np.lexsort((-np.arange(len(r)), r))
@@ -51,7 +47,6 @@ def kept_law(probability, reward, length, n):
     },
     "q6": {
         "only the tokens that count": """
-def update(log_prob, behavior_log_prob, reference_log_prob, token, reward, group, beta):
     L = len(token)
     first = torch.where(token == 1, torch.arange(L)[:, None], L).amin(0)
     keep = torch.arange(L)[:, None] <= first
@@ -68,31 +63,26 @@ def update(log_prob, behavior_log_prob, reference_log_prob, token, reward, group
 
 PACKAGE = {
     "q2": """
-from minerva_lite.formulas.sequences import average_tokens, kl_rewards
-def token_loss(log_prob, reference_log_prob, mask, reward, beta):
+    from minerva_lite.formulas.sequences import average_tokens, kl_rewards
     paid = kl_rewards(log_prob, reference_log_prob, mask, reward, beta)
     returns = paid.flip(0).cumsum(0).flip(0)
     return -average_tokens(returns * log_prob, mask, "sequence")
 """,
     "q3": """
-from minerva_lite.formulas.sequences import leave_one_out_advantage
-def heard_advantage(reward, group):
+    from minerva_lite.formulas.sequences import leave_one_out_advantage
     return leave_one_out_advantage(reward, group)
 """,
     "q4": """
-from minerva_lite.formulas.preferences import dpo_loss
-def preference_loss(chosen, rejected, reference_chosen, reference_rejected, length_chosen, other, weight, beta):
+    from minerva_lite.formulas.preferences import dpo_loss
     return dpo_loss(chosen, rejected, reference_chosen, reference_rejected, beta)
 """,
     "q5": """
-from minerva_lite.formulas.preferences import best_of_n_kl, best_of_n_law
-def kept_law(probability, reward, length, n):
+    from minerva_lite.formulas.preferences import best_of_n_kl, best_of_n_law
     return best_of_n_law(probability, reward, n), torch.tensor(best_of_n_kl(n))
 """,
     "q6": """
-from minerva_lite.formulas.sequences import average_tokens, clipped_token_objective
-from minerva_lite.formulas.sequences import kl_loss_terms, leave_one_out_advantage
-def update(log_prob, behavior_log_prob, reference_log_prob, token, reward, group, beta):
+    from minerva_lite.formulas.sequences import average_tokens, clipped_token_objective
+    from minerva_lite.formulas.sequences import kl_loss_terms, leave_one_out_advantage
     mask = (token == 1).cumsum(0) - (token == 1).long() == 0
     ratio = log_prob - behavior_log_prob.detach()
     gain = clipped_token_objective(ratio, leave_one_out_advantage(reward, group), 0.2, 0.2)
