@@ -358,7 +358,7 @@ CHEAP = {  # the body of a function, and why it earns nothing
             time.sleep(60)
     time.sleep(60)""", (overseer.MANY, ENDED)),
     "ends its process": ("os._exit(0)", ENDED),
-    "memory": ("rows = []\n    while True:\n        rows.append(torch.ones(10**7))", "RuntimeError"),
+    "memory": ("rows = []\n    while True:\n        rows.append(torch.empty(10**7))", "RuntimeError"),
     # Numbers too large to convert, shapes that would take hours to multiply, lines without end, words for numbers.
     "huge": ("forge(parts=[dict(shape=[1, 3], data=[10**400, 0, 0])])", "wanted numbers"),
     "shape": ("forge(parts=[dict(shape=[10**4000] * 20, data=[0])])", (WRONG_SHAPE, "no answer came back")),
