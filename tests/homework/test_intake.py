@@ -70,26 +70,18 @@ EXPORTS = {
         f"Vera Victim_77_assignsubmission_file_{FILE}": "victim",
         f"Evil_77_assignsubmission_file_x_12_assignsubmission_file_{FILE}": "evil",
     }, [], {f"77/{FILE}": "victim"}, 1),
-    "Canvas's number is the one after the name, and the platform is one for all": ({
-        f"victimvera_77_900_{FILE}": "victim", "evil_12_901_hw2 x_77_assignsubmission_file.ipynb": "by Moodle's words",
+    "Canvas's number is the one after the name if there is no third, and the platform is one for all": ({
+        f"victimvera_77_900_{FILE}": "victim", f"evil_12_901_y_77_assignsubmission_file_{FILE}": "by Moodle's words",
         "lovelaceada_LATE_13_902_hw2_gae-2.ipynb": "late", f"mallory_77_14_903_{FILE}": "a name that ends in a number",
     }, [], {
-        "12/hw2 x_77_assignsubmission_file.ipynb": "by Moodle's words", "13/hw2_gae-2.ipynb": "late",
+        f"12/y_77_assignsubmission_file_{FILE}": "by Moodle's words", "13/hw2_gae-2.ipynb": "late",
         f"77/{FILE}": "victim",
     }, 1),
-    "a file of Moodle's form among Canvas's changes nothing for the others": (
-        {f"victimvera_77_900_{FILE}": "victim", f"evil_12_901_y_77_assignsubmission_file_{FILE}": "evil"}, [],
-        {f"77/{FILE}": "victim", f"12/y_77_assignsubmission_file_{FILE}": "evil"}, 0),
-    "three numbers in a row are told apart by the roster": (
-        {f"ada_77_900_{FILE}": "other", "bob_12_901_2_hw2.ipynb": "a file named 2_hw2"},
-        [person("bob", canvas="12"), person("ada", canvas="77")],
-        {f"ada/{FILE}": "other", "bob/2_hw2.ipynb": "a file named 2_hw2"}, 0),
-    "or left out": (
-        {f"ada_77_900_{FILE}": "other", "bob_12_901_2_hw2.ipynb": "a file named 2_hw2"}, [],
-        {f"77/{FILE}": "other"}, 1),
-    "also where both numbers are students'": (
-        {f"ada_5_900_{FILE}": "other", f"evil_77_12_901_{FILE}": "evil"},
-        [person("bob", canvas="12"), person("ada", canvas="77")], {f"5/{FILE}": "other"}, 1),
+    "three numbers in a row are told apart by the roster, unless two of them are students'": ({
+        f"ada_77_900_{FILE}": "other", "bob_12_901_2_hw2.ipynb": "a file named 2_hw2", f"evil_77_12_901_{FILE}": "evil",
+    }, [person("bob", canvas="12"), person("ada", canvas="77")], {
+        f"ada/{FILE}": "other", "bob/2_hw2.ipynb": "a file named 2_hw2",
+    }, 1),
     "hidden names are a student's too, and what systems leave is passed over": ({
         f".Ada_1_assignsubmission_file/{FILE}": "mine", "__MACOSX/._x": "", "A_2_assignsubmission_file/.DS_Store": "",
         f"A_2_assignsubmission_file/._{FILE}": "", f"A_2_assignsubmission_file/.git/{FILE}": "other",
