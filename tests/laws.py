@@ -31,7 +31,6 @@ class Laws:
     ends: Player  # plays episodes to their end: that terminate, if any do
     # How far a state [N, S] is from terminating: at or below 0 it has, [N].
     margin: Callable[[Tensor], Tensor] | None = None
-    brink: tuple[Numbers, float | int] | None = None  # a state, and an action whose step terminates
     state_of: Callable[[Tensor], Tensor] = lambda obs: obs  # [N, O] to [N, S]
     rounding: float = 0.0  # of one step of Gymnasium's own environment, where it keeps its state in float32
     same_in_envpool: Callable[[Tensor], Tensor] = lambda obs: obs[:, 0] == obs[:, 0]  # [N] bool: successors to compare
@@ -53,7 +52,6 @@ LAWS = {
         time_limit=500,
         ends=lambda rng, state: int(rng.integers(2)),
         margin=lambda state: torch.minimum(2.4 - state[:, 0].abs(), math.radians(12.0) - state[:, 2].abs()),
-        brink=((2.39, 5.0, 0.0, 0.0), 1),
     ),
 }
 
@@ -79,11 +77,11 @@ def played(env, player: Player, rng: np.random.Generator, state: Tensor) -> Tens
     return torch.tensor(chosen) if env.spec.num_actions else torch.tensor(chosen, dtype=env.dtype).unsqueeze(-1)
 
 
-def same_action(env, value: float | int) -> Tensor:
+def same_action(env) -> Tensor:
     """The same action in every environment."""
     if env.spec.num_actions:
-        return torch.full((env.num_envs,), value, dtype=torch.int64)
-    return torch.full((env.num_envs, env.spec.action_dim), value, dtype=env.dtype)
+        return torch.ones(env.num_envs, dtype=torch.int64)
+    return torch.full((env.num_envs, env.spec.action_dim), 0.3, dtype=env.dtype)
 
 
 def choose(env, obs: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ def test_a_state_goes_on_to_the_bit_in_another_environment(env_id, tmp_path, sam
 
 
 class Walk(gym.Env):
-    """A walk whose state is an array and a view of it, a number of NumPy's, and a dictionary by places."""
+    """A walk that offers its state: an array and a view of it, a number of NumPy's, and a dictionary by places."""
 
     observation_space, action_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float64), gym.spaces.Discrete(2)
 
@@ -59,10 +59,6 @@ class Walk(gym.Env):
         place = (int(self.x[0]), np.int64(0))
         self.seen[place] = self.seen.get(place, 0) + 1
         return self.state.copy(), float(self.seen[place]), bool(abs(self.x[0]) > 4), False, {}
-
-
-class SavedWalk(Walk):
-    """The same, and it says itself what its state is."""
 
     def state_dict(self):
         return {"state": self.state, "speed": self.speed, "seen": self.seen}
@@ -86,25 +82,24 @@ def made(registries):
 
 
 def test_what_an_environment_offers_comes_back_with_its_generator(made, tmp_path, same):
-    env, other = made(SavedWalk), make_env("Made-v0", 2, seed=9)
+    env, other = made(Walk), make_env("Made-v0", 2, seed=9)
     for action in random_actions(env, 30):
         env.step(action)
     other.load_state_dict(through_a_file(env.state_dict(), tmp_path))
     for action in random_actions(env, 80):
         assert same(env.step(action), other.step(action))
-    with pytest.raises(ValueError, match=r"^env: wanted the state of .*TimeLimit, .*SavedWalk; got that of"):
+    with pytest.raises(ValueError, match=r"^env: wanted the state of .*TimeLimit, .*Walk; got that of"):
         other.load_state_dict({"envs": [[{"class": "CartPole"}]] * 2})
 
 
 @pytest.mark.parametrize(
     ("entry", "how"),
     [
-        (Walk, {}),
-        (type("SubWalk", (SavedWalk,), {}), {}),  # may have more state than its base knows of
-        (type("SilentWalk", (SavedWalk,), {"state_dict": lambda self: None, "load_state_dict": None}), {}),
+        (type("SubWalk", (Walk,), {}), {}),  # may have more state than its base knows of
+        (type("SilentWalk", (Walk,), {"state_dict": lambda self: None, "load_state_dict": None}), {}),
         (type("CartPoleEnv", (CartPoleEnv,), {"__module__": CartPoleEnv.__module__}), {}),
         (lambda **how: gym.wrappers.TransformReward(CartPoleEnv(**how), lambda reward: reward), {}),
-        (lambda **how: gym.wrappers.NormalizeObservation(SavedWalk()), {}),
+        (lambda **how: gym.wrappers.NormalizeObservation(Walk()), {}),
         ("gymnasium.envs.toy_text:FrozenLakeEnv", {"kwargs": {"map_name": None}}),  # each on a map of its own
         ("gymnasium.envs.box2d:LunarLander", {}),
     ],
@@ -125,8 +120,8 @@ FOREIGN = [
 
 @pytest.mark.parametrize("value", FOREIGN, ids=lambda value: type(value).__name__)
 def test_an_offer_that_would_not_come_back_is_no_state_with_a_warning(value, made, monkeypatch):
-    env = made(SavedWalk)
-    monkeypatch.setattr(SavedWalk, "state_dict", lambda self: {"value": value})
+    env = made(Walk)
+    monkeypatch.setattr(Walk, "state_dict", lambda self: {"value": value})
     with pytest.warns(UserWarning, match=r"^the state of the environments is not saved, a resumed run starts fresh"):
         assert state_of(env) is None
 

@@ -9,6 +9,7 @@ import scipy.stats
 import torch
 
 from minerva_lite.formulas.returns import gae
+from minerva_lite.worlds import TabularEnv
 from minerva_lite.worlds.tabular import TabularMDP, inverse_cdf, random_policy, softmax_score
 
 F64 = torch.float64
@@ -243,6 +244,8 @@ def of_gae(w, p, **changes):
         (lambda w, p, g: w.paths(p, 3, 3, g, state=torch.zeros(2, dtype=torch.long)), r"state: wanted shape \(3,\); got \(2,\)"),
         (lambda w, p, g: w.paths(p, 3, 3, g, action=torch.zeros(3, 1, dtype=torch.long)), r"action: wanted shape \(3,\); got \(3, 1\)"),
         (lambda w, p, g: w.visits(p, 0, g), "count: .*; got 0"),
+        (lambda w, p, g: TabularEnv(w, 2, max_steps=0), "max_steps: wanted a whole number of at least 1; got 0"),
+        (lambda w, p, g: TabularEnv(w, 0, max_steps=3), "num_envs: .*; got 0"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(call, message, world, policy, generator):
