@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor
 
@@ -54,13 +53,6 @@ LAWS = {
         margin=lambda state: torch.minimum(2.4 - state[:, 0].abs(), math.radians(12.0) - state[:, 2].abs()),
     ),
 }
-
-
-def law_of(env_id: str) -> Laws:
-    """The entry of an environment; without one its tests fail and say what is missing."""
-    if env_id not in LAWS:
-        pytest.fail(f"{env_id} is torch-native (TORCH_ENVS), and has no entry in LAWS, tests/laws.py")
-    return LAWS[env_id]
 
 
 def random_actions(env, steps: int, seed: int = 0) -> Tensor:

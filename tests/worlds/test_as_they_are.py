@@ -134,10 +134,11 @@ def test_no_action_leaves_its_box_by_the_last_bit_or_is_another_than_the_nearest
             box = spaces.Box(np.array([low], dtype), np.array([high], dtype), dtype=dtype)
             native = describe("Any-v0", BOX, box).own_action(shares[:, None])
             assert native.dtype == dtype and all(box.contains(action) for action in native), (low, high, dtype)
-            low, high = float(low), float(high)
+            low, high = box.low.item(), box.high.item()
             wanted = low + 0.5 * (shares.clamp(-1.0, 1.0).numpy() + 1.0) * (high - low)
             # The nearest whole number: cut off instead, the upper bound would be an action of measure zero.
-            apart = 0.5 * np.issubdtype(dtype, np.integer) + 1e-6 * (high - low) + 1e-15 * abs(high)
+            last_bit = np.finfo(dtype if box.dtype.kind == "f" else float).eps * max(-low, high)
+            apart = 0.5 * (box.dtype.kind != "f") + last_bit + 1e-6 * (high - low)
             assert (np.abs(native[:, 0].astype(float) - wanted) <= apart).all(), (low, high, dtype)
 
 

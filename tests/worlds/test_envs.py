@@ -15,7 +15,7 @@ import torch
 from minerva_lite.worlds import TORCH_ENVS, BranchingEnv, EnvSpec, TabularEnv, VectorEnv, make_env
 from minerva_lite.worlds.seeding import seeds_of_worlds
 from minerva_lite.worlds.tabular import TabularMDP
-from tests.laws import LAWS, law_of, lived, played, random_actions, same_action
+from tests.laws import LAWS, lived, played, random_actions, same_action
 
 F64 = torch.float64
 TRANSITIONS = 10_000
@@ -29,7 +29,7 @@ def test_every_torch_native_environment_has_its_laws():
 @torch_envs
 def test_the_laws_are_those_of_gymnasium(env_id):
     """What an entry states of starts, time limit and spaces holds for Gymnasium's own environment."""
-    law, official = law_of(env_id), gym.make(env_id)
+    law, official = LAWS[env_id], gym.make(env_id)
     assert official.spec.max_episode_steps == law.time_limit == TORCH_ENVS[env_id].max_steps
     assert len(law.start[0]) == len(law.tried[0]) == TORCH_ENVS[env_id].state_dim
     assert make_env(env_id, backend="gymnasium").spec == TORCH_ENVS[env_id].spec
@@ -64,7 +64,7 @@ def official_step(env: gym.Env, state: np.ndarray, action: np.ndarray) -> tuple[
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 @torch_envs
 def test_transitions_equal_gymnasiums(env_id, dtype, tolerance):
-    law, tolerance = law_of(env_id), max(tolerance, law_of(env_id).rounding)
+    law, tolerance = LAWS[env_id], max(tolerance, LAWS[env_id].rounding)
     env = make_env(env_id, TRANSITIONS, backend="torch", dtype=dtype)
     env.reset()
     # States that float32 holds exactly; some of the actions lie beyond [-1, 1] and are clipped.
@@ -79,7 +79,7 @@ def test_transitions_equal_gymnasiums(env_id, dtype, tolerance):
     successor, reward, terminated = (torch.tensor(np.array(column)) for column in zip(*rows, strict=True))
 
     step = env.step(action)
-    assert torch.equal(step.truncated, ~step.terminated), "no row is both, on the last allowed step either"
+    assert torch.equal(step.truncated, ~step.terminated) and not env.elapsed.any(), "on the last allowed step, too"
     assert (step.next_obs.double() - env.observe(successor)).abs().max() <= tolerance
     assert (step.reward.double() - reward).abs().max() <= tolerance
     assert step.reward.dtype == step.next_obs.dtype == dtype
@@ -103,7 +103,7 @@ def test_autoreset_in_the_same_step(env_id, backend):
     """next_obs follows from obs and action by the dynamics, always; obs is a new episode's where one ended."""
     if backend == "envpool" and env_id not in pytest.importorskip("envpool").list_all_envs():
         pytest.skip(f"EnvPool has no {env_id}")
-    law, env = law_of(env_id), make_env(env_id, 4, backend=backend, dtype=F64)
+    law, env = LAWS[env_id], make_env(env_id, 4, backend=backend, dtype=F64)
     twin = TORCH_ENVS[env_id](4, dtype=F64)
     assert env.spec == twin.spec
     rng, low, high = np.random.default_rng(0), *(torch.tensor(bound, dtype=F64) for bound in law.start)
@@ -215,7 +215,7 @@ def test_torch_native_starts_are_uniform_and_from_their_own_generator(env_id):
     before = torch.get_rng_state()
     env.reset()
     assert torch.equal(torch.get_rng_state(), before)
-    check_uniform(env.state.numpy(), np.float32(law_of(env_id).start))
+    check_uniform(env.state.numpy(), np.float32(LAWS[env_id].start))
     assert torch.equal(env.reset(), env.observe(env.state))
 
 
