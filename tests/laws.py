@@ -63,12 +63,6 @@ def random_actions(env, steps: int, seed: int = 0) -> Tensor:
     return torch.rand(steps, env.num_envs, env.spec.action_dim, generator=generator, dtype=env.dtype) * 2 - 1
 
 
-def played(env, player: Player, rng: np.random.Generator, state: Tensor) -> Tensor:
-    """The player's actions in states [B, S], in the form that `env.step` takes."""
-    chosen = [player(rng, row) for row in state.double().numpy()]
-    return torch.tensor(chosen) if env.spec.num_actions else torch.tensor(chosen, dtype=env.dtype).unsqueeze(-1)
-
-
 def same_action(env) -> Tensor:
     """The same action in every environment."""
     if env.spec.num_actions:

@@ -15,7 +15,7 @@ import torch
 from minerva_lite.worlds import TORCH_ENVS, BranchingEnv, EnvSpec, TabularEnv, VectorEnv, make_env
 from minerva_lite.worlds.seeding import seeds_of_worlds
 from minerva_lite.worlds.tabular import TabularMDP
-from tests.laws import LAWS, lived, played, random_actions, same_action
+from tests.laws import LAWS, lived, random_actions, same_action
 
 F64 = torch.float64
 TRANSITIONS = 10_000
@@ -110,7 +110,8 @@ def test_autoreset_in_the_same_step(env_id, backend):
     obs, ends, age, compared = env.reset(), 0, torch.zeros(4, dtype=torch.int64), 0
     for _ in range(450):
         state = law.state_of(obs)
-        action = played(env, law.ends, rng, state)
+        action = torch.tensor([law.ends(rng, row) for row in state.numpy()])
+        action = action if env.spec.num_actions else action.to(F64).unsqueeze(-1)
         step = env.step(action)
         successor, reward, terminated = twin.advance(state, action)
         age += 1

@@ -58,11 +58,11 @@ def test_moments_of_a_target_are_those_of_walks(judged, method, lam):
 
 def test_moments_of_the_uncorrected_return_are_those_of_walks(judged):
     world, policy, behavior, critic, generator = judged
-    pair = torch.arange(STATES * ACTIONS).repeat(4000)
+    pair = torch.arange(STATES * ACTIONS).repeat(8000)
     walk = world.paths(behavior, len(pair), 3, generator, state=pair // ACTIONS, action=pair % ACTIONS)
     discount = GAMMA ** torch.arange(3, dtype=torch.float64)[:, None]
     found = (discount * walk.reward).sum(0) + GAMMA**3 * (policy * critic).sum(-1)[walk.next_state[-1]]
-    check_moments(found.reshape(4000, STATES, ACTIONS), *uncorrected_moments(world, policy, behavior, 3, critic))
+    check_moments(found.reshape(8000, STATES, ACTIONS), *uncorrected_moments(world, policy, behavior, 3, critic))
 
 
 def test_the_error_map_is_what_one_application_does_to_an_error(judged):
