@@ -175,7 +175,7 @@ def test_the_tests_of_environments_hold_for_a_new_one():
     """Registered as the table says, in two places, it is asked everything the others are asked, and passes."""
     passed = run_tests(REGISTER_ENVIRONMENT, f"{NEW.split('-')[0]} or has_its_laws", "tests/worlds")
     asked = asked_with("tests/worlds/test_envs.py", "torch_envs")
-    assert len(asked) >= 8 and asked <= passed, asked - passed
+    assert len(asked) >= 6 and asked <= passed, asked - passed
 
 
 def test_a_new_environment_is_trained_on(registries):
