@@ -192,6 +192,7 @@ REFUSED = {
     r"\mathrm{mean}_t[x_t]^2": "outside the language",
     "V(s_k)_t": "undeclared",
     r"x_t \vee d_t": "0 and 1",
+    r"\mathbb{1}[x_t]": "condition",
     r"\mathrm{mean}_s x_t": "index s",
     r"x_t^\top x_t": "inner product",
 }
