@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
@@ -60,7 +61,7 @@ def mutants_of(function: Function) -> Iterator[Mutant]:
             after = " = ".join(map(told, changed.sides))
             yield Mutant(function, k, "formula", marker.latex, after, changed)
         for statement in mutate_code.mutants(function, marker):
-            yield Mutant(function, k, "code", marker.code, ast.unparse(statement), statement)
+            yield Mutant(function, k, "code", ast.unparse(marker.statement), ast.unparse(statement), statement)
         earlier.add(equation.left)
 
 
@@ -106,14 +107,4 @@ def _verdict(function: Function, mutant: Mutant, calls: list) -> str:
 
 def listed_survivors() -> dict[str, str]:
     """name -> reason, from survivors.txt: a name on a line of its own, the reason indented below it."""
-    listed: dict[str, str] = {}
-    name = ""
-    for line in SURVIVORS.read_text(encoding="utf-8").splitlines():
-        if not line.strip() or line.startswith("#"):
-            continue
-        if line.startswith(" "):
-            listed[name] = f"{listed[name]} {line.strip()}".strip()
-        else:
-            name = line.strip()
-            listed[name] = ""
-    return listed
+    return dict(re.findall(r"^([^#\s].*)\n((?: .*\n)*)", SURVIVORS.read_text("utf8"), re.M))

@@ -162,6 +162,7 @@ G = torch.Generator().manual_seed(0)
 X, D, V, V1 = (torch.randn(4, 3, generator=G, dtype=torch.float64) for _ in range(4))
 P = torch.randn(4, 3, 2, generator=G, dtype=torch.float64)
 VALUES = {"x_t": X, "p_i": P, "d_t": D < 0, "V(s_t)": V, "V(s_{t+1})": V1, "c": 0.7, "k": 2}
+LATER = torch.cat([X[1:], torch.zeros(1, 3).double()])
 MEANING = [  # where print leaves a choice
     (r"-x_t + 2 x_t^2 \cdot c", 1.4 * X**2 - X),
     (r"\mathrm{mean}_t (x_t - c)^2", ((X - 0.7) ** 2).mean(0)),
@@ -169,7 +170,8 @@ MEANING = [  # where print leaves a choice
     (r"\mathbf{1}\{0 \le x_t < 1\}", ((X >= 0) & (X < 1)).double()),
     ("V(s_{t+1}) - V(s_t)", V1 - V),  # a symbol of its own, not V moved
     ("V(s_{t+2})", torch.cat([V[2:], torch.zeros(2, 3).double()])),
-    (r"\sum_{l=t}^{t+1} x_l - \sum_{l=0}^{1} x_{t+l}", 0 * X),
+    (r"\sum_{l=t}^{t+1} x_l", X + LATER),
+    (r"\sum_{l=0}^{1} x_{t+l}", X + LATER),
 ]
 
 
