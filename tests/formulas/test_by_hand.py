@@ -60,8 +60,8 @@ BY_HAND = [
     (explained_variance, (vector(1, 2), vector(4, 4)), NAN),  # returns that never vary
     # Equal weights count all, one counts one; (1 + 2 + 3)^2 / (1 + 4 + 9).
     (effective_sample_size, (rows([1, 0, 1, 0], [1, 5, 2, 0], [1, 0, 3, 0]),), [3, 1, 36 / 14, NAN]),
-    # KL(N(3, 2^2) || N(4, 1)) = -log 2 + (4 + 1) / 2 - 1/2.
-    (distributions.gaussian_kl, (vector(3), vector(2), vector(4), vector(1)), -LOG2 + 5 / 2 - 0.5),
+    # KL(N(3, 2^2) || N(5, 4^2)) = log 2 + (4 + 4) / 32 - 1/2.
+    (distributions.gaussian_kl, (vector(3), vector(2), vector(5), vector(4)), LOG2 + 1 / 4 - 0.5),
     # p = (1/4, 3/4) against (1/2, 1/2); a constant added to the logits changes nothing.
     (distributions.categorical_kl, (logs(1, 3) + 5.0, vector(0, 0)), 0.25 * math.log(0.5) + 0.75 * math.log(1.5)),
     (distributions.categorical_entropy, (logs(1, 3) + 5.0,), -0.25 * math.log(0.25) - 0.75 * math.log(0.75)),
