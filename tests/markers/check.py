@@ -120,13 +120,10 @@ class Function:
     def _comes_from_outside(self, name: str) -> bool:
         """Is every binding of a local a random draw, a network's output, or a function that is checked itself?"""
         checked, owner = {key.rsplit(".", 1)[-1] for key in self.tables}, self.holder()[0]
-        view = f"{name}[:1].expand_as({name})"  # the same numbers under the same name, in another shape
-        values = []
-        for node in ast.walk(self.markers[0].function):
-            targets = getattr(node, "targets", [getattr(node, "target", None)])
-            if name in {each.id for t in targets if t for each in ast.walk(t) if isinstance(each, ast.Name)}:
-                values.append(node.value if isinstance(node, ast.Assign) else node)
-        return bool(values) and all(ast.unparse(v) == view or _is_outside_call(v, checked, owner) for v in values)
+        names = [({node.id for node in ast.walk(target) if isinstance(node, ast.Name)}, value)
+                 for target, value in _bindings(self.markers[0].function)]  # fmt: skip
+        values = [value for bound, value in names if name in bound]
+        return bool(values) and all(_is_outside_call(v, checked, owner) or _is_view_of(v, name) for v in values)
 
     def run(self) -> list[Call]:
         """Every call of the function in its cases, traced. The cases are the same each time."""
@@ -140,6 +137,29 @@ class Function:
                 run = partial(getattr(holder, name), **case)
                 calls += trace(run, code, self.markers, self.table, self.local_sources)
         return calls
+
+
+def _bindings(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """What each assignment and loop binds, and to what; `a, b = x, y` and `for a, b in zip(x, y)` side by side."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets, value):
+                sides = value.elts if isinstance(value, ast.Tuple) else ()
+            case ast.For(target, value):
+                targets = [target]
+                sides = value.args if isinstance(value, ast.Call) and ast.unparse(value.func) == "zip" else ()
+            case ast.AugAssign(target) | ast.AnnAssign(target) | ast.NamedExpr(target):
+                targets, value, sides = [target], node, ()
+            case _:
+                continue
+        for target in targets:
+            pairwise = sides and isinstance(target, ast.Tuple)
+            yield from zip(target.elts, sides, strict=True) if pairwise else [(target, value)]
+
+
+def _is_view_of(value: ast.AST, name: str) -> bool:
+    """`x[:1].expand_as(x)`: the same numbers under the same name, in another shape."""
+    return isinstance(value, ast.Call) and ast.unparse(value) == f"{name}[:1].expand_as({name})"
 
 
 def _is_outside_call(value: ast.AST, checked: set[str], owner: Any) -> bool:
