@@ -27,7 +27,6 @@ RETURNS_SUM = "test_returns.py::test_returns_are_the_sum"
 MIDDLE_TERMINATES = "test_returns.py::test_gae_worked_by_hand_where_the_middle_step_terminates"
 MIDDLE_TRUNCATED = "test_returns.py::test_gae_worked_by_hand_where_the_middle_step_is_truncated"
 TO_THE_END = "test_returns.py::test_gae_worked_by_hand_to_the_end_of_the_rollout"
-RETURNS_BY_HAND = "test_returns.py::test_returns_worked_by_hand"
 SAME_STEP = "test_envs.py::test_autoreset_in_the_same_step"
 NO_PHANTOMS = "test_next_step.py::test_the_rows_by_hand"
 PHANTOM_ROWS = "test_next_step.py::test_phantom_rows_are_those_after_ends_and_the_others_are_the_same_steps_own"
@@ -44,7 +43,7 @@ MASKED_COUNT = DEVICE + "the_masked_guard_counts_as_the_other_does"
 RECORDED_BITS = DEVICE + "masked_and_recorded_updates_are_the_plain_ones_to_the_bit"
 OPTIMIZER_NAMES = "test_optimizers.py::test_optimizer_refuses_by_name"
 
-PROMISE, BAD = "test_trpo_promise.py::", "test_bad_input_trpo.py::"
+PROMISE = "test_trpo_promise.py::"
 KEEPS = PROMISE + "test_a_few_updates_keep_the_promise"
 REJECTED = PROMISE + "test_a_rejected_step_leaves_every_bit_of_the_policy"
 FISHER = PROMISE + "test_the_product_is_that_of_the_fisher_matrix"
@@ -54,20 +53,14 @@ EVERY_PARAMETER = PROMISE + "test_a_step_moves_every_parameter_of_the_policy"
 CG_SOLVES = "test_trust_region.py::test_cg_solves_in_as_many_iterations_as_unknowns"
 BEST_POINT = "test_trust_region.py::test_the_full_step_is_the_best_point_of_the_ellipsoid"
 BRANCH_ENDS = PROMISE + "test_a_branch_bootstraps_where_it_was_cut_and_only_there"
-FIRST_EPISODES = PROMISE + "test_whole_episodes_keep_first_episodes_alone"
 OTHERS = "test_returns.py::test_leave_one_out_baseline_by_hand"
-EQUAL = BAD + "test_equal_advantages_are_left_out_by_name"
-ROUNDING = BAD + "test_a_gradient_at_rounding_level_is_left_out_and_never_scaled_up"
-NO_GRADIENT = BAD + "test_a_policy_beyond_doubt_has_no_gradient"
 REFUSED = "test_ranges.py::test_a_setting_is_refused_by_name"
-CRITIC_LEARNS = BAD + "test_the_critic_learns_from_a_batch_that_leaves_the_policy_alone"
 TEXTS = "test_text_errors.py::"
 
 FMPO, BY_HAND = "test_faults_mpo.py::", "test_duals.py::"
 TARGET_ENDS = FMPO + "test_a_target_ends_where_the_episode_does_and_bootstraps_where_it_was_cut"
 NEXT_RATIO = FMPO + "test_the_trace_of_a_step_is_the_ratio_of_the_next_action"
 EVERY_STEP = FMPO + "test_without_restart_weights_every_row_is_learned_from"
-TILT = FMPO + "test_importance_weights_tilt_the_weights_and_their_dual_alike"
 PRICE = FMPO + "test_a_broken_bound_raises_its_price_at_the_multipliers_own_rate"
 TEMPERATURE = FMPO + "test_the_temperature_steps_at_the_multipliers_rate"
 COMES_BACK = FMPO + "test_a_multiplier_that_fell_to_its_floor_comes_back"
@@ -81,16 +74,16 @@ MPO_OPTION, VMPO_OPTION = OPTION.format("mpo"), OPTION.format("vmpo")
 RETRACE = "test_returns.py::test_retrace_by_hand"
 RETRACE_SUM = "test_returns.py::test_retrace_is_the_double_sum"
 TOP_K = BY_HAND + "test_top_k_mask_by_hand"
-VMPO_LOSS, VMPO_ESTEP = "test_vmpo.py::test_loss_by_hand", "test_vmpo.py::test_estep_by_hand"
+VMPO_LOSS = "test_vmpo.py::test_loss_by_hand"
 MSTEP, OVERSHOOT = "test_mpo.py::test_mstep_by_hand", "test_mpo.py::test_overshoot_by_hand"
 
 MUTANTS = (
     Mutant(1, "GAE takes a time limit for a terminal state and drops the successor's value", RETURNS, (("gamma * next_value.masked_fill(terminated, 0.0) - value", "gamma * next_value.masked_fill(terminated | truncated, 0.0) - value"),), (MIDDLE_TRUNCATED, GAE_SUM)),
-    Mutant(1, "the bootstrapped return does the same", RETURNS, (("bootstrap = next_value.masked_fill(terminated, 0.0)", "bootstrap = next_value.masked_fill(ended, 0.0)"),), (RETURNS_BY_HAND, RETURNS_SUM)),
+    Mutant(1, "the bootstrapped return does the same", RETURNS, (("bootstrap = next_value.masked_fill(terminated, 0.0)", "bootstrap = next_value.masked_fill(ended, 0.0)"),), (RETURNS_SUM,)),
     Mutant(1, "the torch-native environment reports its time limit as a termination", TORCH_NATIVE, (("reward, terminated, truncated, self.observe(state))", "reward, ended, ended & False, self.observe(state))"),), ("test_envs.py::test_autoreset_in_the_same_step",)),
     Mutant(1, "the Gymnasium back end does", NUMPY_BACKED, (("torch.as_tensor(terminated, device=self.device)", "torch.as_tensor(terminated | truncated, device=self.device)"), ("torch.as_tensor(truncated & ~terminated, device=self.device)", "torch.as_tensor(truncated & False, device=self.device)")), (NO_PHANTOMS,)),
     Mutant(2, "GAE bootstraps in the last row of the rollout even if the episode terminated there", RETURNS, (("gamma * next_value.masked_fill(terminated, 0.0) - value", "gamma * torch.cat([next_value[:-1].masked_fill(terminated[:-1], 0.0), next_value[-1:]]) - value"),), ("test_returns.py::test_gae_worked_by_hand_where_the_rollout_ends_on_a_terminal_step", GAE_SUM)),
-    Mutant(2, "the return does", RETURNS, (("bootstrap = next_value.masked_fill(terminated, 0.0)", "bootstrap = torch.cat([next_value[:-1].masked_fill(terminated[:-1], 0.0), next_value[-1:]])"),), ("test_returns.py::test_one_single_step", RETURNS_SUM)),
+    Mutant(2, "the return does", RETURNS, (("bootstrap = next_value.masked_fill(terminated, 0.0)", "bootstrap = torch.cat([next_value[:-1].masked_fill(terminated[:-1], 0.0), next_value[-1:]])"),), (RETURNS_SUM,)),
     Mutant(3, "no terminal mask in the target at all", RETURNS, (("gamma * next_value.masked_fill(terminated, 0.0) - value", "gamma * next_value - value"),), (MIDDLE_TERMINATES, GAE_SUM)),
     Mutant(4, "the trace is cut by the flag of step t + 1 where that of step t belongs", RETURNS, (("td_error[t] + weight[t] * running\n            advantage", "td_error[t] + weight[min(t + 1, len(weight) - 1)] * running\n            advantage"),), (MIDDLE_TERMINATES, GAE_SUM)),
     Mutant(4, "the trace is cut by the flag of step t - 1", RETURNS, (("td_error[t] + weight[t] * running\n            advantage", "td_error[t] + weight[max(t - 1, 0)] * running\n            advantage"),), (MIDDLE_TERMINATES, GAE_SUM)),
@@ -98,7 +91,7 @@ MUTANTS = (
     Mutant(4, "the bootstrap is masked by the flag of step t - 1", RETURNS, (("gamma * next_value.masked_fill(terminated, 0.0) - value", "gamma * next_value.masked_fill(terminated.roll(1, 0), 0.0) - value"),), (MIDDLE_TERMINATES, GAE_SUM)),
     Mutant(4, "step t receives the advantage of step t + 1", RETURNS, (("running = td_error[t] + weight[t] * running\n            advantage[t] = running", "advantage[t] = running\n            running = td_error[t] + weight[t] * running"),), (TO_THE_END, GAE_SUM)),
     Mutant(5, "the trace runs on over a truncation into the next episode's advantage", RETURNS, (("(~(terminated | truncated)).to(reward.dtype)", "(~terminated).to(reward.dtype)"),), (MIDDLE_TRUNCATED, GAE_SUM)),
-    Mutant(5, "the return of the next episode is added after a truncation", RETURNS, (("ended = terminated | truncated\n        # LaTeX: b_t", "ended = terminated\n        # LaTeX: b_t"),), (RETURNS_BY_HAND, RETURNS_SUM)),
+    Mutant(5, "the return of the next episode is added after a truncation", RETURNS, (("ended = terminated | truncated\n        # LaTeX: b_t", "ended = terminated\n        # LaTeX: b_t"),), (RETURNS_SUM,)),
     Mutant(5, "the successor of a truncated step is the first observation of the next episode (torch-native)", TORCH_NATIVE, (("Step(self.observe(successor), reward,", "Step(self.observe(state), reward,"),), (SAME_STEP,)),
     Mutant(5, "the same in the Gymnasium back end: the final observation is thrown away", NUMPY_BACKED, (('if "final_obs" in info:', 'if "no such key" in info:'),), (NO_PHANTOMS, TRUE_SUCCESSOR, SAME_STEP)),
     Mutant(6, "Gymnasium's next-step autoreset stores a transition that nobody lived", NUMPY_BACKED, (("AutoresetMode.SAME_STEP", "AutoresetMode.NEXT_STEP"),), (NO_PHANTOMS, TRUE_SUCCESSOR)),
@@ -128,25 +121,7 @@ MUTANTS = (
     Mutant(16, "both at once: every accepted step goes downhill", TRPO, (("gradient = flatten(torch.autograd.grad(surrogate,", "gradient = flatten(torch.autograd.grad(-surrogate,"), ("return self.surrogate(batch) - start, self.mean_kl(batch)", "return start - self.surrogate(batch), self.mean_kl(batch)")), (KEEPS,)),
     Mutant(17, "a step is accepted for a surrogate above 0, not above where it started: advantages of one sign accept everything", TRPO, (("return self.surrogate(batch) - start, self.mean_kl(batch)", "return self.surrogate(batch), self.mean_kl(batch)"),), (REJECTED, KEEPS)),
     Mutant(18, "the Fisher product is that of the Hessian of k1 on the stored actions, which is indefinite", TRPO, (("torch.autograd.grad(self.mean_kl(batch), parameters, create_graph", 'torch.autograd.grad((batch.behavior_log_prob - self.policy.log_prob(self.policy(batch.obs), batch.action)).mean(), parameters, create_graph'),), (FISHER, KEEPS)),
-    Mutant(
-        18,
-        "the same with actions drawn anew at every call: not even one fixed matrix",
-        TRPO,
-        (
-            (
-                "        return lambda vector: fisher_vector_product(gradient, parameters, vector, damping=self.config.damping)",
-                """        def product(vector):
-            params = self.policy(batch.obs)
-            drawn = self.policy.sample(params, self.generator)
-            k1 = -self.policy.log_prob(params, drawn).mean()
-            again = flatten(torch.autograd.grad(k1, parameters, create_graph=True, materialize_grads=True))
-            return fisher_vector_product(again, parameters, vector, damping=self.config.damping)
-
-        return product""",
-            ),
-        ),
-        (FISHER,),
-    ),
+    Mutant(18, "the same with actions drawn anew at every call: not even one fixed matrix", TRPO, (("lambda vector: fisher_vector_product(gradient, parameters,", "lambda vector: fisher_vector_product(flatten(torch.autograd.grad(-self.policy.log_prob(params := self.policy(batch.obs), self.policy.sample(params, self.generator)).mean(), parameters, create_graph=True, materialize_grads=True)), parameters,"),), (FISHER,)),
     Mutant(19, "the KL of the policy with itself, both sides attached: its Hessian is 0 and the step is the plain gradient's", TRPO, (("torch.autograd.grad(self.mean_kl(batch), parameters, create_graph", 'torch.autograd.grad(self.policy.kl(self.policy(batch.obs), self.policy(batch.obs)).mean(), parameters, create_graph'),), (FISHER,)),
     Mutant(20, "a failed line search leaves the parameters of its last trial", TRPO, (("                parameter.copy_(old)\n        return found", "                pass\n        return found"),), (REJECTED,)),
     Mutant(21, "the log-std is left out of the parameter vector and never moves", TRPO, (("c, parameters = self.config, list(self.policy.parameters())", 'c, parameters = self.config, [p for n, p in self.policy.named_parameters() if n != "log_std"]'),), (EVERY_PARAMETER,)),
@@ -324,4 +299,3 @@ MUTANTS = (
     Mutant(0, "environments are seeded by the seeds that follow the run's", NUMPY_BACKED, (("= seeds_of_worlds(self.seed, self.num_envs, steps)", "= [self.seed + steps + i for i in range(self.num_envs)]"),), ("test_independence.py::test_neighboring_runs_start_nowhere_alike",)),
     Mutant(0, "V-MPO forgets how many updates it has made", VMPO, (('state_dict() | {"updates": self.updates}', 'state_dict() | {"updates": 0}'),), ("test_every_agent.py::test_a_restored_agent_goes_on_to_the_bit",)),
 )  # fmt: skip
-FAULTS = (0, *range(1, 41))
