@@ -189,22 +189,6 @@ def study(table, seeds):
     studies.study("ppo", ["CartPole-v1"], seeds, {"preset": {}}, table, progress=False)
 
 
-def test_a_study_of_a_file_that_another_one_writes_is_refused_before_anything_runs(tmp_path, monkeypatch):
-    path, refusals = tmp_path / "s.csv", []
-
-    def meanwhile(function, tasks, pool):
-        with pytest.raises(ValueError, match=r"^path: wanted a file that nothing else writes; s.csv is taken"):
-            study(path, [7])
-        refusals.append(7)
-        for name in tasks:
-            yield name, None, "Error: none"
-
-    monkeypatch.setattr(studies, "outcomes", meanwhile)
-    with pytest.warns(UserWarning, match="1 of 1 runs failed"):
-        study(path, [0])
-    assert refusals == [7] and list(contents(tmp_path)) == ["s.csv"]
-
-
 def test_what_somebody_else_wrote_meanwhile_stands(means, tmp_path, monkeypatch):
     """As it may be where a file system has no locks."""
     other, path, table = b"of another process", tmp_path / "run.pt", tmp_path / "s.csv"

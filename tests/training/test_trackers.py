@@ -26,19 +26,6 @@ def scalars(folder) -> dict[str, list[tuple[int, float]]]:
     return {name: [(e.step, e.value) for e in events.Scalars(name)] for name in events.Tags()["scalars"]}
 
 
-def check(folder, history) -> dict[str, list[tuple[int, float]]]:
-    """A folder holds the curves of a history, seconds apart; TensorBoard keeps 32 bits."""
-    found, told = {name: curve for name, curve in scalars(folder).items() if curve}, {}
-    for row in history.updates + history.evaluations:
-        for name, value in row.items():
-            if name not in ("steps", "seconds"):
-                told.setdefault(name, []).append((int(row["steps"]), pytest.approx(value, rel=1e-6, nan_ok=True)))
-    # The row of an evaluation repeats the seconds of the update before it.
-    assert [step for step, _ in found.pop("seconds")] == [64, 128, 128, 192, 256, 256]
-    assert found == told
-    return found
-
-
 def told_of(folder):
     """Project, rows by step and exit code of the one run of W&B in a folder.
 
@@ -81,17 +68,8 @@ def offline(tmp_path, monkeypatch):
     wandb.teardown()
 
 
-def test_tensorboard_shows_every_figure_over_environment_steps(tmp_path):
-    with TensorBoard(tmp_path / "run") as tracker:
-        history = trained(tracker)
-    found = check(tmp_path / "run", history)
-    assert [step for step, _ in found["loss/policy"]] == [64, 128, 192, 256]
-    assert [step for step, _ in found["eval/mean"]] == [128, 256]
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
-def test_a_resumed_run_goes_on_in_its_folder_where_its_checkpoint_was(tmp_path):
-    """Killed a rollout after the checkpoint, in the middle of a record."""
+def test_tensorboard_shows_every_figure_over_steps_and_of_a_resumed_run_from_its_checkpoint_on(tmp_path):
+    """Killed a rollout after the checkpoint, in the middle of a record. TensorBoard keeps 32 bits."""
     folder, path = tmp_path / "run", tmp_path / "agent.pt"
     first = TensorBoard(folder)
 
@@ -113,7 +91,14 @@ def test_a_resumed_run_goes_on_in_its_folder_where_its_checkpoint_was(tmp_path):
     events.write_bytes(events.read_bytes()[:-5])
     with TensorBoard(folder) as second:
         history = trained(second, path)
-    check(folder, history)
+    found, told = {name: curve for name, curve in scalars(folder).items() if curve}, {}
+    for row in history.updates + history.evaluations:
+        for name, value in row.items():
+            if name not in ("steps", "seconds"):
+                told.setdefault(name, []).append((int(row["steps"]), pytest.approx(value, rel=1e-6, nan_ok=True)))
+    # The row of an evaluation repeats the seconds of the update before it.
+    assert [step for step, _ in found.pop("seconds")] == [64, 128, 128, 192, 256, 256]
+    assert found == told and len(found["loss/policy"]) == 4 and len(found["eval/mean"]) == 2
 
 
 def test_weights_and_biases_holds_every_figure_over_environment_steps(offline, tmp_path):
