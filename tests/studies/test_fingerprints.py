@@ -47,26 +47,19 @@ def settings_of(path: Path, algorithm: str, env_id: str, variant: str) -> Any:
     return varied(kept, ABLATIONS[algorithm][variant])
 
 
-def stale(path: Path, *, updates: bool) -> list[str]:
-    """The curves of a file whose settings are others today, or with `updates` whose agent or environment is.
-
-    A file of the former seeding has its settings compared in both cases.
-    """
+@pytest.mark.parametrize("updates", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["settings", "updates"])
+@pytest.mark.parametrize("path", marked(), ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_recorded_curve_has_the_settings_that_its_name_stands_for_and_is_of_todays_agent(path, updates):
+    """With `updates` its agent and environment are today's, too, unless the file is of the former seeding."""
     updates = updates and SEEDING_LINE in path.read_text("utf8").splitlines()[:4]
     marks = {(r["algorithm"], r["env_id"], r["variant"]): r["fingerprint"] for r in read_study(path)}
-    found = []
+    stale = []
     for name, mark in marks.items():
         config = settings_of(path, *name)
         now = fingerprint(AGENTS[name[0]][0], config, name[1]) if updates else settings_digest(config)
         if not same_fingerprint(mark, now) if updates else mark.partition("-")[0] != now:
-            found.append(f"{' '.join(name)} was {mark} and is {now}")
-    return found
-
-
-@pytest.mark.parametrize("updates", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["settings", "updates"])
-@pytest.mark.parametrize("path", marked(), ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_a_recorded_curve_has_the_settings_that_its_name_stands_for_and_is_of_todays_agent(path, updates):
-    assert stale(path, updates=updates) == []
+            stale.append(f"{' '.join(name)} was {mark} and is {now}")
+    assert stale == []
 
 
 WON = [("ppo", "pendulum", 1)]  # and the last rung of each
