@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import errno
-import itertools
 import json
 import os
 import random
@@ -237,23 +236,6 @@ def fork(work) -> int:
 
 def ended(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def test_a_kill_between_writing_and_renaming_harms_nothing(tmp_path, monkeypatch, same):
-    path, replace, calls = tmp_path / "run.pt", os.replace, itertools.count(1)
-
-    def torn(source, target):
-        if next(calls) == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
-        replace(source, target)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", torn)
-        assert ended(fork(lambda: run(*new("ppo"), path))) == -signal.SIGKILL
-    assert list(tmp_path.glob("*.part")), "killed at the right moment"
-    run(*(whole := new("ppo")))
-    run(*(died := new("ppo")), path)
-    assert same(whole[0].state_dict(), died[0].state_dict()) and not list(tmp_path.glob("*.part"))
 
 
 OTHERS = [pytest.param(name, 20, marks=pytest.mark.slow) for name in AGENTS if name != "ppo"]

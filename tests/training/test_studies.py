@@ -319,6 +319,7 @@ def test_the_study_command(quick, tmp_path, monkeypatch, minerva):
     assert minerva(f"study ppo a2c {words}") is None
     assert finals(path) == [(name, "CartPole-v1", "preset", seed) for name in ("ppo", "a2c") for seed in (3.0, 4.0)]
     assert minerva("study a2c vmpo --ablations --seeds 1 --env CartPole-v1 --out 2.csv") is None
+    assert minerva(f"study ppo {words} --variants magic").startswith("--variants[0]: wanted one of preset")
     variants = [variant for _, _, variant, _ in finals(tmp_path / "2.csv")]
     assert variants == [*ABLATIONS["a2c"], *ABLATIONS["vmpo"]] and len(ABLATIONS["a2c"]) > 2
     monkeypatch.setitem(ABLATIONS["ppo"], "raises", {})

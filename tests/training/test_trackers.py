@@ -157,7 +157,7 @@ def test_the_command_line_resumes_its_run(minerva, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", wandb)
     words = "train a2c --env CartPole-v1 --steps 256 --episodes 1 --wandb book --out run.pt"
     assert minerva(f"{words} --resume").startswith("stopped; ")
-    assert minerva(f"{words} --resume") is None and minerva(words).startswith("--out: run.pt exists; ")
+    assert minerva(f"{words} --resume") is None and minerva(words).startswith("--out: run.pt exists; wanted --resume")
     assert [run["project"] for run in runs] == ["book", "book"] and runs[0]["id"] == runs[1]["id"]
     assert {run["resume"] for run in runs} == {"allow"}
 
