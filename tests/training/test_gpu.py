@@ -325,14 +325,10 @@ def test_after_its_block_an_agent_is_as_it_was(record, monkeypatch):
     assert math.isfinite(lived(agent, env, 1)[0]["kl/exact"])
 
 
-class Unknown(AGENTS["ppo"][0]):
-    """An agent that nobody told `training.gpu` about: numbers of Python's may change its update."""
-
-
 def test_an_agent_that_is_not_known_runs_plainly():
-    """By recording, its numbers would freeze without a word."""
+    """Numbers of Python's may change its update, and by recording they would freeze without a word."""
     agent, _ = made("ppo", "Pendulum-v1", {})
-    unknown = Unknown(agent.config, agent.spec, device="cpu", compile=True)
+    unknown = type("Unknown", (type(agent),), {})(agent.config, agent.spec, device="cpu", compile=True)
     unknown.device = torch.device("cuda")  # no tensor is touched: only what would be done is asked
     assert type(accelerate(unknown)) is Plain
     agent.device = torch.device("cuda")

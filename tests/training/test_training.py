@@ -26,10 +26,6 @@ from tests.runs import STEPS, new, run
 SILENT = {"eval_episodes": 1, "progress": False}
 
 
-def no_start():
-    pytest.fail("training began")
-
-
 @pytest.mark.parametrize(
     ("arguments", "changes", "message"),
     [
@@ -47,10 +43,9 @@ def test_bad_input_is_named_before_anything_is_trained(arguments, changes, messa
     agent, env = new("ppo", "CartPole-v1")
     before = copy.deepcopy(agent.state_dict())
     like = {name: getattr(env, name) for name in ("num_envs", "spec", "dtype", "device")}
+    world = SimpleNamespace(**like | changes, reset=lambda: pytest.fail("training began"))
     with pytest.raises(ValueError, match=message):
-        train(
-            agent, SimpleNamespace(**like | changes, reset=no_start), **{"total_steps": 64} | arguments, progress=False
-        )
+        train(agent, world, **{"total_steps": 64} | arguments, progress=False)
     assert same(before, agent.state_dict())
 
 
