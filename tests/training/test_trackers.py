@@ -101,26 +101,21 @@ def test_tensorboard_shows_every_figure_over_steps_and_of_a_resumed_run_from_its
     assert found == told and len(found["loss/policy"]) == 4 and len(found["eval/mean"]) == 2
 
 
-def test_weights_and_biases_holds_every_figure_over_environment_steps(offline, tmp_path):
-    with WeightsAndBiases("book", **offline) as tracker:
+def test_weights_and_biases_holds_every_figure_over_steps_that_do_not_go_back_and_that_a_run_failed(offline, tmp_path):
+    with pytest.raises(RuntimeError), WeightsAndBiases("book", **offline) as tracker:
         history = trained(tracker)
+        tracker({"steps": 64, "loss/policy": 3.0})
+        tracker({"steps": 320, "loss/policy": 4.0})
+        raise RuntimeError
     project, found, exit_code = told_of(tmp_path)
-    assert (project, exit_code) == ("book", 0)
+    assert (project, exit_code) == ("book", 1)
     told = {}
     for row in sorted(history.updates + history.evaluations, key=lambda row: row["steps"]):
         told.setdefault(row["steps"], {}).update({name: value for name, value in row.items() if name != "steps"})
-    assert [step for step, _ in found] == [64, 128, 192, 256] and "eval/mean" in found[1][1]
+    told[320] = {"loss/policy": 4.0}
+    assert [step for step, _ in found] == [64, 128, 192, 256, 320] and "eval/mean" in found[1][1]
     assert [(step, pytest.approx(row, nan_ok=True)) for step, row in told.items()] == found
     assert {path.name for path in tmp_path.iterdir()} <= {"wandb", "cache", "config", "data"}
-
-
-def test_weights_and_biases_drops_steps_that_go_back_and_records_a_failed_run(offline, tmp_path):
-    with pytest.raises(RuntimeError), WeightsAndBiases("book", **offline) as tracker:
-        for steps, value in ((64, 1.0), (128, 2.0), (64, 3.0), (192, 4.0)):
-            tracker({"steps": steps, "loss/policy": value})
-        raise RuntimeError
-    _, found, exit_code = told_of(tmp_path)
-    assert exit_code == 1 and [(step, row["loss/policy"]) for step, row in found] == [(64, 1.0), (128, 2.0), (192, 4.0)]
 
 
 def test_a_resumed_training_goes_on_with_its_run_and_another_one_does_not(tmp_path):
@@ -139,7 +134,7 @@ def test_a_resumed_training_goes_on_with_its_run_and_another_one_does_not(tmp_pa
 
 
 def test_the_command_line_resumes_its_run(minerva, monkeypatch):
-    runs = []
+    runs, ends = [], []
 
     class Run:
         def __init__(self, **settings):
@@ -150,7 +145,7 @@ def test_the_command_line_resumes_its_run(minerva, monkeypatch):
                 raise KeyboardInterrupt
 
         def finish(self, exit_code):
-            pass
+            ends.append(exit_code)
 
     wandb = types.ModuleType("wandb")
     wandb.init = Run
@@ -159,7 +154,7 @@ def test_the_command_line_resumes_its_run(minerva, monkeypatch):
     assert minerva(f"{words} --resume").startswith("stopped; ")
     assert minerva(f"{words} --resume") is None and minerva(words).startswith("--out: run.pt exists; wanted --resume")
     assert [run["project"] for run in runs] == ["book", "book"] and runs[0]["id"] == runs[1]["id"]
-    assert {run["resume"] for run in runs} == {"allow"}
+    assert {run["resume"] for run in runs} == {"allow"} and ends == [1, 0]
 
 
 @pytest.mark.parametrize("tracker", [TensorBoard, WeightsAndBiases])
