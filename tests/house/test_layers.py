@@ -118,6 +118,11 @@ def test_every_form_of_import_is_found(room, line, broken):
     assert floor_breaks(room.rstrip("/"), line, package) == broken
 
 
+def test_public_names_exist():
+    for name in minerva_lite.__all__:
+        assert hasattr(minerva_lite, name)
+
+
 def test_import_neither_prints_nor_seeds_nor_picks_a_device():
     """Every module but the command line, imported in a fresh interpreter."""
     files = [(ROOT, path) for path in FILES] + [(BOOK, path) for path in FILES_OF_THE_BOOK]
