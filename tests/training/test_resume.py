@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import random
@@ -203,6 +204,22 @@ def test_what_somebody_else_wrote_meanwhile_stands(means, tmp_path, monkeypatch)
     assert lines == [other, b",".join(12 * [b"5"]), other, b",".join(12 * [b"6"])]
 
 
+def test_a_study_of_a_file_that_another_one_writes_is_refused_before_anything_runs(tmp_path, monkeypatch):
+    path, refusals = tmp_path / "s.csv", []
+
+    def meanwhile(function, tasks, pool):
+        with pytest.raises(ValueError, match=r"^path: wanted a file that nothing else writes; s.csv is taken"):
+            study(path, [7])
+        refusals.append(7)
+        for name in tasks:
+            yield name, None, "Error: none"
+
+    monkeypatch.setattr(studies, "outcomes", meanwhile)
+    with pytest.warns(UserWarning, match="1 of 1 runs failed"):
+        study(path, [0])
+    assert refusals == [7] and list(contents(tmp_path)) == ["s.csv"]
+
+
 def test_only_what_a_killed_run_of_this_name_left_is_removed(means, tmp_path):
     name, others = "run[0-9].pt", ["run1.pt.0123abcd.part", "run[0-9]_b.pt.0123abcd.part"]
     others += [f"{name}{rest}.part" for rest in ("", ".x", "2.0123abcd", "_b.0123abcd", ".old.0123abcd")]
@@ -234,6 +251,23 @@ def ended(child: int) -> int:
 
 
 OTHERS = [pytest.param(name, 20, marks=pytest.mark.slow) for name in AGENTS if name != "ppo"]
+
+
+def test_a_kill_between_writing_and_renaming_harms_nothing(tmp_path, monkeypatch, same):
+    path, replace, calls = tmp_path / "run.pt", os.replace, itertools.count(1)
+
+    def torn(source, target):
+        if next(calls) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", torn)
+        assert ended(fork(lambda: run(*new("ppo"), path))) == -signal.SIGKILL
+    assert list(tmp_path.glob("*.part")), "killed at the right moment"
+    run(*(whole := new("ppo")))
+    run(*(died := new("ppo")), path)
+    assert same(whole[0].state_dict(), died[0].state_dict()) and not list(tmp_path.glob("*.part"))
 
 
 @pytest.mark.parametrize(("name", "kills"), [("ppo", 6), pytest.param("ppo", 50, marks=pytest.mark.slow), *OTHERS])
