@@ -46,7 +46,7 @@ from sphinx.roles import XRefRole
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import make_refnode
-from typeset import find_mathjax, typesetting_faults
+from typeset import find_mathjax, typeset
 
 logger = logging.getLogger(__name__)
 Folds = list[tuple[int, int, int]]  # of each: its first line, the last one that is always seen, its last line
@@ -104,12 +104,14 @@ def warn_of_untypesettable(app, root: Path, library: dict[str, Module]) -> None:
     found = [(module, marker) for module in library.values() for marker in module.source.markers]
     node_main = find_mathjax(root / app.config.annotated_mathjax)
     if node_main is None:
-        logger.info("annotated source: no MathJax for node, formulas are checked by structure only")
+        logger.info("annotated source: no MathJax for node, nobody asks whether formulas can be typeset")
+        return
     macros = (app.config.mathjax3_config or {}).get("tex", {}).get("macros", {})
-    faults = typesetting_faults([marker.formula for _, marker in found], macros, node_main)
-    for (module, marker), fault in zip(found, faults, strict=True):
-        if fault:
-            logger.warning("formula: %s in %s", fault, marker.formula, location=f"{module.location}:{marker.line}")
+    drawn = typeset([(marker.formula, True) for _, marker in found], macros, node_main)
+    for (module, marker), each in zip(found, drawn, strict=True):
+        if each["fault"]:
+            where = f"{module.location}:{marker.line}"
+            logger.warning("formula: %s in %s", each["fault"], marker.formula, location=where)
 
 
 def rest_of(app, name: str, directive: str) -> list[str]:

@@ -11,6 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.book.test_annotated_source import shown_on_pages
+from tests.equations import markdown
 from tests.markers.symbols import DATA, TABLES
 from tests.spelling import CSPELL, prose, prose_of_code, texts, unknown
 
@@ -22,7 +24,7 @@ import assets  # noqa: E402
 import front  # noqa: E402
 import launch  # noqa: E402
 import reading  # noqa: E402
-from marked_source import find_modules, others, parse_source  # noqa: E402
+from marked_source import find_modules, parse_source  # noqa: E402
 from numbering import chapter_name  # noqa: E402 - the pages' own numbers
 from reference import (  # noqa: E402 - the pages' own reading of the tables
     SYMBOLS_TABLE,
@@ -30,6 +32,7 @@ from reference import (  # noqa: E402 - the pages' own reading of the tables
     declared,
     named,
     plain,
+    public,
     rows_of,
     stem,
 )
@@ -56,21 +59,10 @@ def test_every_word_is_in_a_list():
 
 
 def test_every_public_module_stands_on_one_api_page():
-    pages = [path.read_text("utf8") for path in (BOOK / "api").glob("*.md")]
-    listed = re.findall(r"^```\{api\} (\S+)$", "\n".join(pages), re.M)
-    for room in [name for name in listed if name.endswith(".*")]:
-        listed.remove(room)
-        listed += others(room.removesuffix(".*"), find_modules(ROOT, "minerva_lite"), pages, "api")
-    public = set()
-    for path in [*(ROOT / "minerva_lite").rglob("*.py"), *(BOOK / "minerva_book").rglob("*.py")]:
-        tree = ast.parse(path.read_text("utf8"))
-        if path.stem != "__main__" and any(
-            isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_") for node in tree.body
-        ):
-            home = BOOK if path.is_relative_to(BOOK) else ROOT
-            name = ".".join(path.relative_to(home).with_suffix("").parts).removesuffix(".__init__")
-            public.add(name)
-    assert sorted(listed) == sorted(set(listed)) and public <= set(listed)
+    listed = shown_on_pages("api")
+    modules = find_modules(ROOT, "minerva_lite") | find_modules(ROOT, "minerva_book")
+    offering = {name for name, path in modules.items() if public(ast.parse(path.read_text("utf8")).body)}
+    assert len(listed) == len(set(listed)) and offering - {"minerva_lite.__main__"} <= set(listed)
 
 
 def test_symbols_of_the_formula_checks_have_the_names_of_the_notation():
@@ -238,12 +230,6 @@ def names_in(cell: str) -> set[str]:
     return set(re.findall(r"`([^`]+)`", cell))
 
 
-def text_of(path: Path) -> str:
-    """The Markdown of a chapter."""
-    cells = json.loads(path.read_text("utf8"))["cells"]
-    return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-
-
 def squeezed(text: str) -> str:
     """Formulas without what does not tell symbols apart, and once more without arguments and policies."""
     text = re.sub(r"[\s{}]|\\[,!;]", "", text)
@@ -257,7 +243,7 @@ def test_symbols_of_a_chapter_are_used_and_are_those_of_the_notation(path):
     for symbols, _, names in rows_of((BOOK / "notation.md").read_text("utf8")):
         for symbol in symbols:
             law.setdefault(core(symbol), set()).update(names_in(names))
-    chapter = text_of(path)
+    chapter = markdown(path)
     table = SYMBOLS_TABLE.search(chapter)[1]
     lines = chapter.splitlines(keepends=True)
     rest = squeezed("".join(line for line in lines if line not in table or not line.startswith("| $")))
@@ -278,7 +264,7 @@ def chapter_of(name: str) -> str:
     marks = re.findall(r"\b(\d+[a-z]?|A)\b", name.split(":")[0])
     paths = [path for path in sorted(BOOK.glob("*.ipynb"))
              if not marks or chapter_name(f"book/{path.stem}") in marks]  # fmt: skip
-    return "\n".join(map(text_of, paths))
+    return "\n".join(map(markdown, paths))
 
 
 def test_the_notation_can_be_looked_up_and_keeps_its_promise():

@@ -58,7 +58,9 @@ OPENING = {
 @pytest.mark.parametrize("path", sorted({*PAGES.glob("*.md")} - {PAGES / "index.md"}), ids=lambda path: path.stem)
 def test_a_page_of_source_says_where_to_begin_and_leads_back_to_its_chapter(path):
     page = path.read_text("utf8")
-    before = page.partition("```{annotated}")[0]
+    before = re.split(r"```\{(?:annotated|one_page)\}", page)[0]
+    if path.stem.startswith("one_"):
+        assert "](../notation.md)" in before and "](../symbols.md)" in before, "what the symbols mean"
     assert [what for what, pattern in OPENING.items() if not re.search(pattern, before)] == []
     for name, options in re.findall(r"^```\{annotated\} (minerva_lite(?:\.[a-z_]+)+)\n((?::.*\n)*)```", page, re.M):
         if (ROOT / f"{name.replace('.', '/')}.py").is_file() and ":form:" not in options:

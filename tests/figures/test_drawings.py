@@ -1,20 +1,18 @@
 """Drawings say what the worlds are: numbers in cells, arrows where the policy goes, rewards where they are paid."""
 
+import re
+
 import pytest
 import torch
 from matplotlib.figure import Figure
 
-from minerva_book.figures import draw_backup, draw_corridor, draw_grid, draw_loop, draw_two_states, draw_vine
-from minerva_lite.worlds import TabularMDP
+from minerva_book import figures
+from minerva_book.figures import draw_backup, draw_corridor, draw_grid, draw_loop, draw_vine
+from minerva_book.figures.relatives import FAMILY
+from minerva_lite.worlds import TabularMDP, tabular_trpo
+from tests.equations import ROOT, markdown
+from tests.figures.test_drawn import arrows, words
 from tests.figures.test_drawn import draw as drawn
-
-
-def words(axes):
-    return [text.get_text() for text in axes.texts if text.get_text()]
-
-
-def arrows(axes):
-    return [text for text in axes.texts if getattr(text, "arrow_patch", None)]
 
 
 def steps(axes):
@@ -33,12 +31,20 @@ def test_the_corridor_has_a_number_and_an_arrow_in_each_cell():
         (s, 2 * int(policy[s, 1]) - 1) for s in range(6)
     ]
     assert {"start", "left, here, pays 0.1", "right, here, pays 1"} <= set(words(axes))
-
-
-def test_what_the_corridor_says_of_its_rewards_is_what_the_world_pays():
-    reward = TabularMDP.chain(6, 0.9).reward
-    assert reward[0, 0] == 0.1 and reward[-1, 1] == 1.0 and reward.count_nonzero() == 2
     assert not any("pays" in word for word in words(drawn(draw_corridor, 6, rewards=False, start=None)))
+
+
+@pytest.mark.parametrize(("draw", "sizes", "reward"), [
+    (draw_corridor, (6,), TabularMDP.chain(6, 0.9).reward),
+    (figures.draw_two_states, (), TabularMDP.two_state(0.5).reward),
+    (figures.draw_ledge, (), tabular_trpo.ledge().reward),
+    (figures.draw_trap, (), torch.tensor([[0.0, 1.0], [0.0, -1.0]])),
+], ids=["corridor", "two states", "ledge", "trap"])  # fmt: skip
+def test_a_drawn_world_pays_what_the_world_pays(draw, sizes, reward):
+    said = " ".join(words(drawn(draw, *sizes))).replace("\n", " ")
+    told = [float(n) for n in re.findall(r"pays ([\d.]+)", said)] + [-float(n) for n in re.findall(r"costs (\d)", said)]
+    assert sorted(told) == pytest.approx(sorted(reward[reward != 0].tolist()))
+    assert draw is draw_corridor or said.count(": 0") == (reward == 0).sum(), "what pays nothing says so"
 
 
 def test_a_policy_without_a_preference_has_no_arrow():
@@ -84,11 +90,8 @@ def test_a_backup_has_its_circles_and_dots(kind, states, actions):
     assert ("max" in words(axes)) == (kind == "V*")
 
 
-def test_the_loop_and_the_two_states_name_what_passes():
+def test_the_loop_names_what_passes():
     assert sum(any(name in word for name in ("a_t", "r_t")) for word in words(drawn(draw_loop))) == 4
-    world = TabularMDP.two_state(0.5)
-    assert world.reward.tolist() == [[0.0, 0.0], [1.0, 0.0]]
-    assert words(drawn(draw_two_states)).count("stay: pays 1") == 1
 
 
 @pytest.mark.parametrize(("states", "actions", "steps"), [(3, 2, 3), (2, 3, 4), (1, 1, 2)])
@@ -112,3 +115,22 @@ def test_a_vine_has_a_branch_for_each_action_of_each_chosen_state(states, action
         assert all(each == after[0] for each in after), "what comes after them does not: the same random numbers"
     assert [branch[-1].tolist() for branch in branches] == [end.tolist() for end in ends]
     assert {f"$s_{n + 1}$" for n in range(states)} <= set(words(vine)) and "every step is a sample" in words(path)
+
+
+def test_the_tree_has_a_leaf_for_each_method_with_its_three_choices():
+    axes = drawn(figures.plot_relatives)
+    for way, methods in FAMILY.items():
+        assert words(axes).count(way) == 1
+        for method, *choices in methods:
+            assert words(axes).count(method) == 1 and set(choices) <= set(words(axes))
+    names = {method for methods in FAMILY.values() for method, *_ in methods}
+    heights = [text.get_position()[1] for text in axes.texts if text.get_text() in names]
+    assert len(heights) == len(set(heights)) == sum(map(len, FAMILY.values()))
+
+
+def test_the_tree_and_the_table_of_the_chapter_have_the_same_methods():
+    table = markdown(ROOT / "book" / "07c_relatives.ipynb").partition("## One table")[2]
+    for methods in FAMILY.values():
+        for method, *_ in methods:
+            plain = method.replace(" in a table", "").replace(" with a KL penalty", "").partition(" (")[0]
+            assert all(name in table for name in plain.split(", ")), method
