@@ -3,7 +3,6 @@
 The builds here are real ones of a tiny book over a scratch package, in this process.
 """
 
-import ast
 import io
 import re
 import sys
@@ -11,6 +10,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+
+from tests.house.test_layers import FLOORS
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -161,9 +162,9 @@ def build(folder: Path, pages: dict[str, str], scratch: str = SCRATCH, **overrid
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
     source, target = folder / "book", folder / "html"
-    source.mkdir(exist_ok=True)
     (folder / "scratch.py").write_text(scratch, encoding="utf-8")
     for name, text in pages.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / f"{name}.md").write_text(text, encoding="utf-8")
     warnings = io.StringIO()
     settings = {
@@ -361,9 +362,7 @@ def test_the_example_of_the_index_stands_in_the_file():
 def test_the_index_puts_every_room_on_its_floor():
     told = {room: int(floor) for floor, room in re.findall(r"^\| (\d) \| `(\w+)` \|", INDEX, re.MULTILINE)}
     rooms = {path.name for path in (ROOT / "minerva_lite").iterdir() if path.is_dir() and path.name != "__pycache__"}
-    text = (ROOT / "tests/house/test_layers.py").read_text(encoding="utf-8")
-    floors = ast.literal_eval(re.search(r"^FLOORS = (\{.*?^\})", text, re.MULTILINE | re.DOTALL)[1])
-    assert told == {room: floor for floor, names in floors.items() for room in names if room in rooms}
+    assert told == {room: floor for floor, names in FLOORS.items() for room in names if room in rooms}
     assert list(told.values()) == sorted(told.values(), reverse=True)
 
 
