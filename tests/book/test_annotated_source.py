@@ -5,20 +5,16 @@ The builds here are real ones of a tiny book over a scratch package, in this pro
 
 import io
 import re
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from annotated import former
+from marked_source import find_modules, others, parse_source
+from typeset import find_mathjax
 
+from tests.equations import ROOT
 from tests.house.test_layers import FLOORS
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
-
-from annotated import former  # noqa: E402
-from marked_source import find_modules, others, parse_source  # noqa: E402
-from typeset import find_mathjax  # noqa: E402
 
 NODE_MAIN = find_mathjax(ROOT / ".assets/node_modules/mathjax/es5/node-main.js")
 
@@ -213,11 +209,6 @@ def book(tmp_path_factory):
 
 def block(page: str) -> str:
     return re.search(r"<pre class=\"mathjax_process.*?</pre>", page, re.DOTALL)[0]
-
-
-def test_what_is_copied_of_a_block_is_the_file(book):
-    """What the hidden comment says is what the file says."""
-    assert Text(block(book["source"])).copied == SCRATCH
 
 
 def test_formulas_stand_between_the_right_lines(book):

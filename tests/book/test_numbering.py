@@ -1,20 +1,16 @@
 """Numbers that tell their chapter, those of references too: in a small book that is built whole and in part."""
 
 import re
-import sys
 from collections import defaultdict
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 from lxml import html
+from numbering import chapter_name
 
 from tests.book.test_annotated_source import build
 from tests.equations import CHAPTERS, ROOT, markdown
-
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
-
-from numbering import chapter_name  # noqa: E402
 
 # A number of this book that is typed and not a reference.
 TYPED = re.compile(

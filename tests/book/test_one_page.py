@@ -5,15 +5,13 @@ import sys
 from functools import cache
 
 import pytest
+from called import Package
+from marked_source import find_modules
+from one_page import OnePage, folds_of
+from traced import Traced
 
-from tests.book.test_annotated_source import ROOT, Text, build, shown_on_pages
-
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
-
-from called import Package  # noqa: E402
-from marked_source import find_modules  # noqa: E402
-from one_page import OnePage, folds_of  # noqa: E402
-from traced import Traced  # noqa: E402
+from tests.book.test_annotated_source import Text, build, shown_on_pages
+from tests.equations import ROOT
 
 DIRECTIVE = re.compile(r"^```\{one_page\} (\S+)\n((?::.*\n)*)((?:.*\n)*?)```$", re.M)
 MODULES = find_modules(ROOT, "minerva_lite")
@@ -244,12 +242,6 @@ def test_each_function_stands_below_its_first_caller_in_the_order_of_first_calls
         depth[name] = depth[visit.caller.removeprefix("toy_agent.")] + 1
         lines.append("    " * depth[name] + name)
     assert lines == TREE.strip().split("\n")
-
-
-def test_a_setting_is_listed_where_it_was_read_and_nowhere_else(toy_visits):
-    read = {name: visit.settings for name, visit in toy_visits.items() if visit.settings}
-    improve, made = ["warmup", "loud", "rate"], ["spare"]
-    assert read == {"Agent.improve": improve, "Config.doubled": ["rate"], "Base.__init__": made}
 
 
 def test_what_did_not_run_is_folded_below_what_opens_it(toy_visits):

@@ -5,37 +5,25 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import assets
+import front
+import launch
 import pytest
+import reading
+from marked_source import find_modules, parse_source
+from numbering import chapter_name
+from reference import SYMBOLS_TABLE, computes, declared, named, plain, public, rows_of, stem
 
 from tests.book.test_annotated_source import shown_on_pages
-from tests.equations import markdown
+from tests.equations import ROOT, markdown
 from tests.markers.symbols import DATA, TABLES
 from tests.spelling import CSPELL, prose, prose_of_code, texts, unknown
 
-ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
-sys.path.insert(0, str(BOOK / "_ext"))
-
-import assets  # noqa: E402
-import front  # noqa: E402
-import launch  # noqa: E402
-import reading  # noqa: E402
-from marked_source import find_modules, parse_source  # noqa: E402
-from numbering import chapter_name  # noqa: E402 - the pages' own numbers
-from reference import (  # noqa: E402 - the pages' own reading of the tables
-    SYMBOLS_TABLE,
-    computes,
-    declared,
-    named,
-    plain,
-    public,
-    rows_of,
-    stem,
-)
+NOTATION = (BOOK / "notation.md").read_text("utf8")
 
 needs_node = pytest.mark.skipif(
     not (shutil.which("node") and CSPELL.exists()), reason="no node here, or .assets was not installed (make setup)"
@@ -66,7 +54,7 @@ def test_every_public_module_stands_on_one_api_page():
 
 
 def test_symbols_of_the_formula_checks_have_the_names_of_the_notation():
-    rows = [line for line in (BOOK / "notation.md").read_text("utf8").splitlines() if line.startswith("| $")]
+    rows = [line for line in NOTATION.splitlines() if line.startswith("| $")]
     squeezed = [(re.sub(r"[\s{}]", "", row), row) for row in rows]
     for symbol, spec in DATA.items():
         name = spec.split()[0]
@@ -240,7 +228,7 @@ def squeezed(text: str) -> str:
 def test_symbols_of_a_chapter_are_used_and_are_those_of_the_notation(path):
     """Each is listed once, since two rows would be two meanings, with a name that the notation has."""
     law = {}
-    for symbols, _, names in rows_of((BOOK / "notation.md").read_text("utf8")):
+    for symbols, _, names in rows_of(NOTATION):
         for symbol in symbols:
             law.setdefault(core(symbol), set()).update(names_in(names))
     chapter = markdown(path)
@@ -270,7 +258,7 @@ def chapter_of(name: str) -> str:
 def test_the_notation_can_be_looked_up_and_keeps_its_promise():
     """No row that nobody finds anything in, no letter with two meanings in one chapter, no symbol that it has not."""
     everywhere = []
-    for part in re.split(r"^## ", (BOOK / "notation.md").read_text("utf8"), flags=re.M)[1:]:
+    for part in re.split(r"^## ", NOTATION, flags=re.M)[1:]:
         heading, rows = part.splitlines()[0], rows_of(part)
         listed = [plain(symbol) for symbols, _, _ in rows for symbol in symbols]
         both = listed + everywhere
@@ -284,7 +272,7 @@ def test_the_notation_can_be_looked_up_and_keeps_its_promise():
 
 
 def test_every_symbol_of_the_formulas_of_mpo_v_mpo_and_language_models_is_in_the_notation():
-    law = {core(stem(symbol)) for row in rows_of((BOOK / "notation.md").read_text("utf8")) for symbol in row[0]}
+    law = {core(stem(symbol)) for row in rows_of(NOTATION) for symbol in row[0]}
     files = ("agents.mpo.", "agents.vmpo.", "formulas.duals.", "formulas.sequences.", "formulas.preferences.")
     used = [(function, symbol) for function, table in TABLES.items() if function.startswith(files)
             for symbol in table.symbols]  # fmt: skip
@@ -311,8 +299,8 @@ def test_every_symbol_of_the_formulas_of_mpo_v_mpo_and_language_models_is_in_the
     ("formulas.objectives.importance_surrogate", r"\rho_t", False),  # an argument that is named otherwise
 ])  # fmt: skip
 def test_a_function_stands_beside_the_symbols_of_its_formulas(function, symbol, stands):
-    law = named(rows_of((BOOK / "notation.md").read_text("utf8")))
-    assert {computes(function, TABLES[function].symbols, *pair) for pair in law if pair[0] == symbol} == {stands}
+    law = [pair for pair in named(rows_of(NOTATION)) if pair[0] == symbol]
+    assert {computes(function, TABLES[function].symbols, *pair) for pair in law} == {stands}
 
 
 def test_every_symbol_has_its_own_names():
@@ -322,8 +310,7 @@ def test_every_symbol_has_its_own_names():
         "T": "`backup`", "U": "`backup`", "K": "",
     }  # fmt: skip
     # Several symbols with a list of names that cannot be dealt out would each seem to have them all.
-    notation = rows_of((BOOK / "notation.md").read_text("utf8"))
-    assert [row for row in notation if len(row[0]) > 1 < len(names_in(row[2])) != len(row[0])] == []
+    assert [row for row in rows_of(NOTATION) if len(row[0]) > 1 < len(names_in(row[2])) != len(row[0])] == []
 
 
 @pytest.mark.parametrize(("spec", "wanted"), [

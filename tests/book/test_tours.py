@@ -4,7 +4,6 @@ import ast
 import inspect
 import re
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,8 @@ from minerva_lite.agents.mpo import MPOConfig
 from minerva_lite.agents.settings import BoundSettings
 from minerva_lite.agents.vmpo import VMPOConfig
 from minerva_lite.formulas import duals
+from tests.equations import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "book" / "annotated"
 
 

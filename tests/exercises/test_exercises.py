@@ -182,7 +182,7 @@ def test_a_table_of_runs_must_carry_a_comparison():
 
 
 # Of each check: a right solution, and wrong ones, what is wrong beside each; the message is one for all of them, or
-# stands with the solution.
+# stands with the solution. All compare alike, so that a wrong shape (`coupling`) need not be tried with each.
 CHECKS = [
     ("dual_clip", dual_clip, r"A = .*entries are wrong", [
         lambda u, a, e, c: ppo_clip_objective(u, a, e),  # no floor
@@ -190,18 +190,16 @@ CHECKS = [
         lambda u, a, e, c: torch.minimum(ppo_clip_objective(u, a, e), c * a),
         lambda u, a, e, c: dual_clip(u, a, e, c + 0.1),
     ]),
-    ("policy_evaluation", lambda w, p: w.value(p), r"(world|chain|grid).*(entries are wrong|wanted a tensor)", [
+    ("policy_evaluation", lambda w, p: w.value(p), r"(world|chain|grid).*entries are wrong", [
         lambda w, p: w.value(p) * (1 - w.gamma),
         lambda w, p: w.q_value(p).max(-1).values,  # the greedy backup in place of the policy's
         lambda w, p: w.value(p.flip(-1)),
         lambda w, p: w.visitation(p),
-        lambda w, p: w.q_value(p),
     ]),
-    ("visitation", lambda w, p: w.visitation(p) + 1e-12, r"(world|chain|grid).*(entries are wrong|wanted a tensor)", [
+    ("visitation", lambda w, p: w.visitation(p) + 1e-12, r"(world|chain|grid).*entries are wrong", [
         lambda w, p: (1 - w.gamma) * w.visitation(p),  # the normalized one
         lambda w, p: w.visitation(p) - w.start,  # the first step forgotten
         lambda w, p: w.value(p),
-        lambda w, p: w.visitation(p).unsqueeze(-1) * p,
     ]),
     ("coupling", coupling, None, [
         (lambda p, q: p[:, None] * q, "probabilities of a = b: 5 of 5 entries are wrong"),  # independent draws
@@ -219,16 +217,14 @@ CHECKS = [
         lambda r, v, n, d, z, gamma, lam: lambda_return(r, v, n, d, z, gamma=gamma, lam=1 - lam),
         lambda r, v, n, d, z, **k: lambda_return(r, v, torch.cat([v[1:], n[-1:]]), d, z, **k),  # the next row's value
     ]),
-    ("compatible", compatible, r"S = \d.* (entries are wrong|wanted a tensor)", [
+    ("compatible", compatible, r"S = \d.*entries are wrong", [
         lambda q, p, d, s: torch.einsum("s,sa,sa,san->n", d, p, q, s),  # the gradient, not divided by F
         lambda q, p, d, s: compatible(q, p, torch.ones_like(d), s),  # every state counts alike
         lambda q, p, d, s: compatible(q, torch.ones_like(p), d, s),  # every action counts alike
-        lambda q, p, d, s: compatible(q, p, d, s).unsqueeze(-1),
     ]),
     ("logsumexp", lambda x: x.logsumexp(-1), None, [
         (lambda x: x.exp().sum(-1).log(), "large numbers.*entries are wrong"),
         (lambda x: x.max(-1).values, "small numbers.*entries are wrong"),
-        (lambda x: x.logsumexp(0), "small numbers.*wanted a tensor of shape"),
         (lambda x: (x - (m := x.amax(-1, keepdim=True))).exp().sum(-1).log() + m[..., 0], "-inf everywhere"),
     ]),
     ("conjugate_gradient", my_cg, None, [
@@ -241,7 +237,6 @@ CHECKS = [
     ("fisher_product", lambda score, v, damping: score.T @ (score @ v) / len(score) + damping * v, None, [
         (lambda score, v, damping: score.T @ (score @ v) + damping * v, "N = 50.*entries are wrong"),
         (lambda score, v, damping: score.T @ (score @ v) / len(score), "damping = 0.3.*entries are wrong"),
-        (lambda score, v, damping: score @ v, "N = 1.*wanted a tensor"),
     ]),
     ("retrace", retrace_targets, r"T = \d.*entries are wrong", [
         lambda r, q, n, u, d, z, **k: retrace_targets(r, q, n, u.roll(1, 0), d, z, **k),  # trace one step late
@@ -266,7 +261,6 @@ CHECKS = [
         (lambda q, p, eta: (p + (q - q.amax(0)) / eta).softmax(1), "small numbers.*entries are wrong"),
         (lambda q, p, eta: my_estep(q, p, eta.clamp(min=1e-3)) * (q == q.amax(0)), "small numbers.*wrong"),
         (lambda q, p, eta: torch.nn.functional.one_hot(q.argmax(0), 3).T * 1.0, "small numbers.*entries are wrong"),
-        (lambda q, p, eta: my_estep(q, p, eta)[0], "wanted a tensor of shape"),
     ]),
     ("binding_temperature", my_temperature, r"N = \d+, B = \d+.*(entries are wrong|wanted a tensor)", [
         lambda q, p, eps: my_temperature(q, p, 2 * eps),
@@ -280,7 +274,6 @@ CHECKS = [
         (lambda q, p, eta: my_curvature(q, p, eta, power=2), "N = 4, B = 6, eta = 0.5.*entries are wrong"),
         (lambda q, p, eta: my_curvature(q, p, torch.full_like(eta, 1e9)) * 1e27 / eta**3, "entries are wrong"),
         (lambda q, p, eta: my_curvature(q, p, eta) * q.shape[1], "N = 4, B = 6.*entries are wrong"),  # a sum, no mean
-        (lambda q, p, eta: 0.0, "wanted a tensor"),
     ]),
     ("bounded_mean", my_bounded_mean, None, [
         (lambda a, w, m, s, e: (w[:, None] * a).sum(0) / w.sum(), "everything beyond.*entries are wrong"),
@@ -288,15 +281,13 @@ CHECKS = [
         (lambda *x: my_bounded_mean(*x, reach=lambda std, eps: 0 * std + (2 * eps) ** 0.5), "everything beyond"),
         (lambda a, w, m, s, e: my_bounded_mean(2 * a - m, w, m, s, e), "everything within.*entries are wrong"),
         (lambda a, w, m, s, e: my_bounded_mean(w.sum() * a, w, m, s, e), "weights that sum to 2.*entries are wrong"),
-        (lambda a, w, m, s, e: my_bounded_mean(a, w, m, s, e).sum(), "everything within.*wanted a tensor of shape"),
     ]),
-    ("mirror_step", mirror_step, r"(plain|policy|eta).*(entries are wrong|wanted a tensor)", [
+    ("mirror_step", mirror_step, r"(plain|policy|eta).*entries are wrong", [
         lambda p, a, eta: mirror_step(p, -a, eta),
         lambda p, a, eta: mirror_step(p, a * eta, 1.0),
         lambda p, a, eta: (a / eta).softmax(-1),  # forgets the old policy
         lambda p, a, eta: mirror_step(p.clamp(min=1e-3), a, eta),  # gives what is impossible a chance
         lambda p, a, eta: p * (a / eta).exp() / (p * (a / eta).exp()).sum(-1, keepdim=True),  # overflows
-        lambda p, a, eta: mirror_step(p, a, eta).flatten(),
     ]),
     ("risk_worth", risk_worth, r"(entries are wrong|wanted a tensor)", [
         lambda x, p, eta: (p * x).sum(),  # the mean
