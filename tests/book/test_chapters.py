@@ -2,10 +2,14 @@
 
 import json
 import multiprocessing
+import os
 import pkgutil
 import re
 import runpy
+import shutil
 import statistics
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -182,3 +186,25 @@ def test_every_solution_runs_and_checks_something(tmp_path, monkeypatch, path):
         monkeypatch.setenv(name, value)
     code, said = run_alone("\n".join(script), tmp_path)
     assert code == 0, said[-2000:]
+
+
+def test_a_flipped_sign_in_the_main_function_turns_nbval_red(tmp_path):
+    """The cell that compares the objective with its cases is the first to fail, and all before it pass."""
+    notebook = json.loads((ROOT / "book" / "05_ppo.ipynb").read_text())
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    first = next(i for i, cell in enumerate(cells) if "checks:ppo-cases" in tags(cell))
+    (tmp_path / "part.ipynb").write_text(json.dumps(notebook | {"cells": cells[: first + 1]}))
+    (tmp_path / "results").symlink_to(ROOT / "book" / "results")  # recorded studies are read from beside a chapter
+    shutil.copytree(ROOT / "minerva_lite", tmp_path / "minerva_lite", ignore=shutil.ignore_patterns("__pycache__"))
+    source = tmp_path / "minerva_lite" / "formulas" / "objectives.py"
+    line = "return torch.minimum(ratio * advantage, clipped_ratio * advantage)"
+    assert source.read_text().count(line) == 1
+    source.write_text(source.read_text().replace(line, line.replace("minimum(", "minimum(-")))
+    command = [
+        sys.executable,
+        *["-m", "pytest", "--nbval", "--nbval-current-env", "-q", "-p", "no:cacheprovider", "part.ipynb"],
+    ]
+    path = f"{tmp_path}{os.pathsep}{ROOT / 'book'}"
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
+    failed = re.findall(r"^FAILED part.ipynb::.*?(\d+)", done.stdout, re.M)
+    assert failed == [str(first)] and f" {first} passed" in done.stdout, done.stdout[-2000:]

@@ -78,10 +78,11 @@ def test_minibatches_are_whole_groups_and_all_of_them(generator):
 @pytest.mark.parametrize("beta", [0.0, 0.3])
 @pytest.mark.parametrize("advantage", ["rloo", "grpo"])
 def test_an_answers_advantage_is_over_the_others_to_its_prompt(advantage, beta):
-    agent, rollout = lived_in(advantage=advantage, group=4, **{"kl": "reward", "beta": beta} if beta else {})
+    price = {"kl": "reward", "beta": beta} if beta else {}
+    agent, rollout = lived_in(advantage=advantage, group=4, temperature=0.8, **price)
     rollout = dataclasses.replace(rollout, reward=torch.arange(16.0, dtype=torch.float64).square())
     batch, figures = agent.prepare(rollout)
-    reference = agent.reference.log_prob(rollout.prompt, rollout.answer)
+    reference = agent.reference.log_prob(rollout.prompt, rollout.answer, temperature=0.8)
     left = ((rollout.behavior_log_prob - reference) * rollout.mask).sum(0)
     assert left.abs().max() > 1e-3 and ("kl/to_reference" in figures) == (beta > 0)
     assert not beta or figures["kl/to_reference"].item() == pytest.approx(left.mean().item())
