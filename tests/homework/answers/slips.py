@@ -29,7 +29,7 @@ HW1: dict[str, dict[str, list[Edit]]] = {
         "the share replaces the discount": [("0.5 * gamma, gamma", "torch.tensor(0.5).double(), gamma")],
         "the successor of the old world": [('sax,sx,x->sa", move', 'sax,sx,x->sa", transition')],
         "the chain backward: a visitation's system": [("- chain,", "- chain.T,")],
-        "thirty looks are not ten digits": [("0.5 * gamma, gamma", "0.5 * gamma, gamma"), ("value = torch.linalg.solve(torch.eye(states, dtype=reward.dtype) - chain, (policy * earned).sum(-1))", "value = torch.zeros(states)\n    for _ in range(30):\n        value = (policy * earned).sum(-1) + chain @ value")],
+        "thirty looks are not ten digits": [("value = torch.linalg.solve(torch.eye(states, dtype=reward.dtype) - chain, (policy * earned).sum(-1))", "value = torch.zeros(states)\n    for _ in range(30):\n        value = (policy * earned).sum(-1) + chain @ value")],
         "ground at height 0 is low ground": [("height < 0.0", "height <= 0.0")],
         "the danger lies where one goes": [("gamma).unsqueeze(1).expand", "gamma).unsqueeze(0).expand")],
         "a step from the last state ends it": [("index_fill_(1,", "index_fill_(0,")],
