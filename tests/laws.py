@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor
 
@@ -31,7 +30,6 @@ class Laws:
     ends: Player  # plays episodes to their end: that terminate, if any do
     # How far a state [N, S] is from terminating: at or below 0 it has, [N].
     margin: Callable[[Tensor], Tensor] | None = None
-    brink: tuple[Numbers, float | int] | None = None  # a state, and an action whose step terminates
     state_of: Callable[[Tensor], Tensor] = lambda obs: obs  # [N, O] to [N, S]
     rounding: float = 0.0  # of one step of Gymnasium's own environment, where it keeps its state in float32
     same_in_envpool: Callable[[Tensor], Tensor] = lambda obs: obs[:, 0] == obs[:, 0]  # [N] bool: successors to compare
@@ -53,16 +51,8 @@ LAWS = {
         time_limit=500,
         ends=lambda rng, state: int(rng.integers(2)),
         margin=lambda state: torch.minimum(2.4 - state[:, 0].abs(), math.radians(12.0) - state[:, 2].abs()),
-        brink=((2.39, 5.0, 0.0, 0.0), 1),
     ),
 }
-
-
-def law_of(env_id: str) -> Laws:
-    """The entry of an environment; without one its tests fail and say what is missing."""
-    if env_id not in LAWS:
-        pytest.fail(f"{env_id} is torch-native (TORCH_ENVS), and has no entry in LAWS, tests/laws.py")
-    return LAWS[env_id]
 
 
 def random_actions(env, steps: int, seed: int = 0) -> Tensor:
@@ -73,17 +63,11 @@ def random_actions(env, steps: int, seed: int = 0) -> Tensor:
     return torch.rand(steps, env.num_envs, env.spec.action_dim, generator=generator, dtype=env.dtype) * 2 - 1
 
 
-def played(env, player: Player, rng: np.random.Generator, state: Tensor) -> Tensor:
-    """The player's actions in states [B, S], in the form that `env.step` takes."""
-    chosen = [player(rng, row) for row in state.double().numpy()]
-    return torch.tensor(chosen) if env.spec.num_actions else torch.tensor(chosen, dtype=env.dtype).unsqueeze(-1)
-
-
-def same_action(env, value: float | int) -> Tensor:
+def same_action(env) -> Tensor:
     """The same action in every environment."""
     if env.spec.num_actions:
-        return torch.full((env.num_envs,), value, dtype=torch.int64)
-    return torch.full((env.num_envs, env.spec.action_dim), value, dtype=env.dtype)
+        return torch.ones(env.num_envs, dtype=torch.int64)
+    return torch.full((env.num_envs, env.spec.action_dim), 0.3, dtype=env.dtype)
 
 
 def choose(env, obs: Tensor) -> Tensor:

@@ -137,23 +137,7 @@ def say(critic, value: float) -> None:
 
 
 def differ(first: list[Tensor], second: list[Tensor]) -> bool:
-    return len(first) != len(second) or any(
-        a.shape != b.shape or not torch.equal(a, b) for a, b in zip(first, second, strict=True)
-    )
-
-
-def check_option_matters(make, option: str, one, other, updates: int = 4) -> None:
-    """Two agents alike in all but one option end in different parameters; a third like the first does not.
-
-    make(**{option: value}): an agent, its environment and the first observation.
-    """
-    ends = []
-    for value in (one, other, one):
-        agent, env, obs = make(**{option: value})
-        live(agent, env, obs, updates, progress=0.25)
-        ends.append(learned(agent))
-    assert differ(ends[0], ends[1])
-    assert not differ(ends[0], ends[2])
+    return len(first) != len(second) or not all(map(torch.equal, first, second))
 
 
 SGD = {"optimizer": "sgd"}  # whose steps are as long as their gradients: of a factor Adam would show nothing
@@ -201,6 +185,8 @@ def every_option(
 ):
     """The test that each setting of an agent matters; one that has no row, here or there, turns it red.
 
+    Two agents alike in all but one option end in different parameters; a third like the first does not.
+
     own: rows as in `SHARED`, of the agent's own settings and of those that need other values. make: as `small_agent`.
     """
     options = [each.name for each in fields(AGENTS[algorithm][1]) if each.name not in refused]
@@ -210,7 +196,12 @@ def every_option(
     @pytest.mark.parametrize(("option", "base", "one", "other"), cases, ids=str)
     def test_every_option_matters(option, base, one, other):
         assert "no row" not in (one, other), f"{option} is tried nowhere"
-        check_option_matters(lambda **o: make(algorithm, **base | o), option, one, other, updates)
+        ends = []
+        for value in (one, other, one):
+            agent, env, obs = make(algorithm, **base | {option: value})
+            live(agent, env, obs, updates, progress=0.25)
+            ends.append(learned(agent))
+        assert differ(ends[0], ends[1]) and not differ(ends[0], ends[2])
 
     return test_every_option_matters
 

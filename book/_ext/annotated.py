@@ -46,12 +46,11 @@ from sphinx.roles import XRefRole
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import make_refnode
-from typeset import find_mathjax, typesetting_faults
+from typeset import find_mathjax, typeset
 
 logger = logging.getLogger(__name__)
 Folds = list[tuple[int, int, int]]  # of each: its first line, the last one that is always seen, its last line
 HOME = Path(__file__).resolve().parents[2]  # the folder that holds book/ and minerva_lite
-STATIC = HOME / "book" / "_static"
 DEFINITION = re.compile(r"\s*(async def|def|class)\s")
 # The label after "eq." in a docstring; "eq. 7" of a paper is a number and stays text.
 EQUATION = re.compile(r"(?<=\beq\. )[a-z][\w:-]*\w")
@@ -104,12 +103,14 @@ def warn_of_untypesettable(app, root: Path, library: dict[str, Module]) -> None:
     found = [(module, marker) for module in library.values() for marker in module.source.markers]
     node_main = find_mathjax(root / app.config.annotated_mathjax)
     if node_main is None:
-        logger.info("annotated source: no MathJax for node, formulas are checked by structure only")
+        logger.info("annotated source: no MathJax for node, nobody asks whether formulas can be typeset")
+        return
     macros = (app.config.mathjax3_config or {}).get("tex", {}).get("macros", {})
-    faults = typesetting_faults([marker.formula for _, marker in found], macros, node_main)
-    for (module, marker), fault in zip(found, faults, strict=True):
-        if fault:
-            logger.warning("formula: %s in %s", fault, marker.formula, location=f"{module.location}:{marker.line}")
+    drawn = typeset([(marker.formula, True) for _, marker in found], macros, node_main)
+    for (module, marker), each in zip(found, drawn, strict=True):
+        if each["fault"]:
+            where = f"{module.location}:{marker.line}"
+            logger.warning("formula: %s in %s", each["fault"], marker.formula, location=where)
 
 
 def rest_of(app, name: str, directive: str) -> list[str]:
@@ -442,9 +443,6 @@ class AnnotatedDomain(Domain):
         for target in [key for key, page in self.objects.items() if page == docname]:
             del self.objects[target]
 
-    def merge_domaindata(self, docnames, otherdata):
-        self.objects.update({key: page for key, page in otherdata["objects"].items() if page in docnames})
-
     def resolve_xref(self, env, fromdocname, builder, typ, target, node, contnode):
         if typ == "equation":
             math = env.get_domain("math")
@@ -468,12 +466,6 @@ class AnnotatedDomain(Domain):
             yield target, target, "src", page, anchor(target), 1
 
 
-def provide_style(app, config) -> None:
-    """Add the folder of this extension's style sheet, unless the book has done so."""
-    if STATIC not in [Path(app.confdir, each).resolve() for each in config.html_static_path]:
-        config.html_static_path.append(str(STATIC))
-
-
 def setup(app) -> dict:
     app.add_config_value("annotated_packages", ["minerva_lite", "minerva_book"], "env")
     app.add_config_value("annotated_root", "", "env", str)  # absolute; empty: the repository
@@ -482,6 +474,5 @@ def setup(app) -> dict:
     app.add_domain(AnnotatedDomain)
     app.add_role("src", SourceRole(warn_dangling=True))
     app.add_css_file("annotated.css")
-    app.connect("config-inited", provide_style, priority=400)  # before Sphinx looks at the static folders
     app.connect("builder-inited", load_library)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

@@ -11,7 +11,6 @@ import errno
 import multiprocessing
 import os
 import re
-import subprocess
 import sys
 from functools import partial
 
@@ -23,6 +22,7 @@ from gymnasium import spaces
 
 from minerva_lite import History, __main__, evaluate, make_env
 from minerva_lite.agents.base import pick_device
+from minerva_lite.agents.ppo import PPOAgent
 from minerva_lite.files import replacing
 from minerva_lite.training.checkpoints import load, read, save
 from tests.living import STEPPERS, refusal
@@ -70,16 +70,11 @@ def test_an_environment_that_is_none_is_refused_with_the_nearest_name_or_the_for
     ("observed", "actions", "wanted"),
     [
         (spaces.Text(5), BOX, f"{OBSERVED}; ToyAny-v0 has Text("),
-        (spaces.Sequence(BOX), BOX, f"{OBSERVED}; ToyAny-v0 has Sequence("),
         (spaces.Dict({"a": BOX, "b": spaces.Sequence(BOX)}), BOX, f"{OBSERVED}; ToyAny-v0 has Dict("),
         (spaces.Tuple((BOX, spaces.Text(5))), BOX, f"{OBSERVED}; ToyAny-v0 has Tuple("),
         (PIXELS, BOX, "observations that are measurements; ToyAny-v0 has pixels, Box(0, 255, (64, 48, 3), uint8), and the networks here have no convolutions: name a wrapper that makes features"),
-        (spaces.Box(0, 255, (84, 84), np.uint8), BOX, "observations that are measurements; ToyAny-v0 has pixels, Box(0, 255, (84, 84), uint8), "),
-        (spaces.Dict({"a": BOX, "b": spaces.Tuple((PIXELS,))}), BOX, "observations that are measurements; ToyAny-v0 has pixels, Box(0, 255, (64, 48, 3), uint8), "),
         (BOX, spaces.Tuple((BOX, spaces.Discrete(2))), f"{ACTIONS}; ToyAny-v0 has Tuple("),
-        (BOX, spaces.Text(5), f"{ACTIONS}; ToyAny-v0 has Text("),
         (BOX, spaces.Dict({"a": BOX}), f"{ACTIONS}; ToyAny-v0 has Dict("),
-        (BOX, spaces.Box(-np.inf, 1.0, (2,), np.float64), f"{ACTIONS}; ToyAny-v0 has Box(-inf, 1.0"),
     ],
 )  # fmt: skip
 def test_spaces_that_no_agent_can_handle_are_named_with_a_way_out(observed, actions, wanted, register):
@@ -89,9 +84,9 @@ def test_spaces_that_no_agent_can_handle_are_named_with_a_way_out(observed, acti
 
 def test_an_environment_refused_leaves_no_process_behind():
     before = set(multiprocessing.active_children())  # other tests' pools, whose order is chance
-    with pytest.raises(ValueError, match=f"^env_id: wanted {ACTIONS}; ToyNoBounds-v0 has Box") as told:
-        make_env("ToyNoBounds-v0", 2, backend="parallel")
-    assert told and not set(multiprocessing.active_children()) - before
+    told = refusal(make_env, "ToyNoBounds-v0", 2, backend="parallel")
+    assert told.startswith(f"env_id: wanted {ACTIONS}; ToyNoBounds-v0 has Box")
+    assert not set(multiprocessing.active_children()) - before
 
 
 @pytest.mark.parametrize(
@@ -110,13 +105,7 @@ def test_an_environment_refused_leaves_no_process_behind():
 def test_observations_of_these_kinds_are_one_vector(observed, obs_dim, register):
     register(observed, BOX)
     env = make_env("ToyAny-v0", 2)
-    obs = env.reset()
-    assert env.spec.obs_dim == obs_dim and obs.shape == (2, obs_dim)
-    # As Gymnasium flattens what it draws: the same seed gives the same first observation.
-    observed.seed(3)
-    first = spaces.flatten(observed, observed.sample())
-    observed.seed(3)
-    assert env.env.envs[0].reset()[0].flatten().tolist() == first.tolist()
+    assert env.spec.obs_dim == obs_dim and env.reset().shape == (2, obs_dim)
 
 
 @pytest.mark.parametrize(("action", "got"), [([0, 2, 1], "0 to 2"), ([0, -1, 1], "-1 to 1")])
@@ -124,11 +113,9 @@ def test_observations_of_these_kinds_are_one_vector(observed, obs_dim, register)
 def test_an_action_that_does_not_exist_is_refused(action, got, dtype):
     env = make_env("CartPole-v1", 3, dtype=dtype)
     env.reset()
-    before = env.state_dict()
-    with pytest.raises(ValueError, match=f"^action: wanted whole numbers from 0 to 1; got {got}$"):
-        env.step(torch.tensor(action))
-    assert torch.equal(env.state, before["state"]) and not env.elapsed.any()
-    env.step(torch.tensor([0, 1, 1]))
+    before = env.state.clone()
+    assert refusal(env.step, torch.tensor(action)) == f"action: wanted whole numbers from 0 to 1; got {got}"
+    assert torch.equal(env.state, before) and not env.elapsed.any()
 
 
 def test_episodes_of_exactly_the_allowed_length_are_evaluated():
@@ -169,28 +156,14 @@ def test_a_checkpoint_of_other_shapes_is_named(change, message, tmp_path):
     assert re.match(f"(?s){wanted}.*{message}", refusal(load, path, device="cpu"))
 
 
-@pytest.mark.parametrize(
-    ("env_id", "changes", "message"),
-    [
-        ("CartPole-v1", {"gamma": 0.5, "hidden": (16,), "lam": 0.5}, r"gamma=0.5, hidden=\(16,\), lam=0.5; run.pt holds one with gamma=0.99, hidden=\(8,\), lam=0.95: go on with its settings, or under another name$"),
-        ("Pendulum-v1", {}, r"env_id='Pendulum-v1', obs_dim=3, action_dim=1, num_actions=0, own=.*; run.pt holds one with env_id='CartPole-v1', obs_dim=4, action_dim=0, num_actions=2, own=.*: "),
-    ],
-)  # fmt: skip
-def test_a_training_does_not_go_on_from_another(env_id, changes, message, tmp_path):
-    run(*new("ppo", "CartPole-v1"), tmp_path / "run.pt", 64)
+def test_a_training_in_another_environment_does_not_go_on(tmp_path):
+    """Nor does one with other settings: `training/test_resume.py`."""
+    path = tmp_path / "run.pt"
+    run(*new("ppo", "CartPole-v1"), path, 64)
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=f"^checkpoint: wanted a training with {message}"):
-        run(*new("ppo", env_id, **changes), tmp_path / "run.pt", 64)
+    message = "env_id='Pendulum-v1', obs_dim=3, action_dim=1, num_actions=0, own=.*; run.pt holds one with env_id='CartPole-v1', obs_dim=4, action_dim=0, num_actions=2, own=.*: "
+    assert re.match(f"checkpoint: wanted a training with {message}", refusal(run, *new("ppo"), path, 64))
     assert before == contents(tmp_path)
-
-
-@pytest.mark.parametrize("place", ["none/run.pt", "."])
-def test_a_checkpoint_without_a_place_is_refused_before_anything_is_trained(place, tmp_path):
-    agent, env = new("ppo")
-    env.reset = lambda: pytest.fail("training began")
-    wanted = "^checkpoint: wanted a file in a folder that exists and may be written to; got"
-    with pytest.raises(ValueError, match=wanted):
-        run(agent, env, tmp_path / place)
 
 
 # A full disk
@@ -229,29 +202,22 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(when, file, tmp_path, 
         request.getfixturevalue("small_disk")
     else:
         monkeypatch.setattr(os, "fsync" if when == "when it is flushed" else "replace", no_space)
-    with pytest.raises(
-        OSError, match=rf"^path: wanted to write .*{file}, where nothing has changed; got .*{WHY[when]}"
-    ):
+    with pytest.raises(OSError, match=f"^path: wanted to write .*{file}, where nothing has changed; got .*{WHY[when]}"):
         write()
     assert contents(tmp_path) == before
 
 
-def test_a_training_on_a_disk_that_fills_up_keeps_the_last_checkpoint_and_can_go_on(tmp_path, monkeypatch):
-    with (
-        monkeypatch.context() as patch,
-        pytest.raises(OSError, match=r"run\.pt, where nothing has changed; got .*No space"),
-    ):
-        fills_up = at(256, lambda: patch.setattr(os, "fsync", no_space))
+def test_a_training_on_a_disk_that_fills_up_keeps_the_last_checkpoint(tmp_path, monkeypatch):
+    fills_up = at(256, lambda: monkeypatch.setattr(os, "fsync", no_space))
+    with pytest.raises(OSError, match=r"run\.pt, where nothing has changed; got .*No space"):
         run(*new("ppo"), tmp_path / "run.pt", callback=fills_up, eval_every=STEPS)
     assert os.listdir(tmp_path) == ["run.pt"] and read(tmp_path / "run.pt")["training"]["steps"] == 192
-    assert run(*new("ppo"), tmp_path / "run.pt", eval_every=STEPS).updates[-1]["steps"] == STEPS
 
 
 def test_a_file_appears_whole_and_may_be_read_by_others(tmp_path):
     with replacing(tmp_path / "file") as part:
-        part.write_text("whole")
+        part.touch()
         assert not (tmp_path / "file").exists() and part.parent == tmp_path
-    assert os.listdir(tmp_path) == ["file"] and (tmp_path / "file").read_text() == "whole"
     (tmp_path / "other").touch()
     assert (tmp_path / "file").stat().st_mode == (tmp_path / "other").stat().st_mode
 
@@ -290,6 +256,7 @@ def agents(tmp_path_factory):
     run(agent, env, folder / "run.pt", 64)
     (folder / "run.best.pt").unlink()
     (folder / "other.pt").write_bytes(b"nothing")
+    (folder / "folder").mkdir()
     return folder
 
 
@@ -301,6 +268,7 @@ def agents(tmp_path_factory):
         ("train ppo --env CartPole-v1 --backend fast", "--backend: wanted one of auto, .*; got 'fast'"),
         ("train ppo --env CartPole-v1 --steps 0", "--steps: wanted a whole number of at least 1; got 0"),
         ("train ppo --env CartPole-v1 --out none/run.pt", "--out: wanted a file in a folder that exists and may be written to; got none/run.pt"),
+        ("train ppo --env CartPole-v1 --out folder", "--out: wanted a file in a folder that exists and may be written to; got folder"),
         ("train ppo --env CartPole-v1 --history none/run.csv", "--history: wanted a file in a folder that exists and may be written to; got none/run.csv"),
         ("train ppo --env CartPole-v1 --out run.pt", "--out: run.pt exists; wanted --resume to go on from it, or another name"),
         ("train ppo --env CartPole-v1 --resume", "--resume: wanted --out, the checkpoint to go on from; got none"),
@@ -319,6 +287,7 @@ def agents(tmp_path_factory):
 def test_the_command_line_tells_it_in_one_line(words, message, agents, monkeypatch, capsys):
     monkeypatch.chdir(agents)
     before = contents(agents)
+    monkeypatch.setattr(PPOAgent, "collect", lambda *data: pytest.fail("training began"))
     monkeypatch.setattr(sys, "argv", ["minerva_lite", *words.split()])
     with pytest.raises(SystemExit) as left:
         __main__.main()
@@ -339,10 +308,3 @@ def test_errors_at_run_time_are_one_line_too_but_bugs_keep_their_traceback(error
     monkeypatch.setattr(sys, "argv", ["minerva_lite", "evaluate", str(agents / "agent.pt")])
     with pytest.raises(KeyError if isinstance(error, KeyError) else SystemExit, match=str(error)):
         __main__.main()
-
-
-def test_stderr_gets_one_line_and_the_exit_code_is_1(agents):
-    words = ["evaluate", str(agents / "other.pt")]
-    done = subprocess.run([sys.executable, "-m", "minerva_lite", *words], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert done.stderr.startswith("path: wanted a checkpoint of minerva_lite; other.pt cannot be read")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import pytest
@@ -12,9 +13,7 @@ from minerva_lite.agents.critic_fit import fit_adam, fit_lbfgs
 from minerva_lite.agents.networks import ValueNet
 from minerva_lite.agents.optimizers import flatten, make_optimizer
 
-
-def weights():
-    return [torch.nn.Parameter(torch.tensor([1.0, -2.0]))]
+WEIGHT = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
 
 
 @pytest.mark.parametrize(
@@ -27,29 +26,27 @@ def weights():
     ],
 )
 def test_steps_by_hand(name, momentum, gradients, wanted):
-    parameters = weights()
-    optimizer = make_optimizer(name, parameters, 0.1, momentum=momentum)
+    parameter = copy.deepcopy(WEIGHT)
+    optimizer = make_optimizer(name, [parameter], 0.1, momentum=momentum)
     for gradient in gradients:
-        parameters[0].grad = torch.tensor(gradient)
+        parameter.grad = torch.tensor(gradient)
         optimizer.step()
-    assert parameters[0].tolist() == pytest.approx(wanted, abs=1e-6)
+    assert parameter.tolist() == pytest.approx(wanted, abs=1e-6)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("rmsprop", 0.1), "^optimizer: wanted one of adam, sgd; got 'rmsprop'$"),
-        (("Adam", 0.1), "^optimizer: wanted one of adam, sgd; got 'Adam'$"),
-        (("adam", 0.0), "^learning_rate: wanted a finite number above 0; got 0.0$"),
-        (("sgd", math.nan), "^learning_rate: .*; got nan$"),
+        (("Adam", 0.1, 0.0), "^optimizer: wanted one of adam, sgd; got 'Adam'$"),
+        (("adam", 0.0, 0.0), "^learning_rate: wanted a finite number above 0; got 0.0$"),
         (("adam", 0.1, 0.9), "^momentum: wanted 0 with adam, which has its own; got 0.9$"),
         (("sgd", 0.1, -0.5), "^momentum: wanted a finite number of at least 0; got -0.5$"),
     ],
 )
 def test_optimizer_refuses_by_name(arguments, message):
-    name, rate, *momentum = arguments
+    name, rate, momentum = arguments
     with pytest.raises(ValueError, match=message):
-        make_optimizer(name, weights(), rate, momentum=momentum[0] if momentum else 0.0)
+        make_optimizer(name, [WEIGHT], rate, momentum=momentum)
 
 
 @pytest.mark.parametrize(("cuda", "mps", "wanted"), [(True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")])
@@ -60,11 +57,6 @@ def test_auto_takes_cuda_then_mps_then_cpu(monkeypatch, cuda, mps, wanted):
     assert pick_device().type == wanted
     assert pick_device("cpu").type == "cpu"
     assert pick_device(torch.device("meta")).type == "meta"
-
-
-def test_flatten_lays_all_entries_side_by_side_whatever_their_strides():
-    matrix = torch.arange(6.0).reshape(2, 3)
-    assert flatten([matrix.T, torch.tensor(9.0), torch.tensor([7.0])]).tolist() == [0, 3, 1, 4, 2, 5, 9, 7]
 
 
 # Fits of a critic
@@ -109,34 +101,27 @@ def test_both_fits_find_the_penalized_least_squares_line(l2, generator):
     settings = {"passes": 3000, "learning_rate": 1e-2, "minibatch": 4, "generator": generator}
     assert fit_adam(line, X, Y, l2=l2, **settings) is True
     assert [line.w.item(), line.c.item()] == pytest.approx(best(l2), abs=1e-3)
-    assert best(0.0) == pytest.approx([0.7, 0.8]) and best(0.5) == pytest.approx([0.675, 0.55])
+
+
+def lost(optimizer, closure):
+    """A step that ends in NaN."""
+    closure()
+    for p in optimizer.param_groups[0]["params"]:
+        p.detach().fill_(math.nan)
 
 
 @pytest.mark.parametrize("how", ["lbfgs", "adam"])
-@pytest.mark.parametrize("poison", [math.nan, math.inf, 1e26])
-def test_a_fit_to_what_is_not_finite_is_undone_to_the_bit(how, poison, generator):
-    critic = ValueNet(3, (8,), generator)
+@pytest.mark.parametrize("target_of_one", [math.nan, math.inf, 1e26, 0.0])
+def test_a_fit_that_makes_it_worse_is_undone_to_the_bit(how, target_of_one, monkeypatch, generator):
+    """One to a target that is not finite, or has no finite square; at 0 steps that are far too long, or end in NaN."""
+    critic, options = ValueNet(3, (8,), generator), {}
     obs, target = torch.randn(40, 3, generator=generator), torch.randn(40, generator=generator)
-    target[7] = poison
+    target[7] = target_of_one
+    if target_of_one == 0.0:
+        monkeypatch.setattr(torch.optim.LBFGS, "step", lost)
+        options = {"learning_rate": 1e3, "passes": 3} if how == "adam" else {}
     before = flatten(critic.parameters()).clone()
-    assert not fit(how, critic, obs, target, generator)
-    assert torch.equal(flatten(critic.parameters()), before)
-
-
-@pytest.mark.parametrize("how", ["lbfgs", "adam"])
-def test_a_fit_that_makes_it_worse_is_undone_to_the_bit(how, monkeypatch, generator):
-    """Steps that are far too long, and an L-BFGS that ends in NaN."""
-    critic = ValueNet(3, (8,), generator)
-    obs, target = torch.randn(40, 3, generator=generator), torch.randn(40, generator=generator)
-
-    def lost(optimizer, closure):
-        closure()
-        for p in optimizer.param_groups[0]["params"]:
-            p.detach().fill_(math.nan)
-
-    monkeypatch.setattr(torch.optim.LBFGS, "step", lost)
-    before = flatten(critic.parameters()).clone()
-    assert not fit(how, critic, obs, target, generator, **{"learning_rate": 1e3, "passes": 3} if how == "adam" else {})
+    assert not fit(how, critic, obs, target, generator, **options)
     assert torch.equal(flatten(critic.parameters()), before)
 
 

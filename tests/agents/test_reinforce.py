@@ -1,4 +1,4 @@
-"""REINFORCE: its credit by hand, its gradient against the exact one, every option."""
+"""REINFORCE: its credit by hand, its gradient against the exact one, every option. Its loss is in `test_a2c.py`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from minerva_lite.agents.reinforce import REINFORCEAgent, REINFORCEConfig
-from minerva_lite.formulas.objectives import normalize_advantage
-from minerva_lite.worlds import TabularEnv, make_env
+from minerva_lite.worlds import TabularEnv
 from minerva_lite.worlds.tabular import TabularMDP
-from tests.living import every_option, live, say, small_agent
+from tests.living import every_option, make_agent, say, small_agent
 
 F64 = torch.float64
 WHOLE = {"env_id": "CartPole-v1", "rollout_steps": 200, "whole_episodes": True}
@@ -23,47 +22,17 @@ OPTIONS = {
 test_every_option_matters = every_option("reinforce", OPTIONS)
 
 
-def make(env_id: str = "CartPole-v1", **options):
-    return small_agent("reinforce", **WHOLE | {"env_id": env_id} | options)
-
-
-# The loss
-
-
-@pytest.mark.parametrize("baseline", ["value", "none"])
-@pytest.mark.parametrize("normalize", [True, False])
-def test_the_whole_loss_adds_value_and_entropy_with_their_weights(baseline, normalize):
-    weights = {"vf_coef": 0.3, "entropy_coef": 0.2, "discount_states": True, "gamma": 0.9}
-    agent, env, obs = make(dtype=F64, baseline=baseline, normalize_advantage=normalize, **weights)
-    _, obs = live(agent, env, obs, 1)
-    batch = agent.prepare(agent.collect(env, obs)[0])
-    loss, parts = agent.loss(batch)
-    logits = agent.policy(batch.obs)[0].log_softmax(-1)
-    log_prob = logits.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
-    advantage = normalize_advantage(batch.advantage) if normalize else batch.advantage
-    policy = -(batch.weight * advantage * log_prob).mean()
-    critic = (baseline == "value") * 0.5 * (agent.critic(batch.obs) - batch.value_target).square().mean()
-    entropy = -(logits.exp() * logits).sum(-1).mean()
-    total = policy + 0.3 * critic - 0.2 * entropy
-    torch.testing.assert_close(loss, total, rtol=1e-10, atol=1e-12)
-    for name, part in {"policy": policy, "value": critic, "total": total}.items():
-        assert parts[f"loss/{name}"].item() == pytest.approx(torch.as_tensor(part).item(), rel=1e-12)
-    assert batch.weight.min() < 0.7 and batch.weight.max() == 1.0
-
-
 # Credit. The lottery's episodes last 1 to 6 steps and pay 1 a step.
 
 
 def lottery(**options):
     settings = {"num_envs": 6, "rollout_steps": 50, "gamma": 0.5, "hidden": (4,), "normalize_advantage": False}
-    env = make_env("ToyLottery-v0", 6, dtype=F64)
-    env.reset(range(6))
-    agent = REINFORCEAgent(REINFORCEConfig(**settings | options), env.spec, device="cpu", dtype=F64)
-    rollout, _ = agent.collect(env, env.reset())
+    agent, env, _ = make_agent("reinforce", "ToyLottery-v0", dtype=F64, **settings | options)
+    rollout, _ = agent.collect(env, env.reset(range(6)))
     batch = agent.prepare(rollout)
     assert rollout.reward.shape == (6, 6), "until the longest is over"
     assert all(len(rows) == 21 for rows in vars(batch).values() if torch.is_tensor(rows)), "first episodes alone"
-    return agent, rollout, batch
+    return rollout, batch
 
 
 def first_rows(rollout, batch, name):
@@ -82,7 +51,7 @@ def halves(k: int) -> float:
     "options", [{"baseline": "none"}, {"baseline": "none", "reward_to_go": False}, {"baseline": "others"}], ids=str
 )
 def test_credit_is_the_return_to_go_or_the_whole_less_the_mean_of_the_others(options):
-    _, rollout, batch = lottery(**options)
+    rollout, batch = lottery(**options)
     grid = first_rows(rollout, batch, "advantage")
     for t in range(6):
         alive = range(t + 1, 7)  # lengths of the episodes that have not ended
@@ -97,7 +66,8 @@ def test_credit_is_the_return_to_go_or_the_whole_less_the_mean_of_the_others(opt
 def test_a_time_limit_ends_the_return_without_a_critic_and_bootstraps_with_one():
     """Pendulum never terminates: after 200 steps its return ends without a critic, and goes on with one."""
     for baseline, bootstrapped in (("none", False), ("value", True)):
-        agent, env, obs = make("Pendulum-v1", dtype=F64, baseline=baseline, rollout_steps=200, gamma=0.9)
+        options = {"whole_episodes": True, "rollout_steps": 200, "baseline": baseline, "gamma": 0.9}
+        agent, env, obs = small_agent("reinforce", dtype=F64, **options)
         say(agent.critic, 7.0)
         rollout, _ = agent.collect(env, obs)
         assert rollout.truncated[-1].all()

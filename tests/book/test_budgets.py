@@ -19,6 +19,7 @@ def size(notebook: dict) -> int:
 @notebooks
 def test_a_notebook_keeps_its_budget(path):
     assert path.stat().st_size <= NOTEBOOK
+    assert '"execution":' not in path.read_text("utf8"), "timestamps"
 
 
 @notebooks

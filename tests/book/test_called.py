@@ -4,13 +4,8 @@ test_one_page.py compares it with what a run really calls, test_annotated_source
 """
 
 import re
-import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
-
-from called import Call, Package, linked  # noqa: E402
+from called import Call, Package, linked
 
 FILES = {
     "pack": "from .low import helper\n",

@@ -3,7 +3,6 @@
 import ast
 import re
 from dataclasses import fields
-from pathlib import Path
 from statistics import median
 
 import pytest
@@ -14,9 +13,9 @@ from book.results.peers import language
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.networks import Policy
 from tests.book.test_figures_page import rows_of_the_page
+from tests.equations import ROOT
 from tests.living import STEPPERS, small_agent
 
-ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "book/coming_from.md").read_text("utf8")
 SETTINGS = {name: defaults(name) for name in AGENTS}
 TABLES = re.findall(r"^```\{settings\} (\w+)\n(.*?)^```$", TEXT, re.M | re.S)
@@ -115,10 +114,6 @@ def test_the_page_says_in_which_units_densities_are_and_so_does_the_code():
     said = "log-densities and entropies are those of actions in $[-1, 1]$, not of the environment's own units"
     assert said in " ".join(TEXT.split())
     assert "Log-densities and entropies are those of actions in [-1, 1]" in " ".join(Policy.__doc__.split())
-
-
-def test_the_page_stands_after_the_one_on_training():
-    assert "      - file: book/train\n      - file: book/coming_from\n" in (ROOT / "_toc.yml").read_text("utf8")
 
 
 def test_the_race_with_trl_is_told_as_it_was_recorded():

@@ -1,6 +1,7 @@
 """The page of the figures: it has a row for each figure that an agent logs, and none that no agent logs."""
 
 import dataclasses
+import math
 import re
 import statistics
 from collections.abc import Callable
@@ -239,40 +240,37 @@ def test_every_figure_is_read_when_the_page_says(name, monkeypatch):
 HEALTHY = {(row["env_id"], row["agent"], row["figure"]): row for row in read_rows(BOOK / "results/healthy.csv")}
 
 
-def middle(run: tuple[str, str], figure: str, column: str = "middle") -> float | None:
-    """What half of a healthy run's updates lie below, if it logs the figure."""
+def middle(run: tuple[str, str], figure: str, column: str = "middle") -> float:
+    """What half of a healthy run's updates lie below; nan, which no comparison holds of, if it does not log it."""
     row = HEALTHY.get((*run, figure))
-    return None if row is None else float(row[column])
+    return float(row[column]) if row else math.nan
 
 
-def highest(run: tuple[str, str], figure: str) -> float | None:
+def highest(run: tuple[str, str], figure: str) -> float:
     return middle(run, figure, "high")
 
 
 # By a part of the symptom's own text: what it says, of the middle of a run.
 SYMPTOMS = {
-    "`train/clip_fraction` near 1": lambda run: (middle(run, "train/clip_fraction") or 0) > 0.5,
+    "`train/clip_fraction` near 1": lambda run: middle(run, "train/clip_fraction") > 0.5,
     "`train/clip_fraction` is 0 and `train/max_ratio` is 1": lambda run: middle(run, "train/max_ratio") == 1,
-    "stays above 1, not in single updates": lambda run: max(
-        middle(run, "kl/mean_relative") or 0, middle(run, "kl/std_relative") or 0
-    ) > 1.5,
-    "`kl/psi_kept_relative` stays far above 1": lambda run: max(
-        middle(run, "kl/estep_relative") or 0, middle(run, "kl/psi_kept_relative") or 0
-    ) > 3,
-    "with a finite set MPO's is near 1": lambda run: (middle(run, "train/effective_samples") or 9) < 2
-    and (run[1] == "vmpo" or middle(run, "train/std") is not None),
-    "while `value/target_std` is not small": lambda run: (middle(run, "value/explained_variance") or 0) < 0
+    "stays above 1, not in single updates": lambda run: any(
+        middle(run, f"kl/{part}_relative") > 1.5 for part in ("mean", "std")),
+    "`kl/psi_kept_relative` stays far above 1": lambda run: any(
+        middle(run, f"kl/{part}_relative") > 3 for part in ("estep", "psi_kept")),
+    "with a finite set MPO's is near 1": lambda run: middle(run, "train/effective_samples") < 2
+    and (run[1] == "vmpo" or middle(run, "train/std") > 0),
+    "while `value/target_std` is not small": lambda run: middle(run, "value/explained_variance") < 0
     and middle(run, "value/target_std") > 0.5 * highest(run, "value/target_std"),
     "stays there after the first updates": lambda run: middle(run, "value/pred_std")
     < 0.1 * middle(run, "value/target_std"),
-    "`train/std_max` stays at its clamp": lambda run: (middle(run, "train/std_max") or 0) > 0.9 * 2.71828**2,
+    "`train/std_max` stays at its clamp": lambda run: middle(run, "train/std_max") > 0.9 * math.e**2,
     "spikes a hundred times its median": lambda run: any(
-        (highest(run, figure) or 0) > 100 * (middle(run, figure) or 1)
-        for figure in ("train/grad_norm", "train/critic_grad_norm", "train/policy_grad_norm")
-    ),
-    "though a critic learns": lambda run: middle(run, "train/episode_return") is None,
-    "Pendulum's cannot": lambda run: run[0] != "Pendulum-v1" and (middle(run, FINAL) or 0) < 475,
-    "`train/skipped_batches` is above 0": lambda run: (highest(run, "train/skipped_batches") or 0) > 0,
+        highest(run, f"train/{part}grad_norm") > 100 * middle(run, f"train/{part}grad_norm")
+        for part in ("", "critic_", "policy_")),
+    "though a critic learns": lambda run: math.isnan(middle(run, "train/episode_return")),
+    "Pendulum's cannot": lambda run: run[0] != "Pendulum-v1" and middle(run, FINAL) < 475,
+    "`train/skipped_batches` is above 0": lambda run: highest(run, "train/skipped_batches") > 0,
     "`train/step_fraction` is 0 in many updates": lambda run: middle(run, "train/step_fraction") == 0,
     "`adv/raw_std` is 1 in every update": lambda run: middle(run, "adv/raw_std") == highest(run, "adv/raw_std") == 1,
 }  # fmt: skip

@@ -1,21 +1,16 @@
 """Numbers that tell their chapter, those of references too: in a small book that is built whole and in part."""
 
 import re
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 from lxml import html
+from numbering import chapter_name
 
+from tests.book.test_annotated_source import build
 from tests.equations import CHAPTERS, ROOT, markdown
-
-EXTENSIONS = ROOT / "book" / "_ext"
-sys.path.insert(0, str(EXTENSIONS))
-
-from numbering import chapter_name  # noqa: E402
 
 # A number of this book that is typed and not a reference.
 TYPED = re.compile(
@@ -98,19 +93,7 @@ def numbers_of(site: Path) -> tuple[dict[str, list[str]], list[str], int]:
 
 # A small book. The table of contents has its chapters in another order than their names.
 
-CONF = f"""
-import sys
-sys.path.insert(0, {str(EXTENSIONS)!r})
-extensions = ["myst_parser", "sphinx_external_toc", "sphinx_exercise", "sphinx_proof", "numbering"]
-myst_enable_extensions = ["dollarmath"]
-html_theme = "basic"
-numfig_format = {{"figure": "Figure %s"}}
-
-
-def setup(app):  # what other extensions lack for pages to be read in parallel
-    app.extensions["sphinx_multitoc_numbering"].parallel_read_safe = True
-    app.registry.domains["prf"].merge_domaindata = lambda *everything: None
-"""
+EXTENSIONS = ["annotated", "myst_parser", "sphinx_external_toc", "sphinx_exercise", "sphinx_proof", "numbering"]
 TITLES = {"05_late": "5. Late", "plain": "Plain", "b_more": "B. More", "04b_step": "4b. Step", "10_last": "10. Last",
           "notes": "Notes"}  # fmt: skip
 BLOCK = "```{kind}\n:{option}: {label}-{{name}}\nSo it is.\n```\n"
@@ -129,26 +112,22 @@ REFERENCES = (
 SOLUTION = "\n```{solution} ex-04b_step\n:label: sol-04b_step\nYes.\n```\n"
 
 
-def build(folder: Path) -> tuple[dict[str, list[str]], list[str], int]:
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-j", "2", "-d", "trees", ".", "html"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return numbers_of(folder / "html")
+def numbers_after(folder: Path, pages: dict[str, str]) -> tuple[dict[str, list[str]], list[str], int]:
+    """What `numbers_of` finds once these pages, or those that have changed, are built."""
+    target, warnings = build(folder, pages, extensions=EXTENSIONS, numfig=True, numfig_format={"figure": "Figure %s"})
+    assert warnings == ""
+    return numbers_of(target)
 
 
 def test_each_chapter_counts_under_its_own_name_and_a_later_build_renumbers_every_page_that_refers(tmp_path):
-    pages = tmp_path / "book"
-    pages.mkdir()
-    (tmp_path / "conf.py").write_text(CONF, "utf8")
     chapters = "\n".join(f"- file: book/{name}" for name in TITLES)
-    (tmp_path / "_toc.yml").write_text(f"format: jb-book\nroot: index\nchapters:\n{chapters}\n", "utf8")
-    (tmp_path / "index.md").write_text("# Small\n", "utf8")
-    (pages / "dot.png").write_bytes(b"")
-    for name, title in TITLES.items():
-        (pages / f"{name}.md").write_text(PAGE.format(name=name, title=title), "utf8")
-    with (pages / "05_late.md").open("a") as late:
-        late.write(SOLUTION + "".join(REFERENCES.format(name=name) for name in TITLES))
-    found, wrong, compared = build(tmp_path)
+    book = tmp_path / "book" / "book"
+    book.mkdir(parents=True)
+    (book.parent / "_toc.yml").write_text(f"format: jb-book\nroot: index\nchapters:\n{chapters}\n", "utf8")
+    (book / "dot.png").write_bytes(b"")
+    pages = {f"book/{name}": PAGE.format(name=name, title=title) for name, title in TITLES.items()}
+    pages["book/05_late"] += SOLUTION + "".join(REFERENCES.format(name=name) for name in TITLES)
+    found, wrong, compared = numbers_after(tmp_path, pages | {"index": "# Small\n"})
     kinds = "({0}1) Figure@{0}1 ({0}2) Theorem@{0}1 Algorithm@{0}1 Exercise@{0}1"
     for name, place in (("05_late", "5."), ("b_more", "B."), ("04b_step", "4b."), ("10_last", "10."), ("plain", "")):
         assert found[name][:6] == [each.replace("@", " ") for each in kinds.format(place).split()]
@@ -156,14 +135,12 @@ def test_each_chapter_counts_under_its_own_name_and_a_later_build_renumbers_ever
     assert wrong == [] and compared == 6 * len(TITLES) + 1
     assert "<h1>5. Late<" in (tmp_path / "html/book/05_late.html").read_text("utf8"), "headings get no number"
     # Only one page changes; the number that another page shows of it changes too.
-    step = pages / "04b_step.md"
-    step.write_text(step.read_text("utf8").replace("4b. Step\n", "4b. Step\n\n$$y = 0$$ (new)\n"), "utf8")
-    found, wrong, compared = build(tmp_path)
+    step = pages["book/04b_step"].replace("4b. Step\n", "4b. Step\n\n$$y = 0$$ (new)\n")
+    found, wrong, compared = numbers_after(tmp_path, {"book/04b_step": step})
     assert found["04b_step"][:4] == ["(4b.1)", "(4b.2)", "Figure 4b.1", "(4b.3)"]
     assert wrong == [] and compared == 6 * len(TITLES) + 1
     # Then nothing has to move.
     written = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "html/book").glob("*.html")}
-    step.write_text(step.read_text("utf8") + "\nMore words.\n", "utf8")
-    build(tmp_path)
+    numbers_after(tmp_path, {"book/04b_step": step + "\nMore words.\n"})
     now = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "html/book").glob("*.html")}
     assert {name for name in written if written[name] != now[name]} == {"04b_step.html"}

@@ -5,15 +5,13 @@ import sys
 from functools import cache
 
 import pytest
+from called import Package
+from marked_source import find_modules
+from one_page import OnePage, folds_of
+from traced import Traced
 
-from tests.book.test_annotated_source import ROOT, Text, build, shown_on_pages
-
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
-
-from called import Package  # noqa: E402
-from marked_source import find_modules  # noqa: E402
-from one_page import OnePage, folds_of  # noqa: E402
-from traced import Traced  # noqa: E402
+from tests.book.test_annotated_source import Text, build, shown_on_pages
+from tests.equations import ROOT
 
 DIRECTIVE = re.compile(r"^```\{one_page\} (\S+)\n((?::.*\n)*)((?:.*\n)*?)```$", re.M)
 MODULES = find_modules(ROOT, "minerva_lite")
@@ -246,12 +244,6 @@ def test_each_function_stands_below_its_first_caller_in_the_order_of_first_calls
     assert lines == TREE.strip().split("\n")
 
 
-def test_a_setting_is_listed_where_it_was_read_and_nowhere_else(toy_visits):
-    read = {name: visit.settings for name, visit in toy_visits.items() if visit.settings}
-    improve, made = ["warmup", "loud", "rate"], ["spare"]
-    assert read == {"Agent.improve": improve, "Config.doubled": ["rate"], "Base.__init__": made}
-
-
 def test_what_did_not_run_is_folded_below_what_opens_it(toy_visits):
     found = {name: visit.unreached for name, visit in toy_visits.items() if visit.unreached}
     loud, other, fails = toy_line("if c.loud"), toy_line("elif c.rate"), toy_line("except ValueError")
@@ -288,20 +280,12 @@ def test_a_run_leaves_no_trace_function_behind(toy):
 
 
 @pytest.mark.parametrize(("wrong", "error", "message"), [
-    ({"root": "Nobody"}, ValueError, r"class: wanted that of an agent; got toy_agent\.Nobody"),
     ({"last": ["fly"]}, AttributeError, "fly"),
     ({"quiet": True}, TypeError, "quiet"),
 ])  # fmt: skip
 def test_what_is_wrong_with_the_options_is_named(toy, wrong, error, message):
     with pytest.raises(error, match=message):
         toy(**wrong)
-
-
-def test_a_page_of_no_agent_is_a_warning(tmp_path):
-    text = "# Page\n\n```{one_page} scratch_of_nobody.Agent\n```\n"
-    _, warnings = build(tmp_path, {"index": text}, extensions=["myst_parser", "sphinx.ext.mathjax", "one_page"],
-                        annotated_mathjax="none")  # fmt: skip
-    assert "one_page: class: wanted that of an agent; got scratch_of_nobody.Agent" in warnings
 
 
 SECTION = re.compile(r'<section class="one-function" id="([^"]+)">\s*<h\d[^>]*>(.*?)</h\d>(.*?)</pre>', re.S)
@@ -317,6 +301,9 @@ improve: Below the outermost, and nobody has to say so.
 applied: Two functions come in.
 fly: Nothing of that name ran.
 ```
+
+```{one_page} toy_agent.Nobody
+```
 """
 
 
@@ -331,13 +318,14 @@ def toy_page(toy_folder, tmp_path_factory):
     return (target / "index.html").read_text(encoding="utf-8"), warnings
 
 
-def test_a_stage_without_its_sentence_and_a_sentence_without_its_function_are_warnings(toy_page):
+def test_a_stage_without_its_sentence_a_sentence_without_its_function_and_a_page_of_no_agent_are_warnings(toy_page):
     # A property of the config, `doubled`, is no stage, and neither is what only the parts of a part call.
     wanted = ["Agent.update", "Base.__init__", "Agent.check", "Agent.learn", "Rows.each", "handed_on", "Rows.__len__"]
     assert re.findall(r"wanted a sentence on (\S+); got none", toy_page[1]) == wanted
     # Two classes have a method `learn`.
     assert re.findall(r"wanted the name of one function that ran; got (\w+)", toy_page[1]) == ["fly", "learn"]
-    assert toy_page[1].count("one_page:") == len(wanted) + 2
+    assert "one_page: class: wanted that of an agent; got toy_agent.Nobody" in toy_page[1]
+    assert toy_page[1].count("one_page:") == len(wanted) + 3
 
 
 def test_a_sentence_stands_between_the_heading_and_the_code_of_its_function(toy_page):
@@ -416,8 +404,8 @@ def test_every_function_that_ran_has_a_link_that_arrives(page):
                 target = known.get((call.line, call.column), "")
                 assert target.endswith(f".{call.name}") or call.name in ("tensors", "project", "log_prob", "to_env")
                 targets.add(target)
-    shown = [*shown_on_pages(), "minerva_lite.checks", "minerva_lite.experience.rollout.Actor"]  # the last two on none
-    shown = tuple(f"{each}." for each in shown)
+    on_none = ["minerva_lite.checks", "minerva_lite.experience.rollout.Actor"]
+    shown = tuple(f"{each}." for each in [*shown_on_pages("annotated"), *on_none])
     assert [each for each in targets if each and not f"{each}.".startswith(shown)] == [] and len(targets) > 50
 
 
@@ -426,9 +414,3 @@ def test_mpos_page_follows_retrace_and_says_that_it_is_not_the_default():
     assert visits["minerva_lite.formulas.returns.retrace_targets"].caller.endswith(".critic_targets")
     assert run.agent.config.critic_target == "retrace" and run.config_class().critic_target == "one_step"
     assert "although the package learns from one step by default" in PAGES["one_mpo"].replace("\n", " ")
-
-
-@pages
-def test_the_opening_links_to_what_the_symbols_mean(page):
-    opening = PAGES[page].partition("```")[0]
-    assert "](../notation.md)" in opening and "](../symbols.md)" in opening

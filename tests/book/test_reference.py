@@ -5,34 +5,25 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import assets
+import front
+import launch
 import pytest
+import reading
+from marked_source import find_modules, parse_source
+from numbering import chapter_name
+from reference import SYMBOLS_TABLE, computes, declared, named, plain, public, rows_of, stem
 
+from tests.book.test_annotated_source import shown_on_pages
+from tests.equations import ROOT, markdown
 from tests.markers.symbols import DATA, TABLES
 from tests.spelling import CSPELL, prose, prose_of_code, texts, unknown
 
-ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
-sys.path.insert(0, str(BOOK / "_ext"))
-
-import assets  # noqa: E402
-import front  # noqa: E402
-import launch  # noqa: E402
-import reading  # noqa: E402
-from marked_source import find_modules, others, parse_source  # noqa: E402
-from numbering import chapter_name  # noqa: E402 - the pages' own numbers
-from reference import (  # noqa: E402 - the pages' own reading of the tables
-    SYMBOLS_TABLE,
-    computes,
-    declared,
-    named,
-    plain,
-    rows_of,
-    stem,
-)
+NOTATION = (BOOK / "notation.md").read_text("utf8")
 
 needs_node = pytest.mark.skipif(
     not (shutil.which("node") and CSPELL.exists()), reason="no node here, or .assets was not installed (make setup)"
@@ -56,25 +47,14 @@ def test_every_word_is_in_a_list():
 
 
 def test_every_public_module_stands_on_one_api_page():
-    pages = [path.read_text("utf8") for path in (BOOK / "api").glob("*.md")]
-    listed = re.findall(r"^```\{api\} (\S+)$", "\n".join(pages), re.M)
-    for room in [name for name in listed if name.endswith(".*")]:
-        listed.remove(room)
-        listed += others(room.removesuffix(".*"), find_modules(ROOT, "minerva_lite"), pages, "api")
-    public = set()
-    for path in [*(ROOT / "minerva_lite").rglob("*.py"), *(BOOK / "minerva_book").rglob("*.py")]:
-        tree = ast.parse(path.read_text("utf8"))
-        if path.stem != "__main__" and any(
-            isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_") for node in tree.body
-        ):
-            home = BOOK if path.is_relative_to(BOOK) else ROOT
-            name = ".".join(path.relative_to(home).with_suffix("").parts).removesuffix(".__init__")
-            public.add(name)
-    assert sorted(listed) == sorted(set(listed)) and public <= set(listed)
+    listed = shown_on_pages("api")
+    modules = find_modules(ROOT, "minerva_lite") | find_modules(ROOT, "minerva_book")
+    offering = {name for name, path in modules.items() if public(ast.parse(path.read_text("utf8")).body)}
+    assert len(listed) == len(set(listed)) and offering - {"minerva_lite.__main__"} <= set(listed)
 
 
 def test_symbols_of_the_formula_checks_have_the_names_of_the_notation():
-    rows = [line for line in (BOOK / "notation.md").read_text("utf8").splitlines() if line.startswith("| $")]
+    rows = [line for line in NOTATION.splitlines() if line.startswith("| $")]
     squeezed = [(re.sub(r"[\s{}]", "", row), row) for row in rows]
     for symbol, spec in DATA.items():
         name = spec.split()[0]
@@ -238,12 +218,6 @@ def names_in(cell: str) -> set[str]:
     return set(re.findall(r"`([^`]+)`", cell))
 
 
-def text_of(path: Path) -> str:
-    """The Markdown of a chapter."""
-    cells = json.loads(path.read_text("utf8"))["cells"]
-    return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-
-
 def squeezed(text: str) -> str:
     """Formulas without what does not tell symbols apart, and once more without arguments and policies."""
     text = re.sub(r"[\s{}]|\\[,!;]", "", text)
@@ -254,10 +228,10 @@ def squeezed(text: str) -> str:
 def test_symbols_of_a_chapter_are_used_and_are_those_of_the_notation(path):
     """Each is listed once, since two rows would be two meanings, with a name that the notation has."""
     law = {}
-    for symbols, _, names in rows_of((BOOK / "notation.md").read_text("utf8")):
+    for symbols, _, names in rows_of(NOTATION):
         for symbol in symbols:
             law.setdefault(core(symbol), set()).update(names_in(names))
-    chapter = text_of(path)
+    chapter = markdown(path)
     table = SYMBOLS_TABLE.search(chapter)[1]
     lines = chapter.splitlines(keepends=True)
     rest = squeezed("".join(line for line in lines if line not in table or not line.startswith("| $")))
@@ -278,13 +252,13 @@ def chapter_of(name: str) -> str:
     marks = re.findall(r"\b(\d+[a-z]?|A)\b", name.split(":")[0])
     paths = [path for path in sorted(BOOK.glob("*.ipynb"))
              if not marks or chapter_name(f"book/{path.stem}") in marks]  # fmt: skip
-    return "\n".join(map(text_of, paths))
+    return "\n".join(map(markdown, paths))
 
 
 def test_the_notation_can_be_looked_up_and_keeps_its_promise():
     """No row that nobody finds anything in, no letter with two meanings in one chapter, no symbol that it has not."""
     everywhere = []
-    for part in re.split(r"^## ", (BOOK / "notation.md").read_text("utf8"), flags=re.M)[1:]:
+    for part in re.split(r"^## ", NOTATION, flags=re.M)[1:]:
         heading, rows = part.splitlines()[0], rows_of(part)
         listed = [plain(symbol) for symbols, _, _ in rows for symbol in symbols]
         both = listed + everywhere
@@ -298,7 +272,7 @@ def test_the_notation_can_be_looked_up_and_keeps_its_promise():
 
 
 def test_every_symbol_of_the_formulas_of_mpo_v_mpo_and_language_models_is_in_the_notation():
-    law = {core(stem(symbol)) for row in rows_of((BOOK / "notation.md").read_text("utf8")) for symbol in row[0]}
+    law = {core(stem(symbol)) for row in rows_of(NOTATION) for symbol in row[0]}
     files = ("agents.mpo.", "agents.vmpo.", "formulas.duals.", "formulas.sequences.", "formulas.preferences.")
     used = [(function, symbol) for function, table in TABLES.items() if function.startswith(files)
             for symbol in table.symbols]  # fmt: skip
@@ -325,8 +299,8 @@ def test_every_symbol_of_the_formulas_of_mpo_v_mpo_and_language_models_is_in_the
     ("formulas.objectives.importance_surrogate", r"\rho_t", False),  # an argument that is named otherwise
 ])  # fmt: skip
 def test_a_function_stands_beside_the_symbols_of_its_formulas(function, symbol, stands):
-    law = named(rows_of((BOOK / "notation.md").read_text("utf8")))
-    assert {computes(function, TABLES[function].symbols, *pair) for pair in law if pair[0] == symbol} == {stands}
+    law = [pair for pair in named(rows_of(NOTATION)) if pair[0] == symbol]
+    assert {computes(function, TABLES[function].symbols, *pair) for pair in law} == {stands}
 
 
 def test_every_symbol_has_its_own_names():
@@ -336,8 +310,7 @@ def test_every_symbol_has_its_own_names():
         "T": "`backup`", "U": "`backup`", "K": "",
     }  # fmt: skip
     # Several symbols with a list of names that cannot be dealt out would each seem to have them all.
-    notation = rows_of((BOOK / "notation.md").read_text("utf8"))
-    assert [row for row in notation if len(row[0]) > 1 < len(names_in(row[2])) != len(row[0])] == []
+    assert [row for row in rows_of(NOTATION) if len(row[0]) > 1 < len(names_in(row[2])) != len(row[0])] == []
 
 
 @pytest.mark.parametrize(("spec", "wanted"), [

@@ -50,9 +50,6 @@ def test_the_surrogate_weighs_states_by_the_old_policys_visitation():
     assert right == pytest.approx(0.5)
     # The wrong one is no approximation: it is the rise of J itself, and asks how often NEW visits each state.
     assert wrong == pytest.approx(0.75) and wrong == pytest.approx(rise(OLD, NEW))
-    # What data of OLD can tell, by weighting its actions with NEW / OLD, is the right one.
-    from_old_data = weighted(WORLD.visitation(OLD), OLD, NEW / OLD * advantage)
-    assert from_old_data == pytest.approx(right)
 
 
 def test_the_performance_difference_uses_the_old_policys_advantage():
@@ -202,10 +199,8 @@ def test_inner_steps_divide_no_learning_rate(inner_steps):
         agent.gradient_step("policy", agent.policy.mean[-1].bias.sum())
         rates.append(agent.optimizers["policy"].param_groups[0]["lr"])
     assert rates == [0.1] * inner_steps
-    moved = float((start - weight.detach()).mean())
-    assert moved == pytest.approx(0.1 * inner_steps)
-    # What the sentence promises is another distance as soon as there is more than one step.
-    assert (moved == pytest.approx(0.1 * math.sqrt(inner_steps))) == (inner_steps == 1)
+    # Not the square root of their number: what the sentence promises is right for one step alone.
+    assert float((start - weight.detach()).mean()) == pytest.approx(0.1 * inner_steps)
 
 
 def test_the_decoupled_parts_sum_to_the_kl_only_for_an_unchanged_std(generator):

@@ -4,7 +4,6 @@ import ast
 import inspect
 import re
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,8 @@ from minerva_lite.agents.mpo import MPOConfig
 from minerva_lite.agents.settings import BoundSettings
 from minerva_lite.agents.vmpo import VMPOConfig
 from minerva_lite.formulas import duals
+from tests.equations import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "book" / "annotated"
 
 
@@ -58,7 +57,9 @@ OPENING = {
 @pytest.mark.parametrize("path", sorted({*PAGES.glob("*.md")} - {PAGES / "index.md"}), ids=lambda path: path.stem)
 def test_a_page_of_source_says_where_to_begin_and_leads_back_to_its_chapter(path):
     page = path.read_text("utf8")
-    before = page.partition("```{annotated}")[0]
+    before = re.split(r"```\{(?:annotated|one_page)\}", page)[0]
+    if path.stem.startswith("one_"):
+        assert "](../notation.md)" in before and "](../symbols.md)" in before, "what the symbols mean"
     assert [what for what, pattern in OPENING.items() if not re.search(pattern, before)] == []
     for name, options in re.findall(r"^```\{annotated\} (minerva_lite(?:\.[a-z_]+)+)\n((?::.*\n)*)```", page, re.M):
         if (ROOT / f"{name.replace('.', '/')}.py").is_file() and ":form:" not in options:

@@ -44,6 +44,5 @@ LAWS = Laws(
     time_limit=999,
     ends=lambda rng, state: 1.0 if state[1] >= 0.0 else -1.0,  # pushed the way it moves, it climbs
     margin=lambda state: torch.maximum(0.45 - state[:, 0], -state[:, 1]),
-    brink=((0.44, 0.05), 1.0),
     rounding=1e-7,  # Gymnasium keeps this state in float32
 )

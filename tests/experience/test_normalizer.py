@@ -25,19 +25,14 @@ def test_absorbing_piece_by_piece_is_absorbing_at_once(sizes, seed):
     assert normalizer.count.item() == len(rows)
 
 
-def test_a_fresh_normalizer_only_clips():
-    x = torch.tensor([-11.0, 0.5, 11.0])
-    assert Normalizer((3,)).normalize(x).tolist() == pytest.approx([-10.0, 0.5, 10.0], abs=1e-6)
-
-
 def test_what_has_never_varied_is_divided_by_the_root_of_eps():
-    """Variance 0 and eps 1e-8: a first 1 reads 10,000, and the clip makes it 10."""
+    """Variance 0 and eps 1e-8: a first 0.5 reads 5,000, and the clip makes it 10. A fresh one only clips."""
     free, clipped = Normalizer((1,), clip=1e6).double(), Normalizer((1,)).double()
+    x = torch.tensor([0.5, 11.0], dtype=F64)
+    assert clipped.normalize(x).tolist() == pytest.approx([0.5, 10.0], abs=1e-6)
     for normalizer in (free, clipped):
         normalizer.absorb(torch.zeros(5, 1, dtype=F64))
-    one = torch.ones(1, dtype=F64)
-    assert free.normalize(one).item() == pytest.approx(1e4)
-    assert clipped.normalize(one).item() == 10.0
+    assert free.normalize(x).tolist() == pytest.approx([5e3, 1.1e5]) and clipped.normalize(x).tolist() == [10.0, 10.0]
 
 
 @pytest.mark.parametrize("frozen", [True, False])

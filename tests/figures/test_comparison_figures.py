@@ -90,16 +90,3 @@ def test_the_shaded_part_and_the_title_are_the_share_of_draws_that_order_two_age
     inside = ((one + gap - other >= low) & (one + gap - other <= high)).double().mean()
     assert float(inside) == pytest.approx(0.95, abs=0.003)
     assert words(ax) == ["95 % of comparisons"], "the gray bar says what it holds"
-
-
-def test_sensitivity_has_a_dot_for_each_run_and_the_presets_runs_once():
-    preset = torch.tensor([1.0, 2.0, 3.0, 4.0, 50.0])
-    knobs = {"rate": {10.0: preset - 9, 1.0: preset}, "bound": {1.0: preset, 0.1: preset + 1}}
-    ax = draw(figures.plot_sensitivity, knobs, "agent")
-    lines = {line.get_label(): line for line in ax.get_lines() if not line.get_label().startswith("_")}
-    assert {name: line.get_xdata().tolist() for name, line in lines.items()} == {"rate": [1, 10], "bound": [0.1, 1]}
-    assert lines["rate"].get_ydata().tolist() == [3.0, -6.0] and lines["bound"].get_ydata().tolist() == [4.0, 3.0]
-    dots = [line for line in ax.get_lines() if line.get_marker() == "."]
-    shown = sorted(tuple(line.get_ydata().tolist()) for line in dots)
-    assert shown == sorted(tuple(each.tolist()) for each in (preset, preset - 9, preset + 1))
-    assert ax.get_xscale() == "log" and ax.get_title() == "agent"

@@ -38,7 +38,12 @@ def bars(axes) -> list[tuple[float, float]]:
 
 
 def words(axes) -> list[str]:
-    return [text.get_text().strip() for text in axes.texts]
+    return [text.get_text().strip() for text in axes.texts if text.get_text()]
+
+
+def arrows(axes) -> list:
+    """The annotations that are arrows: `xyann` is the tail, `xy` the head."""
+    return [text for text in axes.texts if getattr(text, "arrow_patch", None)]
 
 
 def legend(axes) -> list[str]:
@@ -66,6 +71,7 @@ ONE, TWO = T([[0.0, 1.0], [0.2, 0.4], [0.0, 3.0]]), T([[0.0, 2.0], [0.2, 0.1], [
 RATIO = T([[1.0, 0.5], [1.0, 1.5], [1.0, 0.0]])
 WALKS = T([0.002] * 50 + [1.5] * 3).double(), torch.cat([torch.linspace(0.0, 1.0, 50), torch.zeros(3)]).double()
 GAMMA, SHARE = T([0.1, 0.6, 0.7, 0.95]), T([1e-3, 0.5, 1e-9, 0.9])
+PRESET = T([1.0, 2.0, 3.0, 4.0, 50.0])
 CHANCE = torch.linspace(0.0, 1.0, 11, dtype=torch.float64)
 DRAWN = [  # the axes; what is read off them; what it should be
     # Means of so many updates; a line for each seed, named once; a small rise fills its panel.
@@ -165,6 +171,14 @@ DRAWN = [  # the axes; what is read off them; what it should be
         "left": [1.0] * 7, "right": [0.5 if limit < crossing else 2.0 for limit in range(2, 9)]}, [1.8, 11.6]),
        lambda a: [bars(a)[0], [h[0] for line, h in zip(a.lines, y(a), strict=True) if line.get_linestyle() == "--"]],
        [(2.0, crossing - 2.0), [1.8, 11.6]]) for crossing in (3, 6)),
+    # Of each knob the middle over its values, in order; a dot for each run, those of the preset once.
+    (lambda: draw(figures.plot_sensitivity, {"rate": {10.0: PRESET - 9, 1.0: PRESET},
+                                             "bound": {1.0: PRESET, 0.1: PRESET + 1}}, "agent"),
+     lambda a: [{line.get_label(): line.get_xydata().tolist() for line in a.lines if line.get_label()[0] != "_"},
+                sorted(line.get_ydata().tolist() for line in a.lines if line.get_marker() == "."),
+                a.get_xscale(), a.get_title()],
+     [{"rate": [[1.0, 3.0], [10.0, -6.0]], "bound": [[0.1, 4.0], [1.0, 3.0]]},
+      [(PRESET + i).tolist() for i in (-9, 0, 1)], "log", "agent"]),
     # A state's factor against its variance; a dual is marked at its minimum.
     (lambda: draw(figures.plot_state_factors, T([1.0, 2.0, 3.0]),
                   {2.0: 1.0 + T([1.0, 2.0, 3.0]) / 8.0, 0.5: 1.0 + 4.0 * T([1.0, 2.0, 3.0])}),
@@ -188,3 +202,25 @@ def flat(found) -> list:
 def test_a_picture_shows_what_it_was_given(axes, read, wanted):
     found = read(axes())
     assert flat(found) == [pytest.approx(part, rel=1e-6) if isinstance(part, float) else part for part in flat(wanted)]
+
+
+@pytest.mark.parametrize("slope", [-1.0, 2.0])
+def test_dots_stand_on_the_curve_the_arrow_climbs_and_the_fitted_gaussian_has_its_moments(slope):
+    grid = torch.linspace(-2, 2, 401, dtype=torch.float64)
+    prior = torch.exp(-0.5 * grid**2) / (2 * torch.pi) ** 0.5
+    action, weights = torch.tensor([[-1.0, 0.0, 1.0], [0.7, 0.2, 0.1]], dtype=torch.float64)
+    fit = torch.tensor([0.5, 0.25], dtype=torch.float64)
+    axes = Figure().subplots(2, 1, squeeze=False)
+    figures.plot_estep(axes, grid, 1.0 - grid, prior, action, slope, {"η = 1": (prior, weights, fit)})
+    above, below = axes[:, 0]
+    (dots,) = above.collections
+    assert dots.get_offsets().tolist() == [[-1.0, 2.0], [0.0, 1.0], [1.0, 0.0]]
+    assert (dots.get_sizes() - 6).tolist() == pytest.approx([350.0, 100.0, 50.0]), "an area follows its weight"
+    (arrow,) = above.texts
+    (x, y), (x0, y0) = arrow.xy, arrow.xyann
+    assert (y - y0) / (x - x0) == pytest.approx(slope) and y > y0
+    fitted = torch.tensor(next(x for x in below.lines if x.get_linestyle() == "--").get_ydata())
+    mass = fitted / fitted.sum()
+    mean = (mass * grid).sum()
+    assert abs(mean - 0.5) < 1e-3 and abs((mass * (grid - mean) ** 2).sum().sqrt() - 0.25) < 1e-3
+    assert abs(fitted.sum() * 0.01 - 1) < 1e-3

@@ -27,7 +27,7 @@ AS_IT_COMES = {
     ("gaussian_sample", "mean"), ("gaussian_sample", "std"), ("gaussian_sample", "noise"),
     ("categorical_sample", "logits"), ("categorical_sample", "noise"), ("kl_penalty_loss", "kl_penalty"),
     ("adapt_kl_penalty", "kl"), ("normalize_advantage", "eps"), ("normalize_tokens", "eps"), ("rounding_alone", "eps"),
-    ("at_rounding_level", "kl_bound"), ("top_k_mask", "eligible"),
+    ("at_rounding_level", "kl_bound"),
 }  # fmt: skip
 # By the name of a number: what it may not be, beyond -1 and NaN, which none may be.
 UNIT, POSITIVE, COUNT, FINITE = (-0.1, 1.1), (0.0, math.inf), (0, 1.5, True), (math.inf,)
@@ -124,18 +124,13 @@ TOKENS, ONES, NONE = torch.zeros(3, 3), torch.ones(2), torch.empty(0, 2)
 NO = torch.zeros(2, dtype=torch.bool)
 SCORES = torch.ones(3, 2)
 BESIDE = [
-    (lambda: duals.top_k_mask(torch.ones(2, 2), torch.ones(2, 2) > 0, 0.5), r"advantage: wanted shape \(any,\)"),
-    (lambda: duals.top_k_mask(ONES, torch.ones(3) > 0, 0.5), r"eligible: wanted shape \(2,\)"),
-    (lambda: duals.top_k_mask(ONES, ONES, 0.5), "eligible: wanted dtype torch.bool; got torch.float32"),
     (lambda: duals.top_k_mask(torch.ones(3), MASK[1], 0.4), "top_k_frac: wanted one that keeps .* 0.4 of 2"),
     (lambda: duals.top_k_mask(ONES, NO, 1.0), "top_k_frac: wanted one that keeps at least one sample; 1.0 of 0"),
     (lambda: duals.vmpo_weights(ONES, NO, ONES, ONES[0]), "mask: wanted at least one sample kept; got none"),
-    (lambda: duals.vmpo_temperature_loss(ONES, NO, ONES, ONES[0], 0.1), "mask: wanted at least one sample kept"),
     (lambda: sequences.leave_one_out_advantage(torch.zeros(10), 4), "reward: wanted a multiple of group = 4"),
     (lambda: sequences.group_advantage(torch.zeros(0), 2, scale=False), "reward: wanted a multiple of group = 2"),
     (lambda: sequences.group_mean(torch.zeros(2, 2), 2), r"value: wanted shape \(any,\); got \(2, 2\)"),
     (lambda: sequences.leave_one_out_advantage(vector(1, NAN), 2), "reward: wanted finite numbers"),
-    (lambda: sequences.group_advantage(vector(1, math.inf), 2, scale=True), "reward: wanted finite numbers; got 1"),
     (lambda: sequences.kl_rewards(TOKENS, TOKENS, MASK, vector(1, NAN, 1), 0.1), "reward: wanted finite numbers"),
     (lambda: sequences.kl_rewards(TOKENS, TOKENS, MASK, torch.zeros(2), 0.1), r"reward: wanted shape \(3,\); got"),
     (lambda: sequences.clipped_token_objective(TOKENS, ONES, 0.2, 0.2), r"advantage: wanted shape \(3,\); got"),
@@ -143,10 +138,8 @@ BESIDE = [
     (lambda: sequences.spread_weight(vector(0.5, 1.0), 4), r"probability: wanted numbers inside \(0, 1\)"),
     (lambda: sequences.sequence_log_prob(TOKENS, MASK & MASK.new_tensor([True, False, True])),
      "mask: wanted at least one token in every answer; got none in answer 1"),
-    (lambda: sequences.average_tokens(TOKENS, MASK ^ MASK, "token"), "got none in answer 0"),
     (lambda: sequences.sequence_log_prob(TOKENS, MASK.flip(0)),
      "mask: wanted every answer to begin in row 0 and go on without a gap; answer 1 does not"),
-    (lambda: sequences.sequence_log_prob(TOKENS, MASK | (torch.arange(9).view(3, 3) == 7)), "without a gap; answer 1"),
     (lambda: sequences.sequence_log_prob(torch.zeros(3), MASK[0]), r"mask: wanted shape \(any, any\); got \(3,\)"),
     (lambda: preferences.best_of_n_law(ONES.view(1, 2), ONES.view(1, 2), 2), r"probability: wanted shape \(any,\)"),
     (lambda: preferences.best_of_n_law(ONES[:1], vector(NAN), 2), "reward: wanted finite numbers; got 1"),

@@ -11,8 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import brentq, minimize
-from scipy.special import rel_entr
+from scipy.optimize import brentq
 
 from minerva_lite.formulas import duals
 from tests.living import vector
@@ -91,22 +90,10 @@ def test_temperature_loss_by_hand():
     assert got == pytest.approx(wanted, rel=1e-5)
 
 
-def best_on_the_simplex(q_value, prior, eps):
-    """max sum q Q subject to KL(q || prior) <= eps, by a solver that knows nothing of temperatures."""
-    gains, start = q_value.numpy(), prior.numpy()
-    bounds = [{"type": "eq", "fun": lambda q: q.sum() - 1.0}]
-    bounds += [{"type": "ineq", "fun": lambda q: eps - rel_entr(q, start).sum()}]
-    found = minimize(
-        lambda q: -q @ gains, start, jac=lambda q: -gains, bounds=[(0.0, 1.0)] * len(start), constraints=bounds,
-        method="SLSQP", options={"ftol": 1e-15, "maxiter": 1000},
-    )  # fmt: skip
-    return torch.from_numpy(found.x)
-
-
 @pytest.mark.parametrize("eps", [0.01, 0.1, 0.5])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_estep_at_its_duals_minimum_is_the_best_on_the_simplex(seed, eps):
-    """No duality gap: the weights reach the brute-force optimum, and the dual's value is what they earn."""
+def test_the_estep_at_its_duals_minimum_is_the_best_within_the_bound(seed, eps):
+    """No duality gap: the weights keep the bound, and earn what the dual says; no other weights can earn more."""
     g = torch.Generator().manual_seed(seed)
     q_value, prior = torch.randn(4, generator=g, dtype=F64), torch.randn(4, generator=g, dtype=F64).softmax(0)
     both = q_value.unsqueeze(1), prior.log().unsqueeze(1)
@@ -117,9 +104,6 @@ def test_the_estep_at_its_duals_minimum_is_the_best_on_the_simplex(seed, eps):
     assert duals.weights_kl(weights, both[1]).item() == pytest.approx(eps, abs=1e-9), "the constraint binds"
     earned = (weights[:, 0] * q_value).sum().item()
     assert loss(eta).item() == pytest.approx(earned, abs=1e-9)
-    rival = best_on_the_simplex(q_value, prior, eps)
-    assert (rival * q_value).sum().item() == pytest.approx(earned, abs=1e-6)
-    torch.testing.assert_close(rival, weights[:, 0], rtol=0, atol=1e-4)
 
 
 def hard_values(scale: float, n: int = 16, b: int = 64) -> torch.Tensor:

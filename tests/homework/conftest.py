@@ -7,11 +7,11 @@ import shutil
 
 import nbgrader.api
 import pytest
-import torch
 
 from .hostile import CLASS, NAME, hand_in
+from .trials import example_term
 
-from course import classroom, handout, marking  # isort: skip - found by what trials puts on the path
+from course import classroom, marking  # isort: skip - found by what trials puts on the path
 from course.captured import called, plain  # isort: skip
 from course.isolation import Limits, Said  # isort: skip
 
@@ -29,15 +29,13 @@ def released(tmp_path_factory):
     """A term in which homework 2 was released, due on the first of February 2027; to be copied."""
     folder = tmp_path_factory.mktemp("released") / "term"
     due = {NAME: "2027-02-01T12:00+01:00"}
-    handout.release(folder, seed="example", guessable=True, names=[NAME], due=due, wheel=False)
-    return folder
+    return example_term(folder, names=[NAME], due=due)
 
 
 def in_this_process(cells, questions, cases, **kwargs) -> Said:
     """In place of the process apart, for answers that are known to be harmless."""
     said, space = Said("this process"), {}
-    with marking.ALONE:  # torch's default type is the whole process's
-        before = torch.get_default_dtype()
+    with marking.in_double():  # whatever a cell sets
         for cell in cells:
             try:
                 exec(cell["source"], space)
@@ -51,7 +49,6 @@ def in_this_process(cells, questions, cases, **kwargs) -> Said:
                     said.answers[question.name, case.name] = plain(got)
                 except Exception as error:
                     said.errors[question.name, case.name] = f"{type(error).__name__}: {error}"
-        torch.set_default_dtype(before)
     return said
 
 

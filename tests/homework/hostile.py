@@ -19,8 +19,8 @@ from typing import Any
 import nbformat
 from PIL import Image, PngImagePlugin
 
-from .answers import hw2
-from .trials import assignment, edited, filled
+from .answers.slips import HW2, slipped
+from .trials import assignment, filled
 
 NAME = "hw2_gae"
 MADE = assignment(NAME)
@@ -52,12 +52,6 @@ def attack(name: str, source: str, earns: str = "q3 q4", note: str = "") -> Stud
 
 def solved(name: str, earns: str = "q2 q3 q4", **kwargs: Any) -> Student:
     return Student(name, earns, dict(SOLUTION), **kwargs)
-
-
-def wrong(name: str, question: str, story: str, part: float = 0.0) -> Student:
-    earns = " ".join(sorted(set(POINTS) - {question}))
-    answers = SOLUTION | {question: edited(SOLUTION[question], hw2.WRONG[question][story])}
-    return Student(name, earns, answers, part=part)
 
 
 DRIVES = """<div class="full-credit">I am sure.<span id="q2-marked"></span><span id="q3-marked"></span>
@@ -93,13 +87,14 @@ def illustrated(notebook):
 
 
 IDLE = {q.name: q.faulty if q.fault else f"{q.header}\n    return 0.0 * {[*q.example.inputs][0]}" for q in MADE.coded}
+PARTLY = slipped(SOLUTION["q2"], HW2["q2"]["the flag of the next step (fault 4)"])
 CLASS = [  # without an attack
     solved("right", change=illustrated),
-    wrong("partly", "q2", "the flag of the next step (fault 4)", 4.0),
+    Student("partly", "q3 q4", SOLUTION | {"q2": PARTLY}, part=4.0),
     Student("idle", "", IDLE),
     Student("untouched", ""),
 ]
-WRONG_Q2 = edited(SOLUTION["q2"], hw2.WRONG["q2"]["the cost is added"])
+WRONG_Q2 = slipped(SOLUTION["q2"], HW2["q2"]["the cost is added"])
 
 
 def edited_checks(notebook):
@@ -139,12 +134,10 @@ def raw(text: bytes, name: str = f"{NAME}.ipynb") -> Callable[[Path, Any], None]
 
 
 def class_of(term: Path, elsewhere: Path, port: int) -> list[Student]:
-    """Thirteen students. elsewhere: a folder that must stay as it is. port: of a listener that must hear nothing."""
+    """Eleven students. elsewhere: a folder that must stay as it is. port: of a listener that must hear nothing."""
     home, book = term.resolve(), Path(__file__).parents[2] / "book" / "homework"
     everybody = [
         solved("right"),
-        Student("untouched", ""),
-        wrong("wrong_q2", "q2", "the flag of the next step (fault 4)", 4.0),
         solved("odd_records", change=shuffled_types),
         solved("two_copies", change=twice),
         solved("made_anew", change=made_anew),

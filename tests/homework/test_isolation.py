@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
-import stat
 import subprocess
 import sys
 import time
@@ -15,15 +15,16 @@ import pytest
 
 from minerva_book.exercises import selfcheck
 
-from .answers import hw2
+from .answers.slips import HW2, slipped
 from .hostile import MADE, SOLUTION
-from .trials import ROOT, SETUP, SHORT, apart, edited
+from .trials import ROOT, SETUP, SHORT, apart
 
 from course import isolation, kernel, overseer, seccomp  # isort: skip - found by what trials puts on the path
 from course.isolation import Said, run  # isort: skip
 from course.marking import hidden, mark_cells, refused  # isort: skip
 
 Q2, Q3 = MADE.question("q2"), MADE.question("q3")
+FUNCTION = Q3.function
 filtered = pytest.mark.skipif(not seccomp.program()[0], reason="no filter of system calls is to be had here")
 slow = pytest.mark.slow
 
@@ -39,35 +40,37 @@ def earned(cells, limits=SHORT):
     return {name for name, mark in marks.items() if mark.full}, said
 
 
-def all_at_once(question, sources: dict[str, str], limits=SHORT) -> tuple[Said, dict[str, str]]:
-    """One submission that answers a question as often as there are sources, each in a process of its own.
+def all_at_once(sources: dict[str, str], limits=SHORT) -> tuple[Said, dict[str, str]]:
+    """One submission with as many questions as sources: question 3 for whoever writes its function, else question 2.
 
-    The questions are q0, q1, … in their order. What was said; and, by source, what is wrong with its answer.
+    Each is answered in a process of its own. What was said; and, by source, what is wrong with its answer.
     """
-    names = {story: f"q{place}" for place, story in enumerate(sources)}
-    questions = [replace(question, name=name, function=f"{question.function}_{name}") for name in names.values()]
-    texts = [text.replace(question.function, q.function) for q, text in zip(questions, sources.values(), strict=True)]
-    cells = [SETUP, *({"id": f"{q.name}-code", "source": text} for q, text in zip(questions, texts, strict=True))]
-    cases, right = hidden(question, "example")
-    said = run(cells, questions, {q.name: cases for q in questions}, limits=limits)
+    questions, cells, drawn = [], [SETUP], {}
+    for place, (story, text) in enumerate(sources.items()):
+        of = Q3 if FUNCTION in text else Q2
+        q = replace(of, name=story, function=f"{of.function}_{place}")
+        questions.append(q)
+        cells.append({"id": f"{story}-code", "source": text.replace(of.function, q.function)})
+        drawn[story] = hidden(of, "example")
+    said = run(cells, questions, {story: cases for story, (cases, _) in drawn.items()}, limits=limits)
     why = {}
-    for (story, name), q in zip(names.items(), questions, strict=True):
+    for q in questions:
+        cases, right = drawn[q.name]
         whys = [refused(q, case, right[case.name], said) for case in cases]
-        why[story] = said.errors.get((name, "")) or next(filter(None, whys), "")
+        why[q.name] = said.errors.get((q.name, "")) or next(filter(None, whys), "")
     return said, why
 
 
-def numbers_of(said: Said, place: int = 0) -> list[float]:
+def numbers_of(said: Said, story: str) -> list[float]:
     """What a function gave for the first case."""
-    assert (f"q{place}", "one step") in said.answers, said
-    return said.answers[f"q{place}", "one step"][0]["data"]
+    assert (story, "one step") in said.answers, said
+    return said.answers[story, "one step"][0]["data"]
 
 
 # What can be seen and done from inside: one submission for all looks
 
 
-RIGHT, WRONG = SOLUTION["q3"], edited(SOLUTION["q3"], hw2.WRONG["q3"]["the target carries a gradient"])
-FUNCTION = MADE.question("q3").function
+RIGHT, WRONG = SOLUTION["q3"], slipped(SOLUTION["q3"], HW2["q3"]["the target carries a gradient"])
 RECORDING = f"""
 {RIGHT}
 right = {FUNCTION}
@@ -266,43 +269,23 @@ def twisted_gae(*inputs):
 """, [float(errno.EPERM)] * (len(CALLS) + 5))  # fmt: skip
 
 
-@apart
-def test_what_can_be_seen_from_inside():
-    said, why = all_at_once(Q2, {name: source for name, (source, _) in LOOKS.items()}, replace(SHORT, case_seconds=5.0))
-    for place, (name, (_, wanted)) in enumerate(LOOKS.items()):
-        assert wanted is None or numbers_of(said, place) == wanted, name
-    assert why["the right answer"] == "" and not said.cells
-
-
 @slow
 @apart
-def test_the_keys_of_whoever_grades_are_out_of_reach():
+def test_the_keys_of_whoever_grades_are_out_of_reach(monkeypatch):
     """The session keyring is another one, even where no filter refuses to ask."""
-    number = kernel.KEYCTL.get(os.uname().machine)
-    script = f"""
-import ctypes
-import sys
-libc = ctypes.CDLL(None)
-libc.syscall({number}, 1, None)
-if libc.syscall({number - 2}, b"user", b"ticket", b"secret", 6, -3) < 0:
-    sys.exit(7)
-from tests.homework.test_isolation import Q2, all_at_once, numbers_of, seccomp
-seccomp.program = lambda: (b"", "")
-print(numbers_of(all_at_once(Q2, {{"": '''
+    number, libc = kernel.KEYCTL.get(os.uname().machine), ctypes.CDLL(None)
+    libc.syscall(number, 1, None)
+    if libc.syscall(number - 2, b"user", b"ticket", b"secret", 6, -3) < 0:
+        pytest.skip("this machine keeps no keys")
+    monkeypatch.setattr(seccomp, "program", lambda: (b"", ""))
+    asks = f"""
 import ctypes
 def twisted_gae(*inputs):
     libc, data = ctypes.CDLL(None), ctypes.create_string_buffer(100)
     key = libc.syscall({number}, 10, -3, b"user", b"ticket", 0)
     return torch.tensor(float(key > 0 and libc.syscall({number}, 11, key, data, 100) > 0))
-'''}})[0]))
 """
-    path = os.pathsep.join([str(ROOT), str(isolation.HOMEWORK), *sys.path])
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
-    )
-    if done.returncode == 7:
-        pytest.skip("this machine keeps no keys")
-    assert done.stdout == "[0.0]\n", done.stderr
+    assert numbers_of(all_at_once({"asks": asks})[0], "asks") == [0.0]
 
 
 @apart
@@ -337,21 +320,11 @@ def twisted_gae(*inputs):
     assert max(map(len, said.cells.values())) <= 200
 
 
-@apart
-def test_a_changed_torch_does_not_take_other_gradients():
-    """Whether it is changed while the answer is computed, or (below) in a cell."""
-    sources = {story: f"def {FUNCTION}(*inputs):\n    global {FUNCTION}\n    space = dict(torch=torch)\n"
-               f"    exec({(RECORDING + PATCHES[story]).replace(FUNCTION, 'inner_loss')!r}, space)\n"
-               f"    {FUNCTION} = space['inner_loss']\n    return {FUNCTION}(*inputs)\n" for story in PATCHES}  # fmt: skip
-    said, why = all_at_once(Q3, sources | {"the right answer": RIGHT})
-    assert why.pop("the right answer") == "" and not said.cells
-    assert all(reason.startswith("the gradient by") for reason in why.values()), why
-
-
 @slow
 @apart
 @pytest.mark.parametrize("patch", PATCHES)
 def test_a_torch_that_a_cell_changed_does_not_take_other_gradients(patch):
+    """Whether it was changed before, or (below) while the answer is computed."""
     points, said = earned(cells_of(q3=RECORDING + PATCHES[patch]))
     assert points == {"q2", "q4"} and not said.cells, said
 
@@ -385,7 +358,7 @@ CHEAP = {  # the body of a function, and why it earns nothing
             time.sleep(60)
     time.sleep(60)""", (overseer.MANY, ENDED)),
     "ends its process": ("os._exit(0)", ENDED),
-    "memory": ("rows = []\n    while True:\n        rows.append(torch.ones(10**7))", "RuntimeError"),
+    "memory": ("rows = []\n    while True:\n        rows.append(torch.empty(10**7))", "RuntimeError"),
     # Numbers too large to convert, shapes that would take hours to multiply, lines without end, words for numbers.
     "huge": ("forge(parts=[dict(shape=[1, 3], data=[10**400, 0, 0])])", "wanted numbers"),
     "shape": ("forge(parts=[dict(shape=[10**4000] * 20, data=[0])])", (WRONG_SHAPE, "no answer came back")),
@@ -424,23 +397,50 @@ ATTACKS = CHEAP | {
 }  # fmt: skip
 
 
-@apart
-@pytest.mark.parametrize("names", [sorted(CHEAP), pytest.param(sorted(ATTACKS), marks=slow)], ids=["some", "all"])
-def test_an_attack_earns_nothing_and_costs_no_other_question(names):
-    """The answers after it count, and the worker is free again: by its own clock, however busy the machine is."""
+PATCHED = {story: f"def {FUNCTION}(*inputs):\n    global {FUNCTION}\n    space = dict(torch=torch)\n"
+           f"    exec({(RECORDING + PATCHES[story]).replace(FUNCTION, 'inner_loss')!r}, space)\n"
+           f"    {FUNCTION} = space['inner_loss']\n    return {FUNCTION}(*inputs)\n" for story in PATCHES}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=[pytest.param(CHEAP, id="some"), pytest.param(ATTACKS, id="all", marks=slow)])
+def tried(request):
+    """One submission that looks around, changes torch and attacks: the attacks, what was said, what is wrong."""
     began, before = time.monotonic(), psutil.Process().children(recursive=True)
-    sources = {}
-    for place, name in enumerate(names):
-        body = ATTACKS[name][0].replace("forge(", f"forge(question='q{2 * place}', ")
+    sources = {name: source for name, (source, _) in LOOKS.items()} | PATCHED | {"another right answer": RIGHT}
+    for name, (body, _) in request.param.items():
+        body = body.replace("forge(", f"forge(question={name!r}, ")
         sources |= {name: f"{SAYS}def twisted_gae(*inputs):\n    {body}", f"after {name}": SOLUTION["q2"]}
-    limits = replace(SHORT, case_seconds=30.0, question_seconds=2.0, memory=1 << 29)
-    said, why = all_at_once(Q2, sources, limits)
-    assert not said.stopped and {name: why[f"after {name}"] for name in names} == dict.fromkeys(names, "")
-    for name in names:
-        assert why[name].startswith(ATTACKS[name][1]), (name, why[name])
-    "".join(why.values()).encode("utf8")  # it can be written
+    said, why = all_at_once(sources, replace(SHORT, case_seconds=30.0, memory=1 << 30))
+    assert not said.stopped and not said.cells, said
+    # The worker is free again: by its own clock, however busy the machine is.
     assert set(psutil.Process().children(recursive=True)) <= set(before)
-    assert time.monotonic() - began < 60 + 10 * len(names)
+    assert time.monotonic() - began < 60 + 5 * len(sources)
+    return request.param, said, why
+
+
+@apart
+def test_what_can_be_seen_from_inside(tried):
+    _, said, why = tried
+    for name, (_, wanted) in LOOKS.items():
+        assert wanted is None or numbers_of(said, name) == wanted, name
+    assert why["the right answer"] == ""
+
+
+@apart
+def test_a_changed_torch_does_not_take_other_gradients(tried):
+    *_, why = tried
+    assert why["another right answer"] == ""
+    assert all(why[story].startswith("the gradient by") for story in PATCHES), why
+
+
+@apart
+def test_an_attack_earns_nothing_and_costs_no_other_question(tried):
+    """The answers after it count."""
+    attacks, _, why = tried
+    assert {name: why[f"after {name}"] for name in attacks} == dict.fromkeys(attacks, "")
+    for name in attacks:
+        assert why[name].startswith(attacks[name][1]), (name, why[name])
+    "".join(why.values()).encode("utf8")  # it can be written
 
 
 @slow
@@ -457,18 +457,15 @@ def twisted_gae(*inputs):
         rows[0][::4096] = rows[1][::4096]
 """
     small = replace(SHORT, memory=1 << 30, question_seconds=20.0, case_seconds=20.0)
-    assert all_at_once(Q2, {"hogs": hogs}, small)[0].stopped == "took more memory than it may"
+    assert all_at_once({"hogs": hogs}, small)[0].stopped == "took more memory than it may"
 
 
 @apart
-@pytest.mark.parametrize("where", ["cell", pytest.param("function", marks=slow)])
-def test_who_says_more_than_a_submission_has_to_say_is_ended(where):
+def test_who_says_more_than_a_submission_has_to_say_is_ended():
     """The grader heard no more after so many lines, not even that the next question's cases were asked for."""
-    line = b'{"question": "q2", "error": "x"}\n' if where == "function" else b'{"cell": "q2-code", "error": "x"}\n'
-    talk = f"say({line!r} * 1000, 30)"
-    source = f"{SAYS}{talk}" if where == "cell" else f"{SAYS}def twisted_gae(*inputs):\n    {talk}\n    time.sleep(99)"
+    talk = """say(b'{"question": "q2", "error": "x"}\\n' * 1000, 30)"""
     began = time.monotonic()
-    points, said = earned(cells_of(q2=source))
+    points, said = earned(cells_of(q2=f"{SAYS}def twisted_gae(*inputs):\n    {talk}\n    time.sleep(99)"))
     assert said.stopped == "sent back more than it may" and time.monotonic() - began < 60
 
 
@@ -511,7 +508,7 @@ COMPILED = {
 @apart
 @filtered
 def test_what_the_self_check_passes_has_its_marks():
-    assert all_at_once(Q2, COMPILED)[1] == dict.fromkeys(COMPILED, "")
+    assert all_at_once(COMPILED)[1] == dict.fromkeys(COMPILED, "")
     for source in COMPILED.values():
         example = {"name": "q2", "check": "twisted_gae"}
         assert selfcheck.tried([SETUP, {"id": "q2-code", "source": source}], [example])[0] == {"q2": ""}
@@ -564,19 +561,14 @@ def test_a_right_answer_on_a_busy_machine_gets_its_marks():
 # What is told where it does not work
 
 
-def script(path, text: str) -> str:
-    path.write_text(text)
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return str(path)
-
-
 @apart
 def test_why_nothing_started_is_told(monkeypatch, tmp_path):
     """In the words of bubblewrap, which name the cause; and what is missing where something starts."""
     monkeypatch.setattr(isolation, "PYTHON", "/no/python")
     with pytest.raises(RuntimeError, match="did not start.*/no/python"):
         mark_cells(MADE, [SETUP], "example", SHORT)
-    script(tmp_path / "bwrap", "#!/bin/sh\necho 'bwrap: user namespaces are switched off' >&2\nexit 1\n")
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: user namespaces are switched off' >&2\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o700)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     isolation.missing.cache_clear()
     try:

@@ -63,10 +63,6 @@ def checked(made) -> dict[str, str]:
     return selfcheck.tried(code_to_run(made)[0], selfcheck.checks(made), BOUNDS)[0]
 
 
-def right(verdicts: dict[str, str]) -> set[str]:
-    return {question for question, why in verdicts.items() if not why}
-
-
 SPIN = "import time\nended = time.process_time() + {}\nwhile time.process_time() < ended:\n    pass\n"
 JIT = """@torch.jit.script
 def of_script(one: torch.Tensor, other: torch.Tensor, factor: float) -> torch.Tensor:
@@ -75,48 +71,42 @@ def of_script(one: torch.Tensor, other: torch.Tensor, factor: float) -> torch.Te
 """
 AWAITED = "import asyncio\n\nasync def soon():\n    return 1.0\n\nONE = await soon()\n"
 HELPED = SOLUTION["q2"].replace("    earned =", "    assert below() == 1\n    earned =", 1)
-WITH_NUMPY = SOLUTION["q2"].replace("    earned =", "    assert np.pi > 3\n    earned =", 1)
 ENDLESS = "def critic_loss(*inputs):\n    while True:\n        pass"
+
+
+def in_jupyter():
+    """A magic, a changed given cell, a helper below, a script, an await, and torch changed by an experiment."""
+    answers = {"q2": "%%time\n" + HELPED.replace("below() == 1", "below() < np.pi")}
+    answers |= {"q3": JIT + SOLUTION["q3"], "q4": AWAITED + SOLUTION["q4"]}
+    made = handed_in(answers, setup="import numpy as np\n" + STUBS["setup"])
+    changed = "def below():\n    return 1\ntorch.set_grad_enabled(False)\ntorch.set_default_dtype(torch.float32)"
+    return with_added(made, "q4-marked", changed)
+
+
+JUPYTER = "what passes in Jupyter"
 # Notebook -> the questions that it earns; "" for a notebook that is no work.
 NOTEBOOKS = {
     "as released": (lambda: copy.deepcopy(RELEASE), ""),
-    "%%time above a function": (lambda: handed_in({"q2": "%%time\n" + SOLUTION["q2"]}), "q2 q3 q4"),
-    "an import in the given cell": (
-        lambda: handed_in({"q2": WITH_NUMPY}, setup="import numpy as np\n" + STUBS["setup"]), "q2 q3 q4"),
-    "torch.jit.script": (lambda: handed_in({"q3": JIT + SOLUTION["q3"]}), "q2 q3 q4"),
-    "await": (lambda: handed_in({"q4": AWAITED + SOLUTION["q4"]}), "q2 q3 q4"),
+    JUPYTER: (in_jupyter, "q2 q3 q4"),
     "deleted cells": (lambda: without(handed_in(), "setup", "q2-text", "q3-code", "q4-marked"), "q2 q4"),
-    "a helper below": (
-        lambda: with_added(handed_in({"q2": HELPED}), "q4-marked", "def below():\n    return 1"), "q2 q3 q4"),
     "wrong": (lambda: handed_in({"q2": WRONG_Q2}), "q3 q4"),
     "endless": (lambda: handed_in({"q3": ENDLESS}), "q2 q4"),
     "slow experiments": (
         lambda: with_added(
             handed_in({"q2": HELPED}), "setup", *[SPIN.format(1.5)] * 4, SPIN.format(1.5) + "def below():\n    return 1"
         ), "q2 q3 q4"),
-    "an experiment that changes torch": (
-        lambda: with_added(
-            handed_in(), "q4-marked", "torch.set_grad_enabled(False)\ntorch.set_default_dtype(torch.float32)"
-        ), "q2 q3 q4"),
 }  # fmt: skip
 
 
 @apart
-def test_what_passes_in_jupyter_gets_its_marks_and_the_self_check_says_so():
-    """A magic, a changed given cell, a script, an await, and torch changed by an experiment: all in one notebook."""
-    answers = {"q2": "%%time\n" + WITH_NUMPY, "q3": JIT + SOLUTION["q3"], "q4": AWAITED + SOLUTION["q4"]}
-    made = handed_in(answers, setup="import numpy as np\n" + STUBS["setup"])
-    made = with_added(made, "q4-marked", "torch.set_grad_enabled(False)\ntorch.set_default_dtype(torch.float32)")
-    assert graded(made) == checked(made) == dict.fromkeys(QUESTIONS, "")
-
-
-@apart
-@pytest.mark.slow  # two processes for each
-@pytest.mark.parametrize("name", NOTEBOOKS)
+@pytest.mark.parametrize(
+    "name", [JUPYTER, *(pytest.param(name, marks=pytest.mark.slow) for name in NOTEBOOKS if name != JUPYTER)]
+)
 def test_the_self_check_and_the_grader_agree(name):
     make, earns = NOTEBOOKS[name]
     marks, verdicts = graded(make()), checked(make())
-    assert right(marks) == right(verdicts) == set(earns.split()), (marks, verdicts)
+    for found in (marks, verdicts):
+        assert {question for question, why in found.items() if not why} == {*earns.split()}, (marks, verdicts)
     assert name != "endless" or "took longer than it may" in marks["q3"] and "took longer than it may" in verdicts["q3"]
 
 
@@ -349,18 +339,23 @@ def test_the_self_check_names_what_is_left_over_changed_deleted_or_too_large(tmp
     ]
 
 
-def test_what_is_too_large_is_told_before_it_is_handed_in(tmp_path):
-    file = tmp_path / f"{NAME}.ipynb"
-    for made, why in (
-        (added("setup", *["1"] * 301, markdown=False), "at most 300 cells of your own; got 301"),
-        (handed_in(q1_answer="x" * (3 << 20)), r"at most 2 MB of text; got 3\.0 MB"), (None, "at most 200 MB"),
+def test_what_the_self_check_cannot_read_is_told(tmp_path):
+    """What is too large, too, before it is handed in."""
+    unchecked = without(handed_in(), "q3-marked")
+    del unchecked.metadata["homework"]["cells"]
+    for made, name, why in (
+        (unchecked, NAME, "wanted the check cells of q3; they were deleted"), (None, NAME, "got a file that is none"),
+        (handed_in(), "mine", f"wanted the name {NAME}"),
+        (handed_in(q1_answer="x" * (3 << 20)), NAME, r"wanted at most 2 MB of text; got 3\.0 MB"),
+        (added("setup", *["1"] * 301, markdown=False), NAME, "wanted at most 300 cells of your own; got 301"),
     ):  # fmt: skip
-        if made:
-            nbformat.write(made, file)
-        else:
-            os.truncate(file, 201 << 20)
-        with pytest.raises(ValueError, match=f"wanted {why}"):
+        file = tmp_path / f"{name}.ipynb"
+        nbformat.write(made, file) if made else file.write_text("no")
+        with pytest.raises(ValueError, match=why):
             selfcheck.examined(file)
+    os.truncate(file, 201 << 20)
+    with pytest.raises(ValueError, match="wanted at most 200 MB"):
+        selfcheck.examined(file)
 
 
 @pytest.mark.slow  # a limit runs out by the clock, three processes

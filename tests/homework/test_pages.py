@@ -166,12 +166,6 @@ def test_a_picture_in_text_is_shown_or_becomes_words(source, attachments, shown)
 # Reading
 
 
-def file_of(folder: Path, cells: list[dict]) -> Path:
-    place = folder / f"{NAME}.ipynb"
-    place.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}))
-    return place
-
-
 def code_cell(outputs: list) -> dict:
     return {"cell_type": "code", "source": "x = 1", "metadata": {}, "execution_count": None, "outputs": outputs}
 
@@ -181,7 +175,8 @@ def code_cell(outputs: list) -> dict:
 ], ids=["broken", "large"])  # fmt: skip
 def test_what_is_drawn_costs_nothing_and_does_not_count_as_written(tmp_path, outputs):
     """160 000 broken outputs took 7 GB and 90 seconds in the grader's own process, and the class was lost."""
-    file, began = file_of(tmp_path, [code_cell(outputs)]), time.process_time()
+    file, began = tmp_path / f"{NAME}.ipynb", time.process_time()
+    file.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [code_cell(outputs)]}))
     made = reading.read(file)
     assert [cell.source for cell in made.cells] == ["x = 1"] and made.cells[0].outputs == []
     assert time.process_time() - began < 3
@@ -236,18 +231,20 @@ def test_the_process_that_reads_knows_no_secret_and_is_started_anew_where_it_was
 # Pages
 
 
-def asked(*cells) -> rendering.Request:
-    numbers = {"score": 3.0, "max_score": 23.0, "late_penalty": 0.0, "notebook": NAME}
-    return rendering.Request(json.dumps(nbformat.v4.new_notebook(cells=cells)), {"nbgrader": numbers})
+NUMBERS = {"nbgrader": {"score": 3.0, "max_score": 23.0, "late_penalty": 0.0, "notebook": NAME}}
 
 
-def test_pages_are_made_apart_and_one_that_fails_costs_no_other(monkeypatch):
-    good = asked(nbformat.v4.new_markdown_cell("An answer."))
-    one, none = rendering.pages([good, rendering.Request("{", good.resources)], workers=2)
-    assert isinstance(none, apart.Failed) and "(Score: 3.0 / 23.0)" in one and "Added by the student" in one
+def json_of(*cells) -> str:
+    return json.dumps(nbformat.v4.new_notebook(cells=cells))
+
+
+def test_a_page_is_made_apart_within_its_time(monkeypatch):
+    good = json_of(nbformat.v4.new_markdown_cell("An answer."))
+    made = rendering.made_page(good, NUMBERS)
+    assert "(Score: 3.0 / 23.0)" in made and "Added by the student" in made
     monkeypatch.setattr(rendering, "SECONDS", 0.01)
-    (none,) = rendering.pages([good], workers=1)
-    assert isinstance(none, apart.Failed) and str(none) == apart.TOO_LONG
+    with pytest.raises(apart.Failed, match=apart.TOO_LONG):
+        rendering.made_page(good, NUMBERS)
 
 
 def test_a_tables_columns_are_kept_apart_and_a_rubrics_list_is_a_list(feedback):
@@ -438,8 +435,7 @@ def test_what_is_slow_to_show_stops_neither_the_marker_nor_the_page(what, monkey
     page = marker_page(*cells, answer_cell("$x$"))
     assert time.process_time() - spent < 4 and time.monotonic() - began < 60
     assert page.count("Added by the student") == 3 and "One point for" in page
-    (page,) = rendering.pages([asked(*cells)], workers=1)
-    assert isinstance(page, str) and page.count("Added by the student") == 3
+    assert rendering.made_page(json_of(*cells), NUMBERS).count("Added by the student") == 3
 
 
 @pytest.mark.page

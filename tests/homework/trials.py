@@ -7,7 +7,6 @@ import functools
 import importlib
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,12 @@ import torch
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "book" / "homework"))
 
-from course import NAMES, assignment  # noqa: E402
+from course import NAMES, assignment, handout  # noqa: E402
 from course import term as terms  # noqa: E402
 from course.captured import plain  # noqa: E402
 from course.here import answered  # noqa: E402
 from course.isolation import Limits, missing  # noqa: E402
-from course.marking import differs, hidden  # noqa: E402
+from course.marking import differs, hidden, in_double  # noqa: E402
 from course.question import EXAMPLE_SEED, Assignment, Code  # noqa: E402
 
 from .answers.slips import SLIPS, slipped  # noqa: E402
@@ -40,25 +39,19 @@ MARKS = (
 
 
 def answers_of(name: str) -> Any:
-    """WRONG, RIGHT and PACKAGE of an assignment: by question, stories with edits of the solution or a source."""
+    """RIGHT and PACKAGE of an assignment: by question, stories with a text, or a text."""
     return importlib.import_module(f"tests.homework.answers.{name.split('_')[0]}")
 
 
-def edited(text: str, edits: str | Sequence[tuple[str, str]]) -> str:
-    """The text with its edits, each of whose old texts has to stand there once; a whole source as it is."""
-    if isinstance(edits, str):
-        return edits
-    for old, new in edits:
-        assert text.count(old) == 1, f"wanted the text once, found {text.count(old)}: {old!r} in\n{text}"
-        text = text.replace(old, new)
-    return text
+def written(name: str, question: str, text: str) -> str:
+    """The function that an answer's text holds: the body alone, or all where its arguments have names of their own."""
+    asked = assignment(name).question(question)
+    return text if f"def {asked.function}(" in text else f"{asked.header}\n{text}"
 
 
 def mistakes(name: str, question: str) -> dict[str, Any]:
-    """The edits by which a solution becomes wrong, by their stories: of the example's, and of any variant's."""
-    wrong, slips = answers_of(name).WRONG[question], SLIPS[name.split("_")[0]].get(question, {})
-    assert not wrong.keys() & slips.keys()
-    return wrong | slips
+    """The edits by which a solution becomes wrong, by their stories."""
+    return SLIPS[name.split("_")[0]][question]
 
 
 def on_the_example(name: str, question: str) -> dict[str, str]:
@@ -75,6 +68,14 @@ def filled(notebook: Any, answers: dict[str, str], **others: str) -> Any:
     for cell in notebook.cells:
         cell["source"] = sources.get(cell.metadata["nbgrader"]["grade_id"], cell.source)
     return notebook
+
+
+def example_term(folder: Path, **options: Any) -> Path:
+    """A released term with the example's seed, which a term of one's own may not take."""
+    folder.mkdir()
+    (folder / "seed.txt").write_text(EXAMPLE_SEED)
+    handout.release(folder, wheel=False, **options)
+    return folder
 
 
 def table(term: Path, name: str = "grades.csv") -> dict[str, dict[str, str]]:
@@ -99,17 +100,15 @@ def by_hand(term: Path, student: str, name: str = "hw2_gae", **points: float) ->
 
 def verdict(question: Code, source: str, seed: str = EXAMPLE_SEED, *, threads: int = 1) -> dict[str, str]:
     """Case -> what is wrong with the function that `source` defines, "" where nothing is. In this process."""
-    before = torch.get_default_dtype(), torch.get_num_threads()
-    torch.set_default_dtype(torch.float64)  # as the notebook's first cell does
+    before, namespace = torch.get_num_threads(), {}
     torch.set_num_threads(threads)
     try:
-        namespace: dict[str, Any] = {}
-        exec(f"import math\nimport torch\n{question.setup}", namespace)
-        exec(source, namespace)
-        return answered(question, namespace[question.function], seed)
+        with in_double():
+            exec(f"import math\nimport torch\n{question.setup}", namespace)
+            exec(source, namespace)
+            return answered(question, namespace[question.function], seed)
     finally:
-        torch.set_default_dtype(before[0])
-        torch.set_num_threads(before[1])
+        torch.set_num_threads(before)
 
 
 def wrong_cases(question: Code, source: str, seed: str = EXAMPLE_SEED, **kwargs: Any) -> dict[str, str]:

@@ -8,13 +8,16 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 import torch
 
-from minerva_lite import evaluate, preset, train
+from minerva_lite import agents, evaluate, language, preset, train
 from minerva_lite.agents import AGENTS
+from minerva_lite.agents.base import Agent
 from minerva_lite.training.presets import PRESETS
 from minerva_lite.worlds.envs import TORCH_ENVS
 from tests.equations import CHAPTERS
@@ -90,15 +93,10 @@ def test_a_setting_and_its_formula_need_the_files_of_their_tables_and_no_other(t
 
 def test_every_agent_is_registered():
     """A class in a room of agents that has a name of its own is in `AGENTS` under that name."""
-    named = {}
-    rooms = (ROOT / "minerva_lite" / name for name in ("agents", "language"))
-    for path in sorted(path for room in rooms for path in room.glob("*.py")):
-        for node in ast.parse(path.read_text("utf8")).body:
-            agent = isinstance(node, ast.ClassDef) and node.name.endswith("Agent")  # a task has a name, too
-            for line in node.body if agent else []:
-                if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "name":
-                    named[ast.literal_eval(line.value)] = node.name
-    assert {name: agent.__name__ for name, (agent, _) in AGENTS.items()} == named
+    files = [module for room in (agents, language) for module in iter_modules(room.__path__, f"{room.__name__}.")]
+    found = {each for file in files for each in vars(import_module(file.name)).values() if isinstance(each, type)}
+    named = {each.name: each for each in found if issubclass(each, Agent) and "name" in vars(each)}
+    assert {name: agent for name, (agent, _) in AGENTS.items()} == named
 
 
 @pytest.mark.parametrize("name", list(AGENTS))
@@ -175,7 +173,7 @@ def test_the_tests_of_environments_hold_for_a_new_one():
     """Registered as the table says, in two places, it is asked everything the others are asked, and passes."""
     passed = run_tests(REGISTER_ENVIRONMENT, f"{NEW.split('-')[0]} or has_its_laws", "tests/worlds")
     asked = asked_with("tests/worlds/test_envs.py", "torch_envs")
-    assert len(asked) >= 8 and asked <= passed, asked - passed
+    assert len(asked) >= 6 and asked <= passed, asked - passed
 
 
 def test_a_new_environment_is_trained_on(registries):

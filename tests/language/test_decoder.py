@@ -23,24 +23,14 @@ def tokens(length: int, batch: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(6, (length, batch), generator=torch.Generator().manual_seed(seed))
 
 
-def without_cache(decoder: Decoder, prompt: torch.Tensor, length: int, uniform: torch.Tensor) -> torch.Tensor:
-    """The same draws, the whole text read anew for each token: [length, B]."""
+def without_cache(decoder: Decoder, prompt: torch.Tensor, length: int, uniform: torch.Tensor | None) -> torch.Tensor:
+    """The same draws, or the likeliest tokens, the whole text read anew for each token: [length, B]."""
     text = prompt
     for t in range(length):
-        cumulative = decoder(text)[-1].softmax(-1).cumsum(-1)
-        text = torch.cat([text, (cumulative[:, :-1] <= uniform[t].unsqueeze(-1)).sum(-1).unsqueeze(0)])
+        law = decoder(text)[-1].softmax(-1)
+        drawn = law.argmax(-1) if uniform is None else (law.cumsum(-1)[:, :-1] <= uniform[t].unsqueeze(-1)).sum(-1)
+        text = torch.cat([text, drawn.unsqueeze(0)])
     return text[len(prompt) :]
-
-
-def test_a_position_knows_what_stands_before_it_and_nothing_else():
-    decoder, text = made(dtype=torch.float64), tokens(9, 4)
-    logits = decoder(text)
-    assert logits.shape == (9, 4, 6)
-    for changed in range(9):
-        other = text.clone()
-        other[changed] = (other[changed] + 1) % 6
-        moved = (decoder(other) - logits).abs().amax((1, 2))
-        assert (moved[:changed] == 0).all() and moved[changed:].min() > 1e-9, changed
 
 
 def test_attention_is_that_of_the_paper_by_plain_products():
@@ -62,26 +52,32 @@ def test_attention_is_that_of_the_paper_by_plain_products():
         assert torch.allclose(logits[:, b], wanted, atol=1e-12)
 
 
-@pytest.mark.parametrize("group", [1, 3])
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_sampled_log_probabilities_are_those_of_the_forward_pass(group, temperature):
-    decoder, prompt, generator = made(), tokens(4, 50), torch.Generator().manual_seed(1)
-    answer, log_prob, mask = decoder.sample(prompt, 8, generator, group=group, temperature=temperature)
-    assert answer.shape == log_prob.shape == mask.shape == (8, 50 * group)
-    whole = torch.cat([prompt.repeat_interleave(group, 1), answer])
-    logits = decoder(whole[:-1])[3:] / temperature
-    wanted = logits.log_softmax(-1).gather(-1, answer.unsqueeze(-1)).squeeze(-1)
-    assert torch.allclose(log_prob[mask], wanted[mask], atol=1e-5) and (log_prob[~mask] == 0).all()
+@pytest.mark.parametrize(("group", "temperature", "length"), [(1, 1.0, 8), (3, 0.7, 8), (2, 0.7, 1)])
+def test_log_probabilities_of_samples_and_of_shared_prompts_are_those_of_whole_texts(group, temperature, length):
+    """A prompt that is read once for its answers passes on the gradients of all of them."""
+    decoder, prompt, generator = made(dtype=torch.float64), tokens(4, 50), torch.Generator().manual_seed(1)
+    answer, log_prob, mask = decoder.sample(prompt, length, generator, group=group, temperature=temperature)
+    assert answer.shape == log_prob.shape == mask.shape == (length, 50 * group)
+    logits = decoder(torch.cat([prompt.repeat_interleave(group, 1), answer[:-1]]))[3:] / temperature
+    whole = logits.log_softmax(-1).gather(-1, answer.unsqueeze(-1)).squeeze(-1)
     shared = decoder.log_prob(prompt, answer, temperature=temperature)
-    assert torch.allclose(shared[mask], wanted[mask], atol=1e-5)
-    assert 0 < mask.sum() < mask.numel() and mask[0].all(), "some answers ended"
+    assert torch.allclose(log_prob, whole * mask, atol=1e-12) and torch.allclose(shared, whole, atol=1e-12)
+    assert mask[0].all() and mask.all() == (length == 1), "some answers ended"
+    weight = torch.randn(length, 50 * group, generator=generator, dtype=torch.float64)
+    theirs, ours = (torch.autograd.grad((each * weight).sum(), list(decoder.parameters())) for each in (whole, shared))
+    assert all(torch.allclose(a, b, atol=1e-10) for a, b in zip(ours, theirs, strict=True))
+    assert sum(gradient.abs().sum() for gradient in ours) > 1.0
 
 
-def test_sampling_with_a_cache_is_sampling_without_it():
-    decoder, prompt = made(end=None, dtype=torch.float64), tokens(4, 200)
-    answer, _, mask = decoder.sample(prompt, 8, torch.Generator().manual_seed(5))
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_sampling_with_a_cache_is_sampling_without_it(deterministic):
+    """Where the likeliest token is taken, nothing is drawn."""
+    decoder, prompt, generator = made(end=None, dtype=torch.float64), tokens(4, 200), torch.Generator().manual_seed(5)
     uniform = torch.rand(8, 200, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    assert torch.equal(answer, without_cache(decoder, prompt, 8, uniform)) and mask.all()
+    before = generator.get_state()
+    answer, _, mask = decoder.sample(prompt, 8, generator, deterministic=deterministic)
+    assert torch.equal(answer, without_cache(decoder, prompt, 8, None if deterministic else uniform)) and mask.all()
+    assert torch.equal(before, generator.get_state()) == deterministic
 
 
 def test_behind_the_end_there_is_nothing():
@@ -89,17 +85,6 @@ def test_behind_the_end_there_is_nothing():
     ended = (answer == END).cumsum(0) > 0
     assert torch.equal(mask, ~torch.cat([torch.zeros_like(ended[:1]), ended[:-1]]))
     assert (answer[~mask] == END).all() and (log_prob[mask] < 0).all()
-
-
-def test_the_likeliest_token_is_taken_each_time_and_nothing_is_drawn():
-    decoder, prompt, generator = made(end=None), tokens(4, 20), torch.Generator().manual_seed(2)
-    before = generator.get_state()
-    answer, _, _ = decoder.sample(prompt, 5, generator, deterministic=True)
-    assert torch.equal(before, generator.get_state())
-    text = prompt
-    for _ in range(5):
-        text = torch.cat([text, decoder(text)[-1:].argmax(-1)])
-    assert torch.equal(answer, text[4:])
 
 
 def test_the_generator_moves_as_far_whether_answers_end_early_or_not():
@@ -113,20 +98,6 @@ def test_the_generator_moves_as_far_whether_answers_end_early_or_not():
         _, _, mask = decoder.sample(tokens(4, 20), 8, generator)
         states.append((generator.get_state(), int(mask.sum())))
     assert torch.equal(states[0][0], states[1][0]) and states[0][1] == 20 < states[1][1]
-
-
-@pytest.mark.parametrize("length", [1, 5])
-def test_shared_prompts_have_the_log_probabilities_and_gradients_of_whole_texts(length):
-    """A prompt that is read once for its answers passes on the gradients of all of them."""
-    decoder, prompt, answer = made(dtype=torch.float64), tokens(4, 3), tokens(length, 6, seed=1)
-    weight = torch.randn(length, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    logits = decoder(torch.cat([prompt.repeat_interleave(2, 1), answer[:-1]]))[3:]
-    whole = logits.log_softmax(-1).gather(-1, answer.unsqueeze(-1)).squeeze(-1)
-    shared = decoder.log_prob(prompt, answer)
-    assert torch.allclose(shared, whole, atol=1e-12)
-    theirs, ours = (torch.autograd.grad((each * weight).sum(), list(decoder.parameters())) for each in (whole, shared))
-    assert all(torch.allclose(a, b, atol=1e-10) for a, b in zip(ours, theirs, strict=True))
-    assert sum(gradient.abs().sum() for gradient in ours) > 1.0
 
 
 def test_a_seed_names_the_weights():

@@ -5,20 +5,20 @@ from __future__ import annotations
 import sys
 import time
 
-from .check import Report, check_function, functions_of
+from .check import check_function, functions_of
 from .markers import module_names
 from .mutate import Tally, listed_survivors, mutants_of, try_mutants
 
 
 def main(names: list[str]) -> int:
     start, reasons = time.perf_counter(), listed_survivors()
-    report, total = Report(), Tally()
+    reports, total = [], Tally()
     print(f"{'function':48s} {'markers':>7s} {'passes':>7s} {'mutants':>8s} {'survived':>8s} {'raised':>7s} {'s':>6s}")
     for name in names or module_names():
         for function in functions_of(name):
             began = time.perf_counter()
             found = check_function(function)
-            report += found
+            reports.append(found)
             tally = Tally() if found.problems else try_mutants(function, mutants_of(function))
             total |= tally
             print(
@@ -26,15 +26,16 @@ def main(names: list[str]) -> int:
                 f"{sum(found.evaluated.values()):7d} {len(tally):8d} {len(tally.survivors):8d} {tally.raised:7d} "
                 f"{time.perf_counter() - began:6.1f}"
             )
+    evaluated, problems = sum(len(r.evaluated) for r in reports), [p for r in reports for p in r.problems]
     print(
-        f"\n{len(report.evaluated)} markers evaluated; {len(total)} mutations, {len(total.survivors)} survived, "
+        f"\n{evaluated} markers evaluated; {len(total)} mutations, {len(total.survivors)} survived, "
         f"{total.raised} were caught by an error raised; {time.perf_counter() - start:.0f} s"
     )
     for name in total.survivors:
-        print(f"survivor: {name}\n    {reasons.get(name, 'NOT LISTED in survivors.txt')}")
-    for problem in report.problems:
+        print(f"survivor: {name}\n{reasons.get(name, '    NOT LISTED in survivors.txt').rstrip()}")
+    for problem in problems:
         print(f"PROBLEM: {problem}")
-    return 1 if report.problems or any(name not in reasons for name in total.survivors) else 0
+    return 1 if problems or any(name not in reasons for name in total.survivors) else 0
 
 
 if __name__ == "__main__":

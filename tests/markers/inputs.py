@@ -34,7 +34,6 @@ from .latex import FormulaError
 from .symbols import TABLES
 
 T, B, D, K, S = 5, 3, 2, 4, 6  # steps, environments, action dimensions, discrete actions, observation entries
-N = T * B  # rows of a minibatch
 SIZES = {"t": T, "b": B, "i": 6, "j": K, "a": K, "n": 7, "k": K, "o": S, "s": T, "r": 7, "m": 8}
 CASES: dict[str, Callable[[Generator], Iterator[Any]]] = {}
 
@@ -59,12 +58,19 @@ def uniform(g: Generator, *shape: int) -> Tensor:
     return torch.rand(shape, generator=g, dtype=torch.float64)
 
 
-def drawn(draw: Callable[..., Tensor], *shape: int, scale: float = 1.0, shift: float = 0.0) -> Callable[..., Tensor]:
-    """This draw stretched and moved; of this shape, if there is one, in place of that of the symbol."""
-    return lambda g, *own: scale * draw(g, *(shape or own)) + shift
+def drawn(
+    draw: Callable[..., Tensor], *shape: int, scale: float = 1.0, shift: float = 0.0, then: Callable = torch.clone
+) -> Callable[..., Tensor]:
+    """This draw stretched, moved, and then changed; of this shape, if there is one, in place of that of the symbol."""
+    return lambda g, *own: then(scale * draw(g, *(shape or own)) + shift)
 
 
 positive, wide = drawn(uniform, scale=2.0, shift=0.3), drawn(normal, scale=2.0)
+law = drawn(normal, then=lambda x: x.softmax(-1))  # probabilities along the last axis
+shares = drawn(normal, then=lambda x: x.softmax(0))  # along the first axis
+columns = drawn(normal, then=lambda x: x.log_softmax(0))  # their logarithms
+coarse = drawn(uniform, scale=5.0, then=torch.floor)  # whole numbers, so that there are ties
+choice = drawn(uniform, scale=float(K), then=torch.Tensor.long)  # actions of a finite set
 
 
 def tensor(*numbers: float) -> Callable[..., Tensor]:
@@ -76,36 +82,11 @@ def for_each(make: Callable[[Generator, Any], Any], *values: Any) -> tuple:
     return tuple(lambda g, *_, value=value: make(g, value) for value in values)
 
 
-def coarse(g: Generator, *shape: int) -> Tensor:
-    """Whole numbers, so that there are ties."""
-    return torch.randint(5, shape, generator=g).double()
-
-
-def choice(g: Generator, *shape: int) -> Tensor:
-    """Actions of a finite set."""
-    return torch.randint(K, shape, generator=g)
-
-
 def tied(g: Generator, *shape: int) -> Tensor:
     """The first two are equal."""
     values = uniform(g, *shape)
     values[1] = values[0]
     return values
-
-
-def law(g: Generator, *shape: int) -> Tensor:
-    """Probabilities along the last axis."""
-    return normal(g, *shape).softmax(-1)
-
-
-def shares(g: Generator, *shape: int) -> Tensor:
-    """Probabilities along the first axis."""
-    return normal(g, *shape).softmax(0)
-
-
-def columns(g: Generator, *shape: int) -> Tensor:
-    """Their logarithms."""
-    return normal(g, *shape).log_softmax(0)
 
 
 def flag(g: Generator, *shape: int) -> Tensor:
@@ -219,10 +200,12 @@ def stepped(agent: Any, g: Generator, discrete: bool = False) -> Rollout:
 
 
 def rows(agent: Any, g: Generator) -> Any:
-    """A batch of N rows whose policy has moved since: its advantages are not centered, its old values are others."""
+    """A batch of any weight whose policy has moved since: advantages not centered, other old values."""
     batch = agent.prepare(stepped(agent, g))
-    params = (normal(g, N, D), positive(g, N, D))
-    moved = {"advantage": batch.advantage + 0.5, "value_old": normal(g, N), "behavior_params": params}
+    count = len(batch)
+    params = (normal(g, count, D), positive(g, count, D))
+    moved = {"advantage": batch.advantage + 0.5, "value_old": normal(g, count), "behavior_params": params}
+    moved |= {"weight": positive(g, count)} if hasattr(batch, "weight") else {}
     return replace(batch, behavior_log_prob=agent.policy.log_prob(params, batch.action), **moved)
 
 
@@ -456,22 +439,24 @@ def _(g: Generator, distance: float) -> dict[str, Any]:
     return {"kl_gradient": gradient, "parameters": parameters, "vector": normal(g, len(flat)), "damping": 0.3}
 
 
-@cases("agents.ppo.PPOAgent.loss", *((name, flag) for name in ("clip", "kl_penalty") for flag in (True, False)))
-def _(g: Generator, case: tuple[str, bool]) -> dict[str, Any]:
-    name, flag = case
-    return on_rows(g, ppo(objective=name, normalize_advantage=flag, clip_value=flag, entropy_coef=0.3 * flag))
-
-
-@cases("agents.a2c.A2CAgent.loss", True, False)
-def _(g: Generator, flag: bool) -> dict[str, Any]:
-    return on_rows(g, agent_of("a2c", normalize_advantage=flag, entropy_coef=0.3 * flag))
-
-
-@cases("agents.reinforce.REINFORCEAgent.loss", (True, "value"), (False, "others"))
-def _(g: Generator, case: tuple[bool, str]) -> dict[str, Any]:
-    agent = stirred(agent_of("reinforce", normalize_advantage=case[0], baseline=case[1], entropy_coef=0.3))
-    batch = agent.prepare(stepped(agent, g))
-    return {"self": agent, "batch": replace(batch, advantage=batch.advantage + 0.5, weight=positive(g, len(batch)))}
+# The agents that are asked about a batch of rows, one a case.
+ON_ROWS = {
+    "agents.ppo.PPOAgent.loss": [
+        partial(ppo, objective=name, normalize_advantage=flag, clip_value=flag, entropy_coef=0.3 * flag)
+        for name in ("clip", "kl_penalty") for flag in (True, False)
+    ],
+    "agents.a2c.A2CAgent.loss": [
+        partial(agent_of, "a2c", normalize_advantage=flag, entropy_coef=0.3 * flag) for flag in (True, False)
+    ],
+    "agents.reinforce.REINFORCEAgent.loss": [
+        partial(agent_of, "reinforce", normalize_advantage=flag, baseline=name, entropy_coef=0.3)
+        for flag, name in ((True, "value"), (False, "others"))
+    ],
+    "agents.trpo.TRPOAgent.mean_kl": 2 * [partial(agent_of, "trpo")],
+    "agents.vmpo.VMPOAgent.estep": [partial(vmpo, importance_clip=clip) for clip in (1.5, 0.2)],
+}  # fmt: skip
+for key, agents in ON_ROWS.items():
+    CASES[key] = lambda g, agents=agents: (on_rows(g, make()) for make in agents)
 
 
 @cases("agents.trpo.TRPOAgent.surrogate", False, True)
@@ -479,17 +464,6 @@ def _(g: Generator, branched: bool) -> dict[str, Any]:
     case, params = on_rows(g, agent_of("trpo")), (normal(g, T, D), positive(g, T, D))
     vine = VineBatch(normal(g, T, S), normal(g, T, K, D), normal(g, T, K), params, normal(g, T, K))
     return case | {"batch": vine} if branched else case
-
-
-@cases("agents.trpo.TRPOAgent.mean_kl", 0, 1)
-def _(g: Generator, _: int) -> dict[str, Any]:
-    return on_rows(g, agent_of("trpo"))
-
-
-@cases("agents.vmpo.VMPOAgent.estep", 1.5, 0.2)
-def _(g: Generator, clip: float) -> dict[str, Any]:
-    agent = vmpo(importance_clip=clip)
-    return {"self": agent, "batch": rows(agent, g)}
 
 
 @cases("agents.vmpo.VMPOAgent.loss", *((discrete, over) for discrete in (False, True) for over in ("all", "kept")))

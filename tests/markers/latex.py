@@ -40,8 +40,6 @@ def closing(tokens: list[str], start: int) -> int:
 
 def _argument(tokens: list[str], i: int) -> tuple[list[str], int]:
     """The argument that starts at i, without braces, and the position after it. `\\frac12` takes single digits."""
-    if i >= len(tokens):
-        raise FormulaError(f"an argument is missing at the end of {' '.join(tokens)}")
     if tokens[i] == "{":
         end = closing(tokens, i)
         return _canonical(tokens[i + 1 : end]), end + 1

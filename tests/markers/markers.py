@@ -10,7 +10,6 @@ from pathlib import Path
 from book._ext.marked_source import parse_source
 
 PACKAGE = Path(__file__).parents[2] / "minerva_lite"
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class MarkerError(Exception):
@@ -32,10 +31,6 @@ class Marker:
     @property
     def where(self) -> str:
         return f"{Path(self.path).name}:{self.line}"
-
-    @property
-    def code(self) -> str:
-        return ast.unparse(self.statement)
 
     @property
     def target(self) -> ast.expr | None:
@@ -81,7 +76,7 @@ def _statements(
     node: ast.AST, functions: tuple[ast.AST, ...] = (), loops: frozenset[str] = frozenset()
 ) -> Iterator[tuple[ast.stmt, tuple[ast.AST, ...], frozenset[str]]]:
     """Every statement without a body, the functions it lies in, and the names of the loops around it."""
-    if isinstance(node, FUNCTIONS):
+    if isinstance(node, ast.FunctionDef):
         functions += (node,)
     if isinstance(node, ast.For):
         loops |= {name.id for name in ast.walk(node.target) if isinstance(name, ast.Name)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
@@ -12,10 +13,11 @@ from typing import Any
 
 from . import mutate_code, mutate_formula
 from .check import Function, Mismatch, compare
-from .render import render
+from .parse import Node
 
 SURVIVORS = Path(__file__).parent / "survivors.txt"
 REQUIRED = 0.95
+INFIX = {"add": "+", "sub": "-", "mul": r"\cdot", "div": "/", "pow": "^"}
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,23 @@ def mutants_of(function: Function) -> Iterator[Mutant]:
     earlier: set[str] = set()
     for k, (marker, equation) in enumerate(zip(function.markers, function.equations, strict=True)):
         for changed in mutate_formula.mutants(equation, function.table, earlier):
-            after = " = ".join(map(render, changed.sides))
+            after = " = ".join(map(told, changed.sides))
             yield Mutant(function, k, "formula", marker.latex, after, changed)
         for statement in mutate_code.mutants(function, marker):
-            yield Mutant(function, k, "code", marker.code, ast.unparse(statement), statement)
+            yield Mutant(function, k, "code", ast.unparse(marker.statement), ast.unparse(statement), statement)
         earlier.add(equation.left)
+
+
+def told(node: Node) -> str:
+    """A tree as text, to name a mutant: what is not written between its parts is written like a function."""
+    parts = [told(part) for part in node.args]
+    if node.kind in INFIX:
+        return f"({f' {INFIX[node.kind]} '.join(parts)})"
+    if node.kind == "symbol":
+        moved = [text for text, part in zip(parts, node.args, strict=True) if part.kind != "index"]
+        return f"{node.value}{{at {', '.join(moved)}}}" if moved else node.value
+    name = "_".join(node.value) if isinstance(node.value, tuple) else f"{node.value or node.kind}"
+    return f"{name}({', '.join(parts)})" if parts else name
 
 
 def sampled(mutants: Iterable[Mutant], one_in: int) -> list[Mutant]:
@@ -93,14 +107,4 @@ def _verdict(function: Function, mutant: Mutant, calls: list) -> str:
 
 def listed_survivors() -> dict[str, str]:
     """name -> reason, from survivors.txt: a name on a line of its own, the reason indented below it."""
-    listed: dict[str, str] = {}
-    name = ""
-    for line in SURVIVORS.read_text(encoding="utf-8").splitlines():
-        if not line.strip() or line.startswith("#"):
-            continue
-        if line.startswith(" "):
-            listed[name] = f"{listed[name]} {line.strip()}".strip()
-        else:
-            name = line.strip()
-            listed[name] = ""
-    return listed
+    return dict(re.findall(r"^([^#\s].*)\n((?: .*\n)*)", SURVIVORS.read_text("utf8"), re.M))

@@ -6,7 +6,6 @@ That each construct means what it says, the markers of the package show: their l
 from __future__ import annotations
 
 import importlib.util
-import sys
 
 import pytest
 import torch
@@ -20,7 +19,6 @@ from .mutate import mutants_of, try_mutants
 from .mutate_code import installed
 from .parse import parse
 from .table import Symbol, Table, path_root
-from .trace import trace
 
 # By its name: a function, its table, and the arguments of its cases. The first has a recursion, a statement over
 # several lines, changes in place of what was recorded, and a return inside a block.
@@ -107,66 +105,41 @@ def test_what_is_true_holds_and_every_mutant_of_it_is_caught(sample, name, passe
 
 
 NAN = "the formula gives nan"
-PROBLEMS = [
+UNREACHED = "    if first is None:\n        # LaTeX: z = 1\n        z = 1.0\n    sign ="
+SHORT = "    x, first = x[:, :2], first[:2]\n    y, run"
+PROBLEMS = [  # beyond what the mutants of the package's own lines show
     ("recursion", "= x_t +", "= 1.000000004 x_t +", "the formula gives"),
-    ("recursion", "running = torch.empty_like(x), first", "running = torch.empty_like(x), 0 * first", "the formula"),
     ("recursion", "range(len(x))", "reversed(range(len(x)))", NAN),  # y_{t-1} is of no pass before
     ("recursion", "y_{t-1}", "y_{t+1}", NAN),  # a row that no pass has computed is not zero
-    ("recursion", "y_{t-1}", "y_t", NAN),
     ("recursion", "y_{t-1}", "z", "z is neither an input nor the left side of an earlier marked line"),
     ("recursion", "= x_t +", "= u_t x_t +", "undeclared symbol u_{t}"),
-    ("recursion", "running = running.clone()", "running.zero_()", "the formula gives"),
-    (
-        "recursion",
-        "    sign =",
-        "    if first is None:\n        # LaTeX: z = 1\n        z = 1.0\n    sign =",
-        "no case",
-    ),
-    ("recursion", "return y.mean(\n            (0, 1)", "return y.mean(\n            1", "axes .none.: the value has"),
+    ("recursion", "    sign =", UNREACHED, "no case"),
+    ("recursion", "return y.mean(\n            (0, 1)", "return y.mean(\n            1", "axes (none): the value has"),
+    ("recursion", "    y, run", SHORT, "the left side has axes b of sizes"),
     ("iteration", "x_0 = b", "x_1 = b", NAN),  # then row 0 was never computed
-    ("iteration", "x_{k+1} = M", "x_k = M", NAN),
-    ("iteration", "= M x_k -", "= M x_{k+1} -", NAN),
-    ("iteration", "= M x_k -", "= x_k -", "the formula gives"),
-    ("iteration", "product(x) - size", "product.matrix.T @ x - size", "the formula gives"),  # it acts from the left
-    ("iteration", "x @ product(x)", "x @ x", "the formula gives"),
-    ("iteration", "x_{k+1} = M", "x_{k+3} = M", "x_k has no row 3 along k"),
-    ("iteration", r"x_k^\top M x_k", r"x_k^\top M n_k", "acts along the axis i"),
     ("iteration", "range(count)", "range(count + 1)", "has no row 3 along k"),
-    ("recursion", "    y, run", "    x, first = x[:, :2], first[:2]\n    y, run", "the left side has axes b of sizes"),
-    ("stopped", "x.detach()", "x", "gradients"),
     ("stopped", "* y)", "* y.detach())", "gradients"),
-    ("stopped", r"\mathrm{sg}(x_t) y_t", r"x_t \mathrm{sg}(y_t)", "gradients"),
 ]
 
 
 @pytest.mark.parametrize(("name", "old", "new", "message"), PROBLEMS)
 def test_what_is_not_true_is_a_problem(sample, name, old, new, message):
     problems = check_function(sample(name, old, new)).problems
-    assert len(problems) == 1 and message.replace(".none.", "(none)") in problems[0]
+    assert len(problems) == 1 and message in problems[0]
 
 
 def test_what_lies_within_rounding_is_none(sample):
     assert check_function(sample("recursion", "= x_t +", "= 1.000000000000004 x_t +")).problems == []
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"symbols": {"w_t": "first [t]"}}, "entries here"),
-    ({"symbols": {"u_t": "sign"}}, "u_t stands for sign, which is no input"),
-    ({"beyond": {"y_t": "sign"}}, "beyond y_t stands sign, which is no input"),
-    ({"passes": {"t": "sign"}}, "the loop over t runs sign times, which is no input"),
+@pytest.mark.parametrize(("symbols", "told", "message"), [
+    ({"w_t": "first [t]"}, {}, "entries here"),
+    ({"u_t": "sign"}, {}, "u_t stands for sign, which is no input"),
+    ({}, {"passes": {"t": "sign"}}, "the loop over t runs sign times, which is no input"),
 ])  # fmt: skip
-def test_a_symbol_is_an_input_or_an_earlier_line(sample, changes, message):
-    symbols = {"x_t": "x [t b]", "y_t": "[t b]", "z": "[]"} | changes.get("symbols", {})
-    beyond = {"y_t": "first"} | changes.get("beyond", {})
-    table = Table(symbols, beyond=beyond, passes=changes.get("passes", {}))
+def test_a_symbol_is_an_input_or_an_earlier_line(sample, symbols, told, message):
+    table = Table({"x_t": "x [t b]", "y_t": "[t b]", "z": "[]"} | symbols, **{"beyond": {"y_t": "first"}} | told)
     assert message in check_function(sample("recursion", table=table)).problems[0]
-
-
-def test_a_function_without_table_or_cases_is_a_problem(sample):
-    for missing in ("table", "cases"):
-        function = sample("stopped")
-        setattr(function, missing.removesuffix("s") + "s", {})
-        assert f"no {missing}" in check_function(function).problems[0]
 
 
 def test_a_mutant_of_what_does_not_hold_is_refused_and_afterwards_the_original_is_back(sample):
@@ -179,34 +152,22 @@ def test_a_mutant_of_what_does_not_hold_is_refused_and_afterwards_the_original_i
     assert function.raw() is original
 
 
-def test_tracing_leaves_no_trace_behind(sample):
-    before, function = sys.gettrace(), sample("stopped")
-    with pytest.raises(ZeroDivisionError):
-        trace(lambda: 1 / 0, function.raw().__code__, function.markers, function.table, {})
-    assert sys.gettrace() is before
-
-
 # The language, where two readings are possible
 
 TABLE = Table(
-    {"x_t": "x [t b]", "p_i": "p [t b i]", "q_{ib}": "q [i b]", "d_t": "d [t b]", r"\log \rho_t": "u [t b]",
-     "V(s_t)": "v [t b]", "V(s_{t+1})": "v_next [t b]", "c": "c", "k": "k", "T": "#[t]"},
+    {"x_t": "x [t b]", "p_i": "p [t b i]", "d_t": "d [t b]", "V(s_t)": "v [t b]", "V(s_{t+1})": "v_next [t b]",
+     "c": "c", "k": "k"},
 )  # fmt: skip
 G = torch.Generator().manual_seed(0)
-X, U, V, V1 = (torch.randn(4, 3, generator=G, dtype=torch.float64) for _ in range(4))
-P, D = torch.randn(4, 3, 2, generator=G, dtype=torch.float64), torch.rand(4, 3, generator=G) < 0.5
-VALUES = {"x_t": X, "p_i": P, "q_{ib}": P[0].T, "d_t": D, r"\log \rho_t": U, "V(s_t)": V, "V(s_{t+1})": V1}
-VALUES |= {"c": 0.7, "k": 2}
+X, D, V, V1 = (torch.randn(4, 3, generator=G, dtype=torch.float64) for _ in range(4))
+P = torch.randn(4, 3, 2, generator=G, dtype=torch.float64)
+VALUES = {"x_t": X, "p_i": P, "d_t": D < 0, "V(s_t)": V, "V(s_{t+1})": V1, "c": 0.7, "k": 2}
 LATER = torch.cat([X[1:], torch.zeros(1, 3).double()])
-MEANING = [  # beyond what the package's own formulas say
+MEANING = [  # where print leaves a choice
     (r"-x_t + 2 x_t^2 \cdot c", 1.4 * X**2 - X),
-    (r"\exp\left(\log \rho_t\right) - \rho_t", 0 * X),
     (r"\mathrm{mean}_t (x_t - c)^2", ((X - 0.7) ** 2).mean(0)),
     (r"2 \sum_i p_i \cdot p_i + 1", 2 * (P * P).sum(-1) + 1),
-    (r"\frac{\exp(p_i)}{\sum_j \exp(p_j)}", P.softmax(-1)),
     (r"\mathbf{1}\{0 \le x_t < 1\}", ((X >= 0) & (X < 1)).double()),
-    (r"\mathbb{1}[t \in \mathrm{top}_k(x_t)]", torch.zeros_like(X).scatter(0, X.topk(2, 0).indices, 1.0)),
-    ("x_{t+1}", LATER),
     ("V(s_{t+1}) - V(s_t)", V1 - V),  # a symbol of its own, not V moved
     ("V(s_{t+2})", torch.cat([V[2:], torch.zeros(2, 3).double()])),
     (r"\sum_{l=t}^{t+1} x_l", X + LATER),
@@ -231,17 +192,10 @@ REFUSED = {
     r"x_t / c x_t": "two readings",
     r"\exp(x_t)^2": "outside the language",
     r"\mathrm{mean}_t[x_t]^2": "outside the language",
-    "x_t + u_t": "undeclared symbol u",
-    "x": "undeclared symbol x",
     "V(s_k)_t": "undeclared",
-    "x_t'": "undeclared",
-    r"\mathrm{clip}(x_t, 0)": "three arguments",
-    r"\mathbb{1}[x_t]": "condition",
     r"x_t \vee d_t": "0 and 1",
+    r"\mathbb{1}[x_t]": "condition",
     r"\mathrm{mean}_s x_t": "index s",
-    "q_{ib} - q_{jb}": "no size|neither|outside|undeclared",
-    "(x_t + c": "outside the language",
-    "x_t^2^2": r"two \^",
     r"x_t^\top x_t": "inner product",
 }
 
@@ -260,13 +214,7 @@ def test_two_spellings_are_one_symbol_and_none_is_found_inside_another():
     assert [bool(symbol.match(tokens_of(latex), 0)) for latex in ("V", "V_t", "V'")] == [True, False, False]
 
 
-@pytest.mark.parametrize(("spec", "message"), [("x [t b", "cannot read"), ("m @[i j]", "acts along one axis")])
-def test_a_declaration_that_cannot_be_read_says_so(spec, message):
-    with pytest.raises(FormulaError, match=message):
-        Symbol.declare("x", spec)
-
-
-@pytest.mark.parametrize("path", ["reward.sum()", "a + b", "x[y]", "f(x)", "x[len(y)]"])
+@pytest.mark.parametrize("path", ["reward.sum()", "a + b", "x[len(y)]"])
 def test_only_paths_may_stand_behind_a_symbol(path):
     with pytest.raises(FormulaError, match="not a path"):
         path_root(path)
@@ -275,7 +223,6 @@ def test_only_paths_may_stand_behind_a_symbol(path):
 
 @pytest.mark.parametrize(("source", "message"), [
     ("# LaTeX: y = 1\ny = 1\n", "x.py:1: .* outside any function"),
-    ("class C:\n    # LaTeX: y = 1\n    y = 1\n", "outside any function"),
     ("def f(x):\n    def g(x):\n        # LaTeX: y = x\n        return x\n    return g(x)\n", "nested function"),
     ("def f(x):\n    # LaTeX: y = x\n\n    y = x\n", "x.py:2: a marker stands directly above"),
 ])  # fmt: skip

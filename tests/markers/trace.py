@@ -59,7 +59,7 @@ def trace(
     the return event, since leaving a `with` block comes in between.
     """
     calls: list[Call] = []
-    targets = [compile(ast.Expression(_loaded(m.target)), "<target>", "eval") if m.target else None for m in markers]
+    targets = [compile(ast.unparse(m.target), "<target>", "eval") if m.target else None for m in markers]
     ranges = [(m.statement.lineno, m.statement.end_lineno) for m in markers]
     sources = {s.latex: s.source for s in table.declared.values() if s.source and s.latex not in local_sources}
     sources |= {f"beyond {latex}": path for latex, path in table.beyond.items()}
@@ -122,8 +122,3 @@ def _read(path: str, names: Mapping[str, Any]) -> Any:
         return snapshot(eval(path, {"__builtins__": {}}, dict(names)))  # noqa: S307 - paths come from symbols.py
     except (NameError, AttributeError, IndexError, KeyError, TypeError):
         return _MISSING
-
-
-def _loaded(target: ast.expr) -> ast.expr:
-    """A target as an expression that can be read back."""
-    return ast.parse(ast.unparse(target), mode="eval").body

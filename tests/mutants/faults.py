@@ -27,11 +27,10 @@ RETURNS_SUM = "test_returns.py::test_returns_are_the_sum"
 MIDDLE_TERMINATES = "test_returns.py::test_gae_worked_by_hand_where_the_middle_step_terminates"
 MIDDLE_TRUNCATED = "test_returns.py::test_gae_worked_by_hand_where_the_middle_step_is_truncated"
 TO_THE_END = "test_returns.py::test_gae_worked_by_hand_to_the_end_of_the_rollout"
-RETURNS_BY_HAND = "test_returns.py::test_returns_worked_by_hand"
 SAME_STEP = "test_envs.py::test_autoreset_in_the_same_step"
 NO_PHANTOMS = "test_next_step.py::test_the_rows_by_hand"
 PHANTOM_ROWS = "test_next_step.py::test_phantom_rows_are_those_after_ends_and_the_others_are_the_same_steps_own"
-AFTER_ENDS = "test_phantoms.py::test_weights_are_zero_exactly_after_ends_wherever_a_rollout_is_cut"
+AFTER_ENDS = "test_rollout.py::test_weights_are_zero_exactly_after_ends_wherever_a_rollout_is_cut"
 ONLY_FINITE = "test_divergence.py::test_no_number_that_training_changes_is_saved_unless_it_is_finite"
 BEST_IS_FINITE = "test_divergence.py::test_an_evaluation_that_is_not_finite_is_never_the_best"
 TRUE_SUCCESSOR = "test_rollout.py::test_next_obs_is_the_true_successor_where_episodes_end"
@@ -39,12 +38,11 @@ FIRST_RATIO = "test_ppo.py::test_the_first_ratio_of_every_update_is_one"
 STOPS_BEFORE = "test_ppo.py::test_target_kl_stops_before_the_step"
 DEVICE = "test_gpu.py::test_"
 TAKEN_BACK = DEVICE + "a_refused_rollout_is_taken_back_whole"
-MASKED = DEVICE + "a_masked_step_leaves_everything_as_it_was"
 MASKED_COUNT = DEVICE + "the_masked_guard_counts_as_the_other_does"
 RECORDED_BITS = DEVICE + "masked_and_recorded_updates_are_the_plain_ones_to_the_bit"
 OPTIMIZER_NAMES = "test_optimizers.py::test_optimizer_refuses_by_name"
 
-PROMISE, BAD = "test_trpo_promise.py::", "test_bad_input_trpo.py::"
+PROMISE = "test_trpo_promise.py::"
 KEEPS = PROMISE + "test_a_few_updates_keep_the_promise"
 REJECTED = PROMISE + "test_a_rejected_step_leaves_every_bit_of_the_policy"
 FISHER = PROMISE + "test_the_product_is_that_of_the_fisher_matrix"
@@ -54,20 +52,14 @@ EVERY_PARAMETER = PROMISE + "test_a_step_moves_every_parameter_of_the_policy"
 CG_SOLVES = "test_trust_region.py::test_cg_solves_in_as_many_iterations_as_unknowns"
 BEST_POINT = "test_trust_region.py::test_the_full_step_is_the_best_point_of_the_ellipsoid"
 BRANCH_ENDS = PROMISE + "test_a_branch_bootstraps_where_it_was_cut_and_only_there"
-FIRST_EPISODES = PROMISE + "test_whole_episodes_keep_first_episodes_alone"
 OTHERS = "test_returns.py::test_leave_one_out_baseline_by_hand"
-EQUAL = BAD + "test_equal_advantages_are_left_out_by_name"
-ROUNDING = BAD + "test_a_gradient_at_rounding_level_is_left_out_and_never_scaled_up"
-NO_GRADIENT = BAD + "test_a_policy_beyond_doubt_has_no_gradient"
 REFUSED = "test_ranges.py::test_a_setting_is_refused_by_name"
-CRITIC_LEARNS = BAD + "test_the_critic_learns_from_a_batch_that_leaves_the_policy_alone"
 TEXTS = "test_text_errors.py::"
 
 FMPO, BY_HAND = "test_faults_mpo.py::", "test_duals.py::"
 TARGET_ENDS = FMPO + "test_a_target_ends_where_the_episode_does_and_bootstraps_where_it_was_cut"
 NEXT_RATIO = FMPO + "test_the_trace_of_a_step_is_the_ratio_of_the_next_action"
 EVERY_STEP = FMPO + "test_without_restart_weights_every_row_is_learned_from"
-TILT = FMPO + "test_importance_weights_tilt_the_weights_and_their_dual_alike"
 PRICE = FMPO + "test_a_broken_bound_raises_its_price_at_the_multipliers_own_rate"
 TEMPERATURE = FMPO + "test_the_temperature_steps_at_the_multipliers_rate"
 COMES_BACK = FMPO + "test_a_multiplier_that_fell_to_its_floor_comes_back"
@@ -81,16 +73,16 @@ MPO_OPTION, VMPO_OPTION = OPTION.format("mpo"), OPTION.format("vmpo")
 RETRACE = "test_returns.py::test_retrace_by_hand"
 RETRACE_SUM = "test_returns.py::test_retrace_is_the_double_sum"
 TOP_K = BY_HAND + "test_top_k_mask_by_hand"
-VMPO_LOSS, VMPO_ESTEP = "test_vmpo.py::test_loss_by_hand", "test_vmpo.py::test_estep_by_hand"
+VMPO_LOSS = "test_vmpo.py::test_loss_by_hand"
 MSTEP, OVERSHOOT = "test_mpo.py::test_mstep_by_hand", "test_mpo.py::test_overshoot_by_hand"
 
 MUTANTS = (
     Mutant(1, "GAE takes a time limit for a terminal state and drops the successor's value", RETURNS, (("gamma * next_value.masked_fill(terminated, 0.0) - value", "gamma * next_value.masked_fill(terminated | truncated, 0.0) - value"),), (MIDDLE_TRUNCATED, GAE_SUM)),
-    Mutant(1, "the bootstrapped return does the same", RETURNS, (("bootstrap = next_value.masked_fill(terminated, 0.0)", "bootstrap = next_value.masked_fill(ended, 0.0)"),), (RETURNS_BY_HAND, RETURNS_SUM)),
+    Mutant(1, "the bootstrapped return does the same", RETURNS, (("bootstrap = next_value.masked_fill(terminated, 0.0)", "bootstrap = next_value.masked_fill(ended, 0.0)"),), (RETURNS_SUM,)),
     Mutant(1, "the torch-native environment reports its time limit as a termination", TORCH_NATIVE, (("reward, terminated, truncated, self.observe(state))", "reward, ended, ended & False, self.observe(state))"),), ("test_envs.py::test_autoreset_in_the_same_step",)),
     Mutant(1, "the Gymnasium back end does", NUMPY_BACKED, (("torch.as_tensor(terminated, device=self.device)", "torch.as_tensor(terminated | truncated, device=self.device)"), ("torch.as_tensor(truncated & ~terminated, device=self.device)", "torch.as_tensor(truncated & False, device=self.device)")), (NO_PHANTOMS,)),
     Mutant(2, "GAE bootstraps in the last row of the rollout even if the episode terminated there", RETURNS, (("gamma * next_value.masked_fill(terminated, 0.0) - value", "gamma * torch.cat([next_value[:-1].masked_fill(terminated[:-1], 0.0), next_value[-1:]]) - value"),), ("test_returns.py::test_gae_worked_by_hand_where_the_rollout_ends_on_a_terminal_step", GAE_SUM)),
-    Mutant(2, "the return does", RETURNS, (("bootstrap = next_value.masked_fill(terminated, 0.0)", "bootstrap = torch.cat([next_value[:-1].masked_fill(terminated[:-1], 0.0), next_value[-1:]])"),), ("test_returns.py::test_one_single_step", RETURNS_SUM)),
+    Mutant(2, "the return does", RETURNS, (("bootstrap = next_value.masked_fill(terminated, 0.0)", "bootstrap = torch.cat([next_value[:-1].masked_fill(terminated[:-1], 0.0), next_value[-1:]])"),), (RETURNS_SUM,)),
     Mutant(3, "no terminal mask in the target at all", RETURNS, (("gamma * next_value.masked_fill(terminated, 0.0) - value", "gamma * next_value - value"),), (MIDDLE_TERMINATES, GAE_SUM)),
     Mutant(4, "the trace is cut by the flag of step t + 1 where that of step t belongs", RETURNS, (("td_error[t] + weight[t] * running\n            advantage", "td_error[t] + weight[min(t + 1, len(weight) - 1)] * running\n            advantage"),), (MIDDLE_TERMINATES, GAE_SUM)),
     Mutant(4, "the trace is cut by the flag of step t - 1", RETURNS, (("td_error[t] + weight[t] * running\n            advantage", "td_error[t] + weight[max(t - 1, 0)] * running\n            advantage"),), (MIDDLE_TERMINATES, GAE_SUM)),
@@ -98,11 +90,11 @@ MUTANTS = (
     Mutant(4, "the bootstrap is masked by the flag of step t - 1", RETURNS, (("gamma * next_value.masked_fill(terminated, 0.0) - value", "gamma * next_value.masked_fill(terminated.roll(1, 0), 0.0) - value"),), (MIDDLE_TERMINATES, GAE_SUM)),
     Mutant(4, "step t receives the advantage of step t + 1", RETURNS, (("running = td_error[t] + weight[t] * running\n            advantage[t] = running", "advantage[t] = running\n            running = td_error[t] + weight[t] * running"),), (TO_THE_END, GAE_SUM)),
     Mutant(5, "the trace runs on over a truncation into the next episode's advantage", RETURNS, (("(~(terminated | truncated)).to(reward.dtype)", "(~terminated).to(reward.dtype)"),), (MIDDLE_TRUNCATED, GAE_SUM)),
-    Mutant(5, "the return of the next episode is added after a truncation", RETURNS, (("ended = terminated | truncated\n        # LaTeX: b_t", "ended = terminated\n        # LaTeX: b_t"),), (RETURNS_BY_HAND, RETURNS_SUM)),
+    Mutant(5, "the return of the next episode is added after a truncation", RETURNS, (("ended = terminated | truncated\n        # LaTeX: b_t", "ended = terminated\n        # LaTeX: b_t"),), (RETURNS_SUM,)),
     Mutant(5, "the successor of a truncated step is the first observation of the next episode (torch-native)", TORCH_NATIVE, (("Step(self.observe(successor), reward,", "Step(self.observe(state), reward,"),), (SAME_STEP,)),
     Mutant(5, "the same in the Gymnasium back end: the final observation is thrown away", NUMPY_BACKED, (('if "final_obs" in info:', 'if "no such key" in info:'),), (NO_PHANTOMS, TRUE_SUCCESSOR, SAME_STEP)),
     Mutant(6, "Gymnasium's next-step autoreset stores a transition that nobody lived", NUMPY_BACKED, (("AutoresetMode.SAME_STEP", "AutoresetMode.NEXT_STEP"),), (NO_PHANTOMS, TRUE_SUCCESSOR)),
-    Mutant(7, "the reward scaler's running return goes on from one episode into the next", NORMALIZER, (("running = running.masked_fill(ended[t], 0.0)", "running = running"),), ("test_normalizer.py::test_reward_scaler_follows_discounted_returns_episode_by_episode_and_over_rollouts", "test_on_policy.py::test_the_reward_scaler_starts_anew_with_each_rollout_of_whole_episodes")),
+    Mutant(7, "the reward scaler's running return goes on from one episode into the next", NORMALIZER, (("running = running.masked_fill(ended[t], 0.0)", "running = running"),), ("test_normalizer.py::test_reward_scaler_follows_discounted_returns_episode_by_episode_and_over_rollouts",)),
     Mutant(7, "the running return uses a discount of its own", ON_POLICY, (("RewardScaler(self.config.gamma)", "RewardScaler(0.99)"),), ("test_on_policy.py::test_the_reward_scaler_starts_anew_with_each_rollout_of_whole_episodes",)),
     Mutant(8, "observation statistics move between collecting and learning", AGENT, (("        figures = self.improve(rollout, progress)\n        if self.config.normalize_obs:\n            self.absorb_obs(rollout)\n", "        if self.config.normalize_obs:\n            self.absorb_obs(rollout)\n        figures = self.improve(rollout, progress)\n"),), (FIRST_RATIO, "test_on_policy.py::test_statistics_move_once_an_update_and_after_their_last_use")),
     Mutant(8, "observation statistics move with every action", STEPWISE, (("        params = (self.policy if", "        self.obs_normalizer.absorb(obs)\n        params = (self.policy if"),), (FIRST_RATIO, "test_on_policy.py::test_statistics_move_once_an_update_and_after_their_last_use")),
@@ -116,7 +108,7 @@ MUTANTS = (
     Mutant(13, "the clip range is laid around the log-ratio", OBJECTIVES, (("ratio.clamp(1.0 - clip_eps, 1.0 + clip_eps)", "log_ratio.clamp(-clip_eps, clip_eps).exp()"),), ("test_objectives.py::test_clip_by_hand_in_value_and_gradient", "test_objectives.py::test_clip_gradient_is_zero_exactly_past_the_favored_edge")),
     Mutant(30, "the last TD error carries the exponent T - t + 1 of the PPO paper instead of T - t - 1", RETURNS, (("        # No trace enters from beyond the last row:", "        td_error[-1] *= (gamma * lam) ** 2\n        # No trace enters from beyond the last row:"),), (TO_THE_END, GAE_SUM)),
     Mutant(30, "the exponent of (gamma lambda) is off by one over the whole sum", RETURNS, (("advantage[t] = running\n        return advantage", "advantage[t] = gamma * lam * running\n        return advantage"),), (TO_THE_END, GAE_SUM)),
-    Mutant(32, "the TD error drops gamma before V(s_{t+1})", RETURNS, (("reward + gamma * next_value.masked_fill(terminated, 0.0) - value", "reward + next_value.masked_fill(terminated, 0.0) - value"),), (TO_THE_END, GAE_SUM, "test_on_policy.py::test_prepare_gives_gae_of_the_estimator_and_the_value_target")),
+    Mutant(32, "the TD error drops gamma before V(s_{t+1})", RETURNS, (("reward + gamma * next_value.masked_fill(terminated, 0.0) - value", "reward + next_value.masked_fill(terminated, 0.0) - value"),), (TO_THE_END, GAE_SUM)),
     Mutant(39, "the raw advantage figures are read after normalization", ON_POLICY, (('        figures = {\n            "kl/exact"', '        batch = replace(batch, advantage=(batch.advantage - batch.advantage.mean()) / batch.advantage.std(correction=0))\n        figures = {\n            "kl/exact"'),), ("test_ppo.py::test_figures_over_the_rollout",)),
     Mutant(40, "an unknown optimizer falls through to Adam", OPTIMIZERS, (('require_one_of(("adam", "sgd"), optimizer=name)', "pass"),), (OPTIMIZER_NAMES,)),
     Mutant(40, "an unknown optimizer falls through to None", OPTIMIZERS, (('require_one_of(("adam", "sgd"), optimizer=name)', 'if name not in ("adam", "sgd"):\n        return None'),), (OPTIMIZER_NAMES,)),
@@ -128,25 +120,7 @@ MUTANTS = (
     Mutant(16, "both at once: every accepted step goes downhill", TRPO, (("gradient = flatten(torch.autograd.grad(surrogate,", "gradient = flatten(torch.autograd.grad(-surrogate,"), ("return self.surrogate(batch) - start, self.mean_kl(batch)", "return start - self.surrogate(batch), self.mean_kl(batch)")), (KEEPS,)),
     Mutant(17, "a step is accepted for a surrogate above 0, not above where it started: advantages of one sign accept everything", TRPO, (("return self.surrogate(batch) - start, self.mean_kl(batch)", "return self.surrogate(batch), self.mean_kl(batch)"),), (REJECTED, KEEPS)),
     Mutant(18, "the Fisher product is that of the Hessian of k1 on the stored actions, which is indefinite", TRPO, (("torch.autograd.grad(self.mean_kl(batch), parameters, create_graph", 'torch.autograd.grad((batch.behavior_log_prob - self.policy.log_prob(self.policy(batch.obs), batch.action)).mean(), parameters, create_graph'),), (FISHER, KEEPS)),
-    Mutant(
-        18,
-        "the same with actions drawn anew at every call: not even one fixed matrix",
-        TRPO,
-        (
-            (
-                "        return lambda vector: fisher_vector_product(gradient, parameters, vector, damping=self.config.damping)",
-                """        def product(vector):
-            params = self.policy(batch.obs)
-            drawn = self.policy.sample(params, self.generator)
-            k1 = -self.policy.log_prob(params, drawn).mean()
-            again = flatten(torch.autograd.grad(k1, parameters, create_graph=True, materialize_grads=True))
-            return fisher_vector_product(again, parameters, vector, damping=self.config.damping)
-
-        return product""",
-            ),
-        ),
-        (FISHER,),
-    ),
+    Mutant(18, "the same with actions drawn anew at every call: not even one fixed matrix", TRPO, (("lambda vector: fisher_vector_product(gradient, parameters,", "lambda vector: fisher_vector_product(flatten(torch.autograd.grad(-self.policy.log_prob(params := self.policy(batch.obs), self.policy.sample(params, self.generator)).mean(), parameters, create_graph=True, materialize_grads=True)), parameters,"),), (FISHER,)),
     Mutant(19, "the KL of the policy with itself, both sides attached: its Hessian is 0 and the step is the plain gradient's", TRPO, (("torch.autograd.grad(self.mean_kl(batch), parameters, create_graph", 'torch.autograd.grad(self.policy.kl(self.policy(batch.obs), self.policy(batch.obs)).mean(), parameters, create_graph'),), (FISHER,)),
     Mutant(20, "a failed line search leaves the parameters of its last trial", TRPO, (("                parameter.copy_(old)\n        return found", "                pass\n        return found"),), (REJECTED,)),
     Mutant(21, "the log-std is left out of the parameter vector and never moves", TRPO, (("c, parameters = self.config, list(self.policy.parameters())", 'c, parameters = self.config, [p for n, p in self.policy.named_parameters() if n != "log_std"]'),), (EVERY_PARAMETER,)),
@@ -188,7 +162,7 @@ MUTANTS = (
     Mutant(0, "the mask of first episodes holds the second ones too", ROLLOUT, (("self.ended.cumsum(0) - self.ended.long() == 0", "self.ended.cumsum(0) - self.ended.long() <= 1"),), ("test_reinforce.py::test_credit_is_the_return_to_go_or_the_whole_less_the_mean_of_the_others",)),
     Mutant(0, "an episode's last step is masked out", ROLLOUT, (("self.ended.cumsum(0) - self.ended.long() == 0", "self.ended.cumsum(0) == 0"),), ("test_reinforce.py::test_credit_is_the_return_to_go_or_the_whole_less_the_mean_of_the_others",)),
     Mutant(0, "gamma^t weighs the states though nobody asked", REINFORCE, (('if not self.config.discount_states:', 'if False:'),), ("test_reinforce.py::test_the_gradient_is_that_of_the_return_where_it_should_be",)),
-    Mutant(0, "gamma^t is left out though asked for", REINFORCE, (('policy_gradient_loss(log_prob, batch.weight * advantage)', 'policy_gradient_loss(log_prob, advantage)'),), ("test_reinforce.py::test_the_whole_loss_adds_value_and_entropy_with_their_weights",)),
+    Mutant(0, "gamma^t is left out though asked for", REINFORCE, (('policy_gradient_loss(log_prob, batch.weight * advantage)', 'policy_gradient_loss(log_prob, advantage)'),), ("test_a2c.py::test_one_step_down_the_whole_loss_for_each_rollout",)),
     Mutant(0, "the leave-one-out baseline holds one's own return", RETURNS, ((".sum(1, keepdim=True) - returns.masked_fill(~mask, 0.0)", ".sum(1, keepdim=True) + 0.0 * returns"),), (OTHERS,)),
     Mutant(0, "the leave-one-out baseline divides by all", RETURNS, (("count = mask.sum(1, keepdim=True) - mask.long()", "count = mask.sum(1, keepdim=True).expand_as(mask)"),), (OTHERS,)),
     Mutant(0, "a fit that made the critic worse is kept", CRITIC_FIT, (("if not better:", "if False:"),), ("test_optimizers.py::test_a_fit_that_makes_it_worse_is_undone_to_the_bit",)),
@@ -224,11 +198,11 @@ MUTANTS = (
     Mutant(34, "the policy's learning rate is divided by the root of the number of inner steps", MPO, (('("policy", c.policy_learning_rate))', '("policy", c.policy_learning_rate / math.sqrt(c.policy_steps)))'), ('"policy": c.policy_learning_rate, "duals"', '"policy": c.policy_learning_rate / math.sqrt(c.policy_steps), "duals"'),), (TEXTS + "test_inner_steps_divide_no_learning_rate",)),
     Mutant(35, "the KL of a Gaussian policy is the sum of its decoupled parts", NETWORKS, (("return gaussian_kl(*old, *new).sum(-1)", "return sum(gaussian_kl_mean_std(*old, *new)).sum(-1)"),), (TEXTS + "test_the_decoupled_parts_sum_to_the_kl_only_for_an_unchanged_std",)),
     Mutant(36, "the first row of every episode is taken for a phantom and left out", ROLLOUT, (("restart_weight=(~torch.stack(phantoms)).to(reward.dtype) if phantoms else None,", "restart_weight=torch.cat([torch.ones_like(reward[:1]), (~(terminated | truncated))[:-1].to(reward.dtype)]),"),), (EVERY_STEP,)),
-    Mutant(0, "a phantom row is collected as a step like the others", ROLLOUT, (("(~torch.stack(phantoms)).to(reward.dtype)", "torch.ones_like(reward)"),), ("test_phantoms.py::test_weights_are_zero_exactly_after_ends_wherever_a_rollout_is_cut",)),
+    Mutant(0, "a phantom row is collected as a step like the others", ROLLOUT, (("(~torch.stack(phantoms)).to(reward.dtype)", "torch.ones_like(reward)"),), (AFTER_ENDS,)),
     Mutant(0, "the row that ends an episode is taken for the phantom", NUMPY_BACKED, (("step = step._replace(phantom=self._over)\n            self._over = step.terminated | step.truncated  # whose", "self._over = step.terminated | step.truncated\n            step = step._replace(phantom=self._over)  # whose"),), (PHANTOM_ROWS, NO_PHANTOMS, AFTER_ENDS)),
     Mutant(0, "only a truncation is followed by a phantom", NUMPY_BACKED, (("self._over = step.terminated | step.truncated  # whose", "self._over = step.truncated  # whose"),), (PHANTOM_ROWS, NO_PHANTOMS, AFTER_ENDS)),
-    Mutant(0, "a reset leaves a phantom to come", NUMPY_BACKED, (("        self._over = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)\n", "        self._over = getattr(self, '_over', torch.zeros(self.num_envs, dtype=torch.bool, device=self.device))\n"),), ("test_next_step.py::test_a_reset_between_leaves_no_phantom",)),
-    Mutant(0, "a saved state forgets which environments are about to be reset", NUMPY_BACKED, (("            self.env._autoreset_envs = self._over.cpu().numpy().copy()", "            pass"),), ("test_next_step.py::test_a_saved_state_knows_who_is_about_to_be_reset",)),
+    Mutant(0, "a reset leaves a phantom to come", NUMPY_BACKED, (("        self._over = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)\n", "        self._over = getattr(self, '_over', torch.zeros(self.num_envs, dtype=torch.bool, device=self.device))\n"),), ("test_next_step.py::test_a_saved_state_knows_who_is_about_to_be_reset_and_a_reset_forgets_it",)),
+    Mutant(0, "a saved state forgets which environments are about to be reset", NUMPY_BACKED, (("            self.env._autoreset_envs = self._over.cpu().numpy().copy()", "            pass"),), ("test_next_step.py::test_a_saved_state_knows_who_is_about_to_be_reset_and_a_reset_forgets_it",)),
     Mutant(0, "a checkpoint takes numbers that are not finite", CHECKPOINTS, (("    if bad:\n        raise FloatingPointError", "    if False:\n        raise FloatingPointError"),), (ONLY_FINITE, "test_divergence.py::test_a_diverged_run_leaves_its_last_good_checkpoint")),
     Mutant(0, "only tensors are looked at before a checkpoint is written", CHECKPOINTS, (("bad = int(isinstance(state, float) and not math.isfinite(state))", "bad = 0"),), (ONLY_FINITE,)),
     Mutant(0, "a first evaluation that is NaN is the best for good", LOOP, (("if math.isfinite(row[\"eval/mean\"]) and row", "if math.isinf(self.best_mean) or row"),), (BEST_IS_FINITE,)),
@@ -305,9 +279,9 @@ MUTANTS = (
     Mutant(0, "MPO is restored without its optimizers' moments", MPO, (('optimizer.load_state_dict(copy.deepcopy(state["optimizers"][name]))', 'pass'),), ("test_every_agent.py::test_a_restored_agent_goes_on_to_the_bit",)),
     Mutant(0, "MPO shares its moments with the agent that it was restored from", MPO, (('copy.deepcopy(state["optimizers"][name])', 'state["optimizers"][name]'),), ("test_every_agent.py::test_a_restored_agent_goes_on_to_the_bit",)),
     Mutant(0, "a recording's first calls see inputs that are one tensor", GPU, (("aside(self.function, copied(inputs))", "aside(self.function, inputs)"),), (DEVICE + "nothing_is_compiled_while_a_graph_is_recorded",)),
-    Mutant(0, "a refused batch moves what it moved on a GPU", GPU, (("torch.where(finite, tensor, old)", "tensor"),), (MASKED,)),
-    Mutant(0, "what the first, refused update made stays", GPU, (("old = torch.zeros_like(tensor)", "old = tensor"),), (MASKED,)),
-    Mutant(0, "good batches are undone", GPU, (("torch.where(finite, tensor, old)", "torch.where(finite, old, tensor)"),), (RECORDED_BITS, MASKED,)),
+    Mutant(0, "a refused batch moves what it moved on a GPU", GPU, (("torch.where(finite, tensor, old)", "tensor"),), (TAKEN_BACK,)),
+    Mutant(0, "what the first, refused update made stays", GPU, (("old = torch.zeros_like(tensor)", "old = tensor"),), (TAKEN_BACK,)),
+    Mutant(0, "good batches are undone", GPU, (("torch.where(finite, tensor, old)", "torch.where(finite, old, tensor)"),), (RECORDED_BITS,)),
     Mutant(0, "what Python counted in a refused update stays", GPU, (("if not was_finite:", "if False:"),), (TAKEN_BACK,)),
     Mutant(0, "what was counted is settled after the next update began", GPU, (("        self.settle()\n        self.kind", "        self.kind"),), (TAKEN_BACK,)),
     Mutant(0, "a refused update's numbers are saved", GPU, (('    def state_dict(self) -> dict[str, Any]:\n        self.settle()\n', '    def state_dict(self) -> dict[str, Any]:\n'),), (TAKEN_BACK,)),
@@ -324,4 +298,3 @@ MUTANTS = (
     Mutant(0, "environments are seeded by the seeds that follow the run's", NUMPY_BACKED, (("= seeds_of_worlds(self.seed, self.num_envs, steps)", "= [self.seed + steps + i for i in range(self.num_envs)]"),), ("test_independence.py::test_neighboring_runs_start_nowhere_alike",)),
     Mutant(0, "V-MPO forgets how many updates it has made", VMPO, (('state_dict() | {"updates": self.updates}', 'state_dict() | {"updates": 0}'),), ("test_every_agent.py::test_a_restored_agent_goes_on_to_the_bit",)),
 )  # fmt: skip
-FAULTS = (0, *range(1, 41))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,17 +33,15 @@ def toy(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(runner, "TESTS", tmp_path / "tests")
 
-    def edit(file: str, old: str, new: str) -> None:
-        text = (tmp_path / file).read_text()
-        assert text.count(old) == 1
-        (tmp_path / file).write_text(text.replace(old, new))
-        forget()
-
     def forget():
         record.syntax.cache_clear(), record.surroundings.cache_clear()
 
-    forget()
+    def edit(file: str, old: str, new: str) -> None:
+        (tmp_path / file).write_text((tmp_path / file).read_text().replace(old, new))
+        forget()
+
     edit.forget = forget
+    forget()
     yield edit
     forget()
 
@@ -62,10 +61,9 @@ def test_a_proof_is_stale_when_its_file_or_its_tests_change(toy, file, old, new,
 
 
 def test_another_mutation_test_engine_library_or_python_is_another_proof(toy, monkeypatch, tmp_path):
-    keys = [record.key(SIGN)]
-    keys.append(record.key(Mutant(1, SIGN.story, "low.py", (("SCALE * x", "SCALE - x"),), SIGN.tests)))
-    keys.append(record.key(Mutant(1, SIGN.story, "low.py", SIGN.edits, (*SIGN.tests, *PLUS.tests))))
-    known = record.version
+    other = ("SCALE * x", "SCALE - x")
+    mutants = SIGN, replace(SIGN, edits=(other,)), replace(SIGN, tests=(*SIGN.tests, *PLUS.tests))
+    keys, known = [*map(record.key, mutants)], record.version
     for name, value in (
         ("version", lambda name: "0" if name == "torch" else known(name)),
         ("python_version", lambda: "3.99.1"),
@@ -75,12 +73,6 @@ def test_another_mutation_test_engine_library_or_python_is_another_proof(toy, mo
         toy.forget()
         keys.append(record.key(SIGN))
     assert len(set(keys)) == 6
-    monkeypatch.setattr(record, "python_version", lambda: "3.99.2")
-    toy.forget()
-    assert record.key(SIGN) == keys[-1], "a bug fix of Python is the same Python"
-    for edit, message in ((("# a comment", "# no"), "the edits change nothing"), (("a", "b"), "wanted the text once")):
-        with pytest.raises(ValueError, match=message):
-            record.key(Mutant(1, "a comment", "low.py", (edit,), SIGN.tests))
 
 
 @pytest.fixture
@@ -116,9 +108,8 @@ def test_what_the_record_lacks_is_proved_and_a_sample_and_only_writing_writes(pr
     toy("minerva_lite/low.py", "SCALE = 2", "SCALE = 4")
     assert command.main(["--quick"]) == 0 and SIGN in proved
     assert command.main(["--write"]) == 0 and len(record.read(path)) == 2, "what is stale is not kept"
-    for damaged in ("[]", "{", '["x"]', "7"):
-        path.write_text(damaged)
-        assert record.read(path) == {}
+    path.write_text("{")
+    assert record.read(path) == {}, "a damaged one proves nothing"
 
 
 def test_in_time_every_proof_is_sampled():

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import tests.book.conftest  # noqa: F401 - test_pages.py asks test_numbering.py, which imports an extension
 from tests.pages import build
 
 

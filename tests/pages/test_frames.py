@@ -1,4 +1,4 @@
-"""Pictures written together look as Matplotlib's own files do, in a real browser; test_vector.py compares numbers."""
+"""Pictures written together look as Matplotlib's own files do, in a real browser; test_vector.py counts bytes."""
 
 import io
 

@@ -100,12 +100,6 @@ def test_a_recorded_file_is_written_again_as_it_is(name, tmp_path, monkeypatch):
     assert (tmp_path / "again.csv").read_bytes() == recorded.read_bytes()
 
 
-def test_a_cell_is_a_word_a_fraction_or_an_integer():
-    row = language.TABLE.read(RESULTS / "peers_language.csv")[0]
-    kinds = {"algorithm": str, "runner": str, "seconds": float, "cpu_seconds": float, "right": float}
-    assert {name: type(cell) for name, cell in row.items()} == {"seed": int, "update": int} | kinds
-
-
 @pytest.mark.parametrize(("env_id", "scale", "squash"), [
     ("Pendulum-v1", 2.0, False), ("Pendulum-v1", 2.0, True), ("CartPole-v1", 1, False),
 ])  # fmt: skip

@@ -1,17 +1,13 @@
-"""Which recorded studies are of agents, settings and environments that the tree no longer has; one is run again."""
+"""Which recorded studies are of agents, settings and environments that the tree no longer has."""
 
 from __future__ import annotations
 
 import csv
-import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scipy import stats
 
 from book.results.studies import memory, search, sensitivity
 from book.results.studies.record import read_rows
@@ -20,7 +16,7 @@ from minerva_lite.agents import AGENTS
 from minerva_lite.training.defaults import settings_for
 from minerva_lite.training.fingerprint import fingerprint, same_fingerprint, settings_digest
 from minerva_lite.training.presets import PRESETS
-from minerva_lite.training.studies import SEEDING_LINE, read_study, study
+from minerva_lite.training.studies import SEEDING_LINE, read_study
 from minerva_lite.training.variants import ABLATIONS, varied
 
 RESULTS = Path(__file__).resolve().parents[2] / "book" / "results"
@@ -47,26 +43,19 @@ def settings_of(path: Path, algorithm: str, env_id: str, variant: str) -> Any:
     return varied(kept, ABLATIONS[algorithm][variant])
 
 
-def stale(path: Path, *, updates: bool) -> list[str]:
-    """The curves of a file whose settings are others today, or with `updates` whose agent or environment is.
-
-    A file of the former seeding has its settings compared in both cases.
-    """
+@pytest.mark.parametrize("updates", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["settings", "updates"])
+@pytest.mark.parametrize("path", marked(), ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_recorded_curve_has_the_settings_that_its_name_stands_for_and_is_of_todays_agent(path, updates):
+    """With `updates` its agent and environment are today's, too, unless the file is of the former seeding."""
     updates = updates and SEEDING_LINE in path.read_text("utf8").splitlines()[:4]
     marks = {(r["algorithm"], r["env_id"], r["variant"]): r["fingerprint"] for r in read_study(path)}
-    found = []
+    stale = []
     for name, mark in marks.items():
         config = settings_of(path, *name)
         now = fingerprint(AGENTS[name[0]][0], config, name[1]) if updates else settings_digest(config)
         if not same_fingerprint(mark, now) if updates else mark.partition("-")[0] != now:
-            found.append(f"{' '.join(name)} was {mark} and is {now}")
-    return found
-
-
-@pytest.mark.parametrize("updates", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["settings", "updates"])
-@pytest.mark.parametrize("path", marked(), ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_a_recorded_curve_has_the_settings_that_its_name_stands_for_and_is_of_todays_agent(path, updates):
-    assert stale(path, updates=updates) == []
+            stale.append(f"{' '.join(name)} was {mark} and is {now}")
+    assert stale == []
 
 
 WON = [("ppo", "pendulum", 1)]  # and the last rung of each
@@ -90,31 +79,3 @@ def test_the_winner_of_a_recorded_search_is_the_preset(algorithm, group, rung):
 def test_memory_was_measured_with_networks_of_todays_size(row):
     agent = AGENTS[row["agent"]][0](PRESETS[row["agent"], row["env_id"]].config, make_env(row["env_id"]).spec)
     assert memory.weights_of(agent) == int(row["weights"])
-
-
-# One of them run again
-
-
-def heights(rows: Iterable[Mapping[str, Any]]) -> list[float]:
-    """The mean return of all evaluations of a run, its curve's height, by seed."""
-    by_seed = defaultdict(list)
-    for row in rows:
-        by_seed[row["seed"]].append(row["mean"])
-    return [sum(each) / len(each) for each in by_seed.values()]
-
-
-@pytest.mark.slow
-def test_trpo_on_cartpole_run_again_lies_within_what_was_recorded(tmp_path):
-    """The same seeds on another machine are other draws; on one like the recorder's they are the recorded numbers."""
-    recorded = [
-        row
-        for row in read_study(RESULTS / "classic.csv")
-        if (row["algorithm"], row["env_id"], row["variant"]) == ("trpo", "CartPole-v1", "preset")
-    ]
-    study("trpo", ["CartPole-v1"], [200, 201], {"preset": {}}, tmp_path / "again.csv", jobs=1, progress=False)
-    again = read_study(tmp_path / "again.csv")
-    # Where the mean of two further normal draws lies in 999 of 1000 cases, if the recorded ones are normal.
-    known, new = heights(recorded), heights(again)
-    spread = stats.sem(known) * math.sqrt(1 + len(known) / len(new))
-    low, high = stats.t.interval(0.999, len(known) - 1, loc=sum(known) / len(known), scale=spread)
-    assert low <= sum(new) / len(new) <= high

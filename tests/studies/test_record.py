@@ -1,6 +1,7 @@
 """The files of the recorded studies: each begins with the command that writes it, and grows by whole runs."""
 
 import importlib
+import re
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -13,22 +14,10 @@ from minerva_book.worlds.off_policy import METHODS
 from minerva_lite.training.studies import SEEDING_LINE
 
 RESULTS = Path(__file__).resolve().parents[2] / "book" / "results"
-STUDIES = {
-    "anywhere": "anywhere.csv",
-    "checkpoints": "checkpoints/checkpoints.csv",
-    "healthy": "healthy.csv",
-    "language": "language.csv",
-    "memory": "memory.csv",
-    "offline": "offline.csv",
-    "preferences": "preferences.csv",
-    "promise": "trpo_promise.csv",
-    "published": "published.csv",
-    "reuse": "ppo_reuse.csv",
-    "rollout_length": "rollout_length.csv",
-    "sick": "sick.csv",
-    "steps": "steps.csv",
-    "traces": "traces.csv",
-}
+COMMAND = "# command: python -m book.results.studies."
+# Each recorded file by the study that it names; those that `study` wrote name arguments, too.
+HEADS = {path.read_text().partition("\n")[0]: path for path in sorted(RESULTS.rglob("*.csv"))}
+STUDIES = {line.removeprefix(COMMAND): path for line, path in HEADS.items() if re.fullmatch(COMMAND + r"\w+", line)}
 
 
 class Row(NamedTuple):
@@ -39,7 +28,7 @@ class Row(NamedTuple):
     mean: float
 
 
-def test_every_study_is_here():
+def test_every_study_has_a_file_that_names_it():
     here = {path.stem for path in (RESULTS / "studies").glob("*.py") if "__main__" in path.read_text()}
     here -= {"base_model"}  # writes weights and no rows; `language/test_base_model.py` asks what they are worth
     here -= {"reached"}  # makes a table of the package from recorded studies; `test_reached.py` compares them
@@ -47,13 +36,12 @@ def test_every_study_is_here():
 
 
 @pytest.mark.parametrize("module", STUDIES)
-def test_a_recorded_file_names_its_command_and_has_its_columns(module):
-    lines = (RESULTS / STUDIES[module]).read_text().splitlines()
+def test_a_recorded_file_names_its_versions_and_has_the_columns_of_its_study(module):
+    lines = STUDIES[module].read_text().splitlines()
     columns = importlib.import_module(f"book.results.studies.{module}").Row._fields
-    assert lines[0] == f"# command: python -m book.results.studies.{module}"
     assert lines[1].startswith("# versions: python 3")
     assert lines[2 + (lines[2] == SEEDING_LINE)] == ",".join(columns), "files of the former seeding have no such line"
-    assert all(None not in row and None not in row.values() for row in read_rows(RESULTS / STUDIES[module]))
+    assert all(None not in row and None not in row.values() for row in read_rows(STUDIES[module]))
 
 
 def runs_of(asked, tasks, seeds=(0, 1)):

@@ -45,13 +45,18 @@ def test_a_preset_is_untrained_exactly_where_no_run_of_it_is_recorded():
     assert {pair for pair, settings in PRESETS.items() if settings.untrained} == set(PRESETS) - set(reached())
 
 
-@pytest.mark.parametrize("key", sorted(PRESETS), ids="-".join)
+FREE = [(name, env_id) for env_id in ("Acrobot-v1", "MountainCarContinuous-v0", "Swimmer-v5") for name in STEPPERS]
+
+
+@pytest.mark.parametrize("key", dict.fromkeys([*PRESETS, *FREE]), ids="-".join)
 def test_each_preset_fits_its_environment(key):
-    settings, (agent, config) = preset(*key), AGENTS[key[0]]
-    assert settings is PRESETS[key] and type(settings.config) is config
-    assert settings.total_steps >= settings.config.batch_size
-    if not getattr(settings.config, "whole_episodes", False):  # an off-policy agent has no such thing
+    """So do the defaults of a family where there is none."""
+    settings, (agent, config) = settings_for(*key), AGENTS[key[0]]
+    assert type(settings.config) is config and settings.total_steps >= settings.config.batch_size
+    if settings.family or not getattr(settings.config, "whole_episodes", False):
         assert settings.total_steps % settings.config.batch_size == 0, "the budget is whole rollouts"
+    if settings.family and key[0] == "ppo":
+        assert settings.config.batch_size % settings.config.minibatch_size == 0, "no minibatch is a remainder"
     spec, obs = one(key[1])
     agent(settings.config, spec, device="cpu").act(obs)
 
@@ -97,18 +102,6 @@ def test_spaces_and_time_limit_choose_the_family_and_a_rollout_holds_a_good_part
     assert lengths["a2c"][0] == lengths["mpo"][0] == 8
 
 
-@pytest.mark.parametrize("env_id", ["Acrobot-v1", "MountainCarContinuous-v0", "Swimmer-v5"])
-@pytest.mark.parametrize("algorithm", STEPPERS)
-def test_an_agent_by_defaults_acts_and_its_budget_is_whole_rollouts(algorithm, env_id):
-    settings, (agent, config) = settings_for(algorithm, env_id), AGENTS[algorithm]
-    assert type(settings.config) is config and settings.total_steps % settings.config.batch_size == 0
-    if algorithm == "ppo":
-        assert settings.config.batch_size % settings.config.minibatch_size == 0, "no minibatch is a remainder"
-    env = make_env(env_id, 2)
-    action, _ = agent(settings.config, env.spec, device="cpu").act(env.reset())
-    assert len(action) == 2
-
-
 def test_every_family_has_every_algorithm_and_bodies_are_those_of_the_presets():
     steps = {name: family for name, family in FAMILIES.items() if name != "tokens"}
     assert list(FAMILIES["tokens"]) == ["sequence"], "which no other agent can act in"
@@ -126,7 +119,7 @@ def test_every_family_has_every_algorithm_and_bodies_are_those_of_the_presets():
 def test_a_preset_comes_first_and_makes_no_environment(monkeypatch):
     monkeypatch.setattr("minerva_lite.training.defaults.make_env", None)
     for pair, kept in PRESETS.items():
-        assert settings_for(*pair) is kept and not kept.family
+        assert settings_for(*pair) is preset(*pair) is kept and not kept.family
 
 
 def test_the_defaults_of_a_family_are_to_be_had_where_a_preset_is_kept_too():

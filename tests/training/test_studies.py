@@ -5,11 +5,11 @@ import itertools
 import json
 import math
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +21,6 @@ from minerva_lite.training.defaults import settings_for
 from minerva_lite.training.presets import PRESETS, Preset
 from minerva_lite.training.variants import ABLATIONS, varied
 
-ROOT = Path(__file__).parents[2]
 TINY = Preset(PPOConfig(num_envs=4, rollout_steps=16, minibatch_size=32, epochs=1, hidden=(8,)), total_steps=640)
 VARIANTS = {"preset": {}, "2 epochs": {"epochs": 2}}
 
@@ -30,16 +29,6 @@ VARIANTS = {"preset": {}, "2 epochs": {"epochs": 2}}
 def tiny(monkeypatch):
     """Every preset is PPO's, cut to ten rollouts of 64 steps."""
     monkeypatch.setattr(studies, "settings_for", lambda algorithm, env_id, **how: TINY)
-
-
-@pytest.fixture(scope="module")
-def unbroken(tmp_path_factory):
-    """The table of a study that nothing happened to."""
-    path = tmp_path_factory.mktemp("studies") / "unbroken.csv"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(studies, "settings_for", lambda algorithm, env_id, **how: TINY)
-        study(path)
-    return path
 
 
 @pytest.fixture
@@ -78,21 +67,18 @@ def finals(path) -> list[tuple]:
     return [(r["algorithm"], r["env_id"], r["variant"], r["seed"]) for r in rows if r["episodes"] == 100]
 
 
-def results(path) -> list[dict]:
-    """The rows without their seconds, which no two runs share."""
-    return [{k: v for k, v in row.items() if k != "seconds"} for row in studies.read_study(path)]
-
-
-def test_a_study_has_a_row_an_evaluation_and_says_how_it_was_made(unbroken):
-    first, second, *_ = unbroken.read_text().splitlines()
+def test_a_study_has_a_row_an_evaluation_and_says_how_it_was_made(tiny, tmp_path):
+    path = tmp_path / "study.csv"
+    study(path)
+    first, second, *_ = path.read_text().splitlines()
     assert first.startswith("# command: python -m minerva_lite ") and second.startswith("# versions: python 3")
-    rows = studies.read_study(unbroken)
+    rows = studies.read_study(path)
     assert [row["steps"] for row in rows if row["episodes"] == 10] == 4 * [*range(64, 641, 64)]
-    assert finals(unbroken) == [("ppo", "CartPole-v1", variant, seed) for variant in VARIANTS for seed in (0.0, 1.0)]
+    assert finals(path) == [("ppo", "CartPole-v1", variant, seed) for variant in VARIANTS for seed in (0.0, 1.0)]
     final = [row for row in rows if row["episodes"] == 100]
     assert all(r["steps"] == 640 and r["min"] <= r["mean"] <= r["max"] and r["seconds"] > 0 for r in final)
     assert len({r["mean"] for r in final}) == 4, "its seed and its variant decide a run"
-    assert studies.read_failures(unbroken) == []
+    assert studies.read_failures(path) == []
 
 
 @pytest.fixture
@@ -208,30 +194,6 @@ def test_workers_know_an_agent_that_was_registered_here(tmp_path, monkeypatch):
     assert studies.read_failures(path) == ["cautious CartPole-v1 2 epochs 0: ValueError: one is enough"]
 
 
-PROGRAM = """
-import sys
-from tests.training import test_studies as here
-here.studies.settings_for = lambda algorithm, env_id, **how: here.TINY
-here.study(sys.argv[1])
-"""
-
-
-def test_a_study_that_was_killed_ends_like_one_that_was_not(unbroken, tiny, tmp_path):
-    path, apart = tmp_path / "study.csv", {"cwd": ROOT, "start_new_session": True, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, path], **apart)
-    deadline = time.monotonic() + 120
-    while not (path.exists() and finals(path)):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    ended = [",".join([*names, str(int(seed))]) for *names, seed in finals(path)]
-    kept = [line for line in lines(path) if line.startswith(tuple(ended))]
-    study(path)
-    assert 1 <= len(ended) < 4 == len(finals(path)) and set(kept) < set(lines(path))
-    assert results(path) == results(unbroken)
-
-
 def test_bad_studies_are_refused_before_anything_is_written(tmp_path):
     path = tmp_path / "study.csv"
     for wanted, bad in (
@@ -342,11 +304,13 @@ def test_an_address_without_a_cluster_is_refused_soon(tiny, tmp_path, monkeypatc
 
 
 @pytest.mark.slow
-def test_ray_does_the_same_runs(unbroken, tiny, tmp_path):
+def test_ray_does_the_same_runs(tiny, tmp_path):
     ray = pytest.importorskip("ray")
-    path = tmp_path / "study.csv"
-    study(path, seeds=[1], address="local")
-    assert results(path) == [row for row in results(unbroken) if row["seed"] == 1] != []
+    here, there = tmp_path / "here.csv", tmp_path / "there.csv"
+    study(here, seeds=[1])
+    study(there, seeds=[1], address="local")
+    ours, theirs = ([row | {"seconds": 0} for row in studies.read_study(path)] for path in (here, there))
+    assert ours == theirs != []
     assert not ray.is_initialized()
 
 
@@ -355,6 +319,7 @@ def test_the_study_command(quick, tmp_path, monkeypatch, minerva):
     assert minerva(f"study ppo a2c {words}") is None
     assert finals(path) == [(name, "CartPole-v1", "preset", seed) for name in ("ppo", "a2c") for seed in (3.0, 4.0)]
     assert minerva("study a2c vmpo --ablations --seeds 1 --env CartPole-v1 --out 2.csv") is None
+    assert minerva(f"study ppo {words} --variants magic").startswith("--variants[0]: wanted one of preset")
     variants = [variant for _, _, variant, _ in finals(tmp_path / "2.csv")]
     assert variants == [*ABLATIONS["a2c"], *ABLATIONS["vmpo"]] and len(ABLATIONS["a2c"]) > 2
     monkeypatch.setitem(ABLATIONS["ppo"], "raises", {})
@@ -371,18 +336,10 @@ def test_the_study_command(quick, tmp_path, monkeypatch, minerva):
     assert minerva(f"study ppo {words}") == "stopped; the same command goes on from study.csv"
 
 
-def test_the_command_line_trains_saves_and_evaluates(tmp_path, minerva, capsys):
-    """In a process of its own where it must begin and end well; in this one for the rest."""
-    short = "train ppo --env CartPole-v1 --steps 2048 --device cpu --out agent.pt"
-    command = [sys.executable, "-m", "minerva_lite", *short.split()]
+def test_the_command_line_trains_saves_and_evaluates(minerva, capsys):
+    """Trained in a process of its own, evaluated in this one."""
+    command = shlex.split(f"{sys.executable} -m minerva_lite train ppo --env CartPole-v1 --steps 2048 --out agent.pt")
     trained = subprocess.run(command, capture_output=True, text=True)
     assert trained.returncode == 0, trained.stderr[-1000:]
-    last = json.loads(trained.stdout.splitlines()[-1])
-    assert minerva("evaluate agent.pt") is None and json.loads(capsys.readouterr().out) == last
-    # The same command finds a file: it does not write over it, and goes on where it may.
-    assert minerva(short).startswith("--out: agent.pt exists; wanted --resume")
-    assert minerva(f"{short} --resume --history figures.csv") is None
-    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == last
-    assert (tmp_path / "figures.csv").read_text().startswith("steps,seconds,name,value\n2048,")
-    refusal = minerva("study ppo --env CartPole-v1 --variants magic --out x.csv")
-    assert refusal.startswith("--variants[0]: wanted one of preset")
+    assert minerva("evaluate agent.pt") is None
+    assert json.loads(capsys.readouterr().out) == json.loads(trained.stdout.splitlines()[-1])

@@ -26,19 +26,6 @@ def scalars(folder) -> dict[str, list[tuple[int, float]]]:
     return {name: [(e.step, e.value) for e in events.Scalars(name)] for name in events.Tags()["scalars"]}
 
 
-def check(folder, history) -> dict[str, list[tuple[int, float]]]:
-    """A folder holds the curves of a history, seconds apart; TensorBoard keeps 32 bits."""
-    found, told = {name: curve for name, curve in scalars(folder).items() if curve}, {}
-    for row in history.updates + history.evaluations:
-        for name, value in row.items():
-            if name not in ("steps", "seconds"):
-                told.setdefault(name, []).append((int(row["steps"]), pytest.approx(value, rel=1e-6, nan_ok=True)))
-    # The row of an evaluation repeats the seconds of the update before it.
-    assert [step for step, _ in found.pop("seconds")] == [64, 128, 128, 192, 256, 256]
-    assert found == told
-    return found
-
-
 def told_of(folder):
     """Project, rows by step and exit code of the one run of W&B in a folder.
 
@@ -81,17 +68,8 @@ def offline(tmp_path, monkeypatch):
     wandb.teardown()
 
 
-def test_tensorboard_shows_every_figure_over_environment_steps(tmp_path):
-    with TensorBoard(tmp_path / "run") as tracker:
-        history = trained(tracker)
-    found = check(tmp_path / "run", history)
-    assert [step for step, _ in found["loss/policy"]] == [64, 128, 192, 256]
-    assert [step for step, _ in found["eval/mean"]] == [128, 256]
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
-def test_a_resumed_run_goes_on_in_its_folder_where_its_checkpoint_was(tmp_path):
-    """Killed a rollout after the checkpoint, in the middle of a record."""
+def test_tensorboard_shows_every_figure_over_steps_and_of_a_resumed_run_from_its_checkpoint_on(tmp_path):
+    """Killed a rollout after the checkpoint, in the middle of a record. TensorBoard keeps 32 bits."""
     folder, path = tmp_path / "run", tmp_path / "agent.pt"
     first = TensorBoard(folder)
 
@@ -113,29 +91,31 @@ def test_a_resumed_run_goes_on_in_its_folder_where_its_checkpoint_was(tmp_path):
     events.write_bytes(events.read_bytes()[:-5])
     with TensorBoard(folder) as second:
         history = trained(second, path)
-    check(folder, history)
+    found, told = {name: curve for name, curve in scalars(folder).items() if curve}, {}
+    for row in history.updates + history.evaluations:
+        for name, value in row.items():
+            if name not in ("steps", "seconds"):
+                told.setdefault(name, []).append((int(row["steps"]), pytest.approx(value, rel=1e-6, nan_ok=True)))
+    # The row of an evaluation repeats the seconds of the update before it.
+    assert [step for step, _ in found.pop("seconds")] == [64, 128, 128, 192, 256, 256]
+    assert found == told and len(found["loss/policy"]) == 4 and len(found["eval/mean"]) == 2
 
 
-def test_weights_and_biases_holds_every_figure_over_environment_steps(offline, tmp_path):
-    with WeightsAndBiases("book", **offline) as tracker:
+def test_weights_and_biases_holds_every_figure_over_steps_that_do_not_go_back_and_that_a_run_failed(offline, tmp_path):
+    with pytest.raises(RuntimeError), WeightsAndBiases("book", **offline) as tracker:
         history = trained(tracker)
+        tracker({"steps": 64, "loss/policy": 3.0})
+        tracker({"steps": 320, "loss/policy": 4.0})
+        raise RuntimeError
     project, found, exit_code = told_of(tmp_path)
-    assert (project, exit_code) == ("book", 0)
+    assert (project, exit_code) == ("book", 1)
     told = {}
     for row in sorted(history.updates + history.evaluations, key=lambda row: row["steps"]):
         told.setdefault(row["steps"], {}).update({name: value for name, value in row.items() if name != "steps"})
-    assert [step for step, _ in found] == [64, 128, 192, 256] and "eval/mean" in found[1][1]
+    told[320] = {"loss/policy": 4.0}
+    assert [step for step, _ in found] == [64, 128, 192, 256, 320] and "eval/mean" in found[1][1]
     assert [(step, pytest.approx(row, nan_ok=True)) for step, row in told.items()] == found
     assert {path.name for path in tmp_path.iterdir()} <= {"wandb", "cache", "config", "data"}
-
-
-def test_weights_and_biases_drops_steps_that_go_back_and_records_a_failed_run(offline, tmp_path):
-    with pytest.raises(RuntimeError), WeightsAndBiases("book", **offline) as tracker:
-        for steps, value in ((64, 1.0), (128, 2.0), (64, 3.0), (192, 4.0)):
-            tracker({"steps": steps, "loss/policy": value})
-        raise RuntimeError
-    _, found, exit_code = told_of(tmp_path)
-    assert exit_code == 1 and [(step, row["loss/policy"]) for step, row in found] == [(64, 1.0), (128, 2.0), (192, 4.0)]
 
 
 def test_a_resumed_training_goes_on_with_its_run_and_another_one_does_not(tmp_path):
@@ -154,7 +134,7 @@ def test_a_resumed_training_goes_on_with_its_run_and_another_one_does_not(tmp_pa
 
 
 def test_the_command_line_resumes_its_run(minerva, monkeypatch):
-    runs = []
+    runs, ends = [], []
 
     class Run:
         def __init__(self, **settings):
@@ -165,16 +145,16 @@ def test_the_command_line_resumes_its_run(minerva, monkeypatch):
                 raise KeyboardInterrupt
 
         def finish(self, exit_code):
-            pass
+            ends.append(exit_code)
 
     wandb = types.ModuleType("wandb")
     wandb.init = Run
     monkeypatch.setitem(sys.modules, "wandb", wandb)
     words = "train a2c --env CartPole-v1 --steps 256 --episodes 1 --wandb book --out run.pt"
     assert minerva(f"{words} --resume").startswith("stopped; ")
-    assert minerva(f"{words} --resume") is None and minerva(words).startswith("--out: run.pt exists; ")
+    assert minerva(f"{words} --resume") is None and minerva(words).startswith("--out: run.pt exists; wanted --resume")
     assert [run["project"] for run in runs] == ["book", "book"] and runs[0]["id"] == runs[1]["id"]
-    assert {run["resume"] for run in runs} == {"allow"}
+    assert {run["resume"] for run in runs} == {"allow"} and ends == [1, 0]
 
 
 @pytest.mark.parametrize("tracker", [TensorBoard, WeightsAndBiases])

@@ -9,6 +9,7 @@ import scipy.stats
 import torch
 
 from minerva_lite.formulas.returns import gae
+from minerva_lite.worlds import TabularEnv
 from minerva_lite.worlds.tabular import TabularMDP, inverse_cdf, random_policy, softmax_score
 
 F64 = torch.float64
@@ -89,10 +90,8 @@ def test_long_rollouts_come_to_the_moments_of_endless_paths_and_errors_average_o
 def test_chain_by_hand():
     """Three states, slip 1/10: right from the middle arrives right in 9 of 10; walls hold; the ends pay."""
     world = TabularMDP.chain(3, 0.9, slip=0.1)
-    assert world.transition[1, 1].tolist() == pytest.approx([0.1, 0.0, 0.9])
-    assert world.transition[1, 0].tolist() == pytest.approx([0.9, 0.0, 0.1])
-    assert world.transition[0, 0].tolist() == pytest.approx([0.9, 0.1, 0.0])
-    assert world.transition[2, 1].tolist() == pytest.approx([0.0, 0.1, 0.9])
+    left, right = [[9, 1, 0], [9, 0, 1], [0, 9, 1]], [[1, 9, 0], [1, 0, 9], [0, 1, 9]]  # in tenths
+    torch.testing.assert_close(world.transition, torch.tensor([left, right], dtype=F64).transpose(0, 1) / 10)
     assert world.reward.tolist() == [[0.1, 0.0], [0.0, 0.0], [0.0, 1.0]]
     assert world.start.tolist() == [1.0, 0.0, 0.0]
     single = TabularMDP.chain(1, 0.9)
@@ -171,12 +170,9 @@ def test_paths_follow_the_exact_distributions(world, policy):
 
 
 def test_visits_follow_the_normalized_visitation(world, policy):
-    number = 20_000
-    visits = world.visits(policy, number, torch.Generator().manual_seed(3))
-    chance = 0.2 * world.visitation(policy)
-    assert visits.shape == (number,)
-    assert largest_z(torch.bincount(visits, minlength=5).to(F64), chance, number) < 5
-    assert largest_z(torch.bincount(visits, minlength=5).to(F64), world.start, number) > 10, "the start is another"
+    visits = world.visits(policy, 20_000, torch.Generator().manual_seed(3)).bincount(minlength=5).to(F64)
+    assert largest_z(visits, 0.2 * world.visitation(policy), 20_000) < 5
+    assert largest_z(visits, world.start, 20_000) > 10, "the start is another"
     assert TabularMDP.two_state(0.0).visits(torch.full((2, 2), 0.5, dtype=F64), 50, torch.Generator()).sum() == 0
 
 
@@ -243,6 +239,8 @@ def of_gae(w, p, **changes):
         (lambda w, p, g: w.paths(p, 3, 3, g, state=torch.zeros(2, dtype=torch.long)), r"state: wanted shape \(3,\); got \(2,\)"),
         (lambda w, p, g: w.paths(p, 3, 3, g, action=torch.zeros(3, 1, dtype=torch.long)), r"action: wanted shape \(3,\); got \(3, 1\)"),
         (lambda w, p, g: w.visits(p, 0, g), "count: .*; got 0"),
+        (lambda w, p, g: TabularEnv(w, 2, max_steps=0), "max_steps: wanted a whole number of at least 1; got 0"),
+        (lambda w, p, g: TabularEnv(w, 0, max_steps=3), "num_envs: .*; got 0"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(call, message, world, policy, generator):

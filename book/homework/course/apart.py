@@ -55,9 +55,6 @@ class Server:
     def alive(self) -> bool:
         return self.owner == os.getpid() and self.process.poll() is None
 
-    def begin(self, asked: bytes, line: socket.socket) -> None:
-        socket.send_fds(self.control, [asked], [line.fileno()])
-
 
 _server: Server | None = None
 _starting = threading.Lock()
@@ -83,9 +80,9 @@ def ask(task: str, payload: bytes, *, memory: int, seconds: float) -> bytes:
     with ours:
         with theirs:
             try:
-                server().begin(asked, theirs)
+                socket.send_fds(server().control, [asked], [theirs.fileno()])
             except OSError:  # it ended a moment ago
-                server().begin(asked, theirs)
+                socket.send_fds(server().control, [asked], [theirs.fileno()])
         began, answer = time.monotonic(), bytearray()
         try:
             ours.settimeout(seconds + MARGIN)
@@ -121,30 +118,18 @@ def bound(memory: int, seconds: float) -> None:
         resource.setrlimit(kind, (most, most))
 
 
-def answered(task: str, payload: bytes) -> bytes:
-    """The function's answer between two "+", or "-" and why there is none."""
-    module, function = task.split(".")
-    try:
-        return b"+" + getattr(sys.modules[f"course.{module}"], function)(payload) + b"+"
-    except MemoryError:
-        return b"-" + TOO_LARGE.encode()
-    except Exception as error:  # whatever the payload was
-        told = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
-        return b"-" + " ".join(told.split())[:LONGEST].encode("utf8", "replace")
-
-
 def work(line: socket.socket, task: str, memory: int, seconds: float) -> None:
-    """In the process of a task: read, compute, write."""
+    """In the process of a task: the function's answer between two "+", or "-" and why there is none."""
     bound(memory, seconds)
     try:
-        parts = []
-        while part := line.recv(1 << 20):
-            parts.append(part)
-        payload = b"".join(parts)
-        del parts, part
-        answer = answered(task, payload)
+        payload = b"".join(iter(lambda: line.recv(1 << 20), b""))
+        module, function = task.split(".")
+        answer = b"+" + getattr(sys.modules[f"course.{module}"], function)(payload) + b"+"
     except MemoryError:
         answer = b"-" + TOO_LARGE.encode()
+    except Exception as error:  # whatever the payload was
+        told = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+        answer = b"-" + " ".join(told.split())[:LONGEST].encode("utf8", "replace")
     line.sendall(answer)
 
 

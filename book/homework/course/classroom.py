@@ -25,7 +25,7 @@ from .intake import choose, taken
 from .isolation import Limits, named
 from .marking import marked_once
 from .reports import marks_of, write_reports
-from .roster import Folder, Person, folders_of, grant, of_students, read_roster, read_times, without_due
+from .roster import Folder, Person, folders_of, grant, read_roster, read_times, without_due
 from .term import ONE, done, gradebook, noted, opened, released
 from .variants import base_of, variant_of, variants
 from .words import counted
@@ -103,7 +103,6 @@ def grade(
     there = terms_assignments(term)
     people = read_roster(term)
     folders, odd = folders_of(submissions, people)
-    of_students(submissions, folders, people)
     times = read_times(people, term, submissions)
     names = asked(known(names, "ASSIGNMENTS") if names else None, there, folders)
     api = opened(term)
@@ -242,34 +241,27 @@ def about_class(
 ) -> list[str]:
     """What the instructor has to know of the class, without a name; the names go to the term's log."""
     term, names = room.term, list(room.bases)
-    lines, log = [], list(odd)
-    if odd:
-        what = counted(len(odd), "folder has a name that is", "folders have names that are")
-        lines.append(f"{what} kept otherwise, or left out; see grading.log")
-    untimed = sum(not each.timed for each in handed if each.assignment in due)
-    if untimed:
-        lines.append(f"{untimed} without a time in times.csv: nothing is deducted for lateness")
-    stamps = sum((each.path / inner / "timestamp.txt").exists() for each in folders for inner in (".", *names))
-    if stamps:
-        lines.append(f"{stamps} × timestamp.txt in a student's folder: not used, as it may be the student's own")
-    here = {each.student for each in [*people, *folders]}
-    unknown = sorted({who for who, what in room.times if what in ("", *names) and who not in here})
+    enrolled, came = {each.student for each in people}, {each.student for each in folders}
+    unknown = sorted({who for who, what in room.times if what in ("", *names)} - enrolled - came)
     unknown = [who for who in unknown if not (term / "submitted" / who).exists()]
-    if unknown:
-        what = counted(len(unknown), "name in times.csv is", "names in times.csv are")
-        lines.append(f"{what} of nobody here: no folder has it; see grading.log")
-        log += [f"{student!r} of times.csv is nobody here" for student in unknown]
-    if people:
-        enrolled = {each.student for each in people}
-        strangers = sorted(each.student for each in folders if each.student not in enrolled)
-        if strangers:
-            what = counted(len(strangers), "folder is", "folders are")
-            lines.append(f"{what} of nobody in roster.csv, and marked all the same; see grading.log")
-            log += [f"{student!r} is not in roster.csv" for student in strangers]
-        for name in names:
-            missing = sorted(s for s in enrolled if not (term / "submitted" / s / name).exists())
-            if missing:
-                lines.append(f"{name}: {len(missing)} of roster.csv handed in nothing; see grading.log")
-                log += [f"{name}: {student} handed in nothing" for student in missing]
+    strangers = sorted(came - enrolled) if people else []
+    untimed = sum(not each.timed for each in handed if each.assignment in due)
+    stamps = sum((each.path / inner / "timestamp.txt").exists() for each in folders for inner in (".", *names))
+    otherwise = counted(len(odd), "folder has a name that is", "folders have names that are")
+    nobody = counted(len(unknown), "name in times.csv is", "names in times.csv are")
+    lines = [line for count, line in (
+        (odd, f"{otherwise} kept otherwise, or left out; see grading.log"),
+        (untimed, f"{untimed} without a time in times.csv: nothing is deducted for lateness"),
+        (stamps, f"{stamps} × timestamp.txt in a student's folder: not used, as it may be the student's own"),
+        (unknown, f"{nobody} of nobody here: no folder has it; see grading.log"),
+        (strangers, f"{counted(len(strangers), 'folder is', 'folders are')} of nobody in roster.csv, "
+                    "and marked all the same; see grading.log"),
+    ) if count]  # fmt: skip
+    log = [*odd, *(f"{who!r} of times.csv is nobody here" for who in unknown)]
+    log += [f"{who!r} is not in roster.csv" for who in strangers]
+    for name in names:
+        if missing := sorted(who for who in enrolled if not (term / "submitted" / who / name).exists()):
+            lines.append(f"{name}: {len(missing)} of roster.csv handed in nothing; see grading.log")
+            log += [f"{name}: {who} handed in nothing" for who in missing]
     noted(term, *log)
     return lines

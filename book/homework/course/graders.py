@@ -13,7 +13,7 @@ from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Float, Unicode
 
-from minerva_book.exercises.submission import released, sort_out
+from minerva_book.exercises.submission import released, sort_out, text_of
 
 from . import assignment, reading, seed_of
 from .feedback import UNWRITTEN
@@ -118,8 +118,7 @@ def by_question(cells: list[Any]) -> dict[str, list[Any]]:
 
 def text(cell: Any, longest: int = LONGEST) -> str:
     """A cell's source; Markdown of more than anybody will read is cut, as some of it takes hours to render."""
-    source = cell.get("source", "")
-    source = source if isinstance(source, str) else "".join(str(line) for line in source)
+    source = text_of(cell)
     if cell.cell_type == "code" or len(source) <= longest:
         return source
     return source[:longest] + "\n\n*(The rest was cut.)*"
@@ -201,23 +200,16 @@ class MarkApart(NbGraderPreprocessor):
             if cell.cell_type == "code":
                 why = said.cells.get(name or f"cell {place}")
                 cell["execution_count"] = None
-                cell["outputs"] = [*printed(f"When this cell ran: {why}\n" if why else ""), *captioned(cell)]
+                pictures = reading.figures(cell)  # that a student had drawn, with a caption that says so
+                told = [f"When this cell ran: {why}\n"] * bool(why) + [HANDED_IN] * bool(pictures)
+                cell["outputs"] = [nbformat.v4.new_output("stream", name="stdout", text=each) for each in told]
+                cell["outputs"] += pictures
             if name.endswith("-marked"):
                 cell["source"] = HIDDEN.sub("", text(cell))
                 found = marks[name.removesuffix("-marked")]
                 cell["outputs"] = shown(found, said.by, note)
                 cell.metadata[FAILED] = [*found.failed]  # for pages
         return nb, resources
-
-
-def printed(text: str) -> list[Any]:
-    return [nbformat.v4.new_output("stream", name="stdout", text=text)] if text else []
-
-
-def captioned(cell: Any) -> list[Any]:
-    """The pictures that a student had drawn, and whose they are."""
-    pictures = reading.figures(cell)
-    return [*printed(HANDED_IN), *pictures] if pictures else []
 
 
 def shown(mark: Mark, by: str, note: str) -> list[Any]:

@@ -27,21 +27,19 @@ def release(
     due: dict[str, str] | None = None,
     package: str | None = None,
     wheel: bool = True,
-    guessable: bool = False,
     variants: int = 0,
 ) -> Path:
     """Make the term's folder if there is none, release its assignments; the folder to hand out.
 
     names: all assignments unless given. due: by assignment, ISO times with a zone. package: what the Colab version
     installs, as pip takes it; without it this repository's public address, and where there is none no version for
-    Colab is made. guessable: take any seed; for tests.
-    variants: so many different notebooks, one of them for each student of the term's roster.csv.
+    Colab is made. variants: so many different notebooks, one of them for each student of the term's roster.csv.
     Raises RuntimeError: nbgrader refused an assignment. ValueError: a seed that is not the term's or not secret, an
     unknown name, a due time that is none or has no zone.
     """
     names = list(NAMES) if names is None else known(names, "ASSIGNMENTS")
     times = {known([name], "DUE")[0]: moment_of(when, f"DUE, {name}") for name, when in (due or {}).items()}
-    new_term(term, seed, names, guessable=guessable, variants=variants)
+    new_term(term, seed, names, variants=variants)
     api = opened(term)
     for name in names:
         if not done(term, api.generate_assignment(name, force=True), f"release {name}"):
@@ -55,8 +53,10 @@ def release(
     if has_variants(term):
         write_variants(term, names)
     package = package or package_of_this()
+    students = students_of(term) if has_variants(term) else [""]  # in one folder, where all get the same
     for name in released(term):
-        for student, base in given(term, name):
+        for student in students:
+            base = base_of(term, name, student)
             (handout / name / student).mkdir(parents=True, exist_ok=True)
             shutil.copy(base, handout / name / student)
             if package:
@@ -68,12 +68,6 @@ def release(
         text += "".join(f"./{file.name}\n" for file in handout.glob("*.whl"))
     (handout / "requirements.txt").write_text(text)
     return handout
-
-
-def given(term: Path, name: str) -> list[tuple[str, Path]]:
-    """What is handed out of an assignment: for each student a folder's name ("" if all get the same) and the file."""
-    students = students_of(term) if has_variants(term) else [""]
-    return [(student, base_of(term, name, student)) for student in students]
 
 
 def write_variants(term: Path, names: Iterable[str]) -> None:

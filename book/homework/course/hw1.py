@@ -147,6 +147,8 @@ def action_values(draw: Random) -> Code:
             height += 0.1 * torch.where(height < 0.0, -1.0, 1.0)  # none near 0,
             if name == "a larger world":
                 height[1] = 0.0  # and one there
+            if name == "a long horizon":
+                height = height.abs()  # nothing is lost on low ground, so that thirty sweeps do not get there
             policy = simplex(generator, states, actions)
             if name == "a policy without doubt":
                 policy = torch.eye(actions, dtype=torch.float64)[policy.argmax(-1)]

@@ -17,29 +17,10 @@ import sys
 TASKS = 48  # processes and threads that the kernel lets a submission have: the overseer ends it at fewer processes
 
 
-class Silent:
-    """A standard output that forgets."""
-
-    encoding = "utf-8"
-
-    def write(self, text):
-        return len(text)
-
-    def flush(self):
-        pass
-
-    def isatty(self):
-        return False
-
-
-def run_cells(channel: int, job: dict, skip: dict):
-    """The loaded notebook: the cells, as the self-check runs them too."""
-    seconds = {"cell_seconds": job["cell_seconds"], "own_seconds": job["own_seconds"]}
-    return loading.load(job["cells"], lambda **frame: overseer.send(channel, **frame), skip=skip, **seconds)
-
-
-def answer_question(channel: int, job: dict, loaded, question: dict, cases: list[dict], anew) -> None:
-    """Call one function on all its cases and send what came back. anew: `captured`'s functions."""
+def answer_question(channel: int, job: dict, loaded, question: dict, place: int, anew) -> None:
+    """Call one function on all its cases, which come by `place`, and send what came back. anew: `captured`'s."""
+    with open(place, "rb") as file:
+        cases = json.load(file)
     name = question["name"]
     loaded.as_after(f"{name}-code")
     answer = getattr(loaded.module, question["function"], None)
@@ -70,11 +51,6 @@ def forked(task) -> int:
     return pid
 
 
-def all_of(descriptor: int) -> bytes:
-    with open(descriptor, "rb") as file:
-        return file.read()
-
-
 def student(channel: int, orders: dict[str, int], others: list[int], job: dict, skip: dict) -> None:
     """The student's process: the cells, then for every question whose cases come by `orders` a process of its own."""
     for descriptor in (*others, *job.pop("descriptors")):
@@ -83,13 +59,14 @@ def student(channel: int, orders: dict[str, int], others: list[int], job: dict, 
     kernel.limit(job["memory"], int(job["seconds"]) + 10, 1 << 24, TASKS)
     kernel.without_calls(bytes.fromhex(job["filter"]))
     anew = captured.taken()
-    loaded = run_cells(channel, job, skip)
+    seconds = {"cell_seconds": job["cell_seconds"], "own_seconds": job["own_seconds"]}
+    loaded = loading.load(job["cells"], lambda **frame: overseer.send(channel, **frame), skip=skip, **seconds)
     for question in job["questions"]:
         place = orders[question["name"]]
         select.select([place], [], [])
-        pid = forked(lambda q=question, p=place: answer_question(channel, job, loaded, q, json.loads(all_of(p)), anew))
+        pid = forked(lambda q=question, p=place: answer_question(channel, job, loaded, q, p, anew))
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        os.close(orders[question["name"]])
+        os.close(place)
         overseer.send(channel, question=question["name"], ended=code)
 
 
@@ -114,10 +91,9 @@ def main() -> None:
 
     del sys.path[0], matplotlib
     null = os.open("/dev/null", os.O_RDWR)
-    for descriptor in (0, 1, 2):
+    for descriptor in (0, 1, 2):  # what is printed is forgotten
         os.dup2(null, descriptor)
     os.close(null)
-    sys.stdout = sys.stderr = Silent()
     torch.set_num_threads(1)
     loading.prepare_loops()
     kernel.closed_to_others()

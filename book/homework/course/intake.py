@@ -92,10 +92,10 @@ def opened(folder: Path) -> Iterator[tuple[list[Found], list[PurePosixPath]]]:
     """A student's notebooks, archives opened as well, and all files for telling what was there."""
     places = files_of(folder)
     found = [Found(folder / place, place) for place in places if NOTEBOOK.fullmatch(place.name)][:NOTEBOOKS]
-    tried = Tried(len(found))
+    tried = Tried()
     with tempfile.TemporaryDirectory(prefix="homework-") as scratch:
         for place in [place for place in places if place.suffix.lower() == ".zip"][:ARCHIVES]:
-            found += from_archive(folder / place, place, Path(scratch), tried)
+            from_archive(folder / place, place, Path(scratch), tried, found)
         yield found, places
 
 
@@ -103,14 +103,12 @@ def opened(folder: Path) -> Iterator[tuple[list[Found], list[PurePosixPath]]]:
 class Tried:
     """What was spent on a student's archives; what is refused costs time as well."""
 
-    notebooks: int
     looked: int = 0  # members, of which some are refused
     unpacked: int = 0  # bytes
 
 
-def from_archive(file: Path, place: PurePosixPath, scratch: Path, tried: Tried) -> list[Found]:
-    """The notebooks of a student's archive, written under numbers: no name in it is one on this machine."""
-    found: list[Found] = []
+def from_archive(file: Path, place: PurePosixPath, scratch: Path, tried: Tried, found: list[Found]) -> None:
+    """Add the notebooks of a student's archive, written under numbers: no name in it is one on this machine."""
     try:
         with archive_of(file, DIRECTORY) as archive:
             for member in archive.infolist():
@@ -118,7 +116,7 @@ def from_archive(file: Path, place: PurePosixPath, scratch: Path, tried: Tried) 
                     path = path_of(member)
                     if not NOTEBOOK.fullmatch(path.name) or any(map(hidden, path.parts)) or member.is_dir():
                         continue
-                    if tried.notebooks >= NOTEBOOKS or tried.looked >= 2 * NOTEBOOKS:
+                    if len(found) >= NOTEBOOKS or tried.looked >= 2 * NOTEBOOKS:
                         break
                     tried.looked += 1
                     most = max(0, min(MEMBER, ARCHIVE - tried.unpacked))
@@ -126,12 +124,10 @@ def from_archive(file: Path, place: PurePosixPath, scratch: Path, tried: Tried) 
                     target = scratch / f"{tried.looked}.ipynb"
                     target.write_bytes(contents(archive, member, most))
                     found.append(Found(target, place / path))
-                    tried.notebooks += 1
                 except Refused:
                     continue
     except Exception:  # whatever an archive holds, what was taken before stays
         pass
-    return found
 
 
 def likely(found: list[Found], name: str, alone: bool) -> list[Found]:

@@ -55,7 +55,6 @@ class Work:
     assignment: str
     notebook: str
     handed_in: datetime.datetime | None
-    seconds_late: float
     penalty: float
     given: list[Given]
     comments: dict[str, str | None]  # by the cell that they stand at
@@ -107,16 +106,8 @@ def works(term: Path, book: Any, policy: Any) -> list[Work]:
     for part, submission, assigned in rows.join(Assignment, SubmittedAssignment.assignment_id == Assignment.id):
         given = sorted(graded.get(part.id, []), key=lambda each: order_of(each.cell))
         late = submission.total_seconds_late
-        one = Work(
-            submission.student_id,
-            assigned.name,
-            part.name,
-            submission.timestamp,
-            late,
-            0.0,
-            given,
-            said.get(part.id, {}),
-        )
+        kept = (submission.student_id, assigned.name, part.name, submission.timestamp)
+        one = Work(*kept, 0.0, given, said.get(part.id, {}))
         one.penalty = policy.late_submission_penalty(one.student, one.points, late) if late > 0 else 0.0
         if (part.late_submission_penalty or 0.0) != one.penalty:
             part.late_submission_penalty = one.penalty or None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
 import nbformat
@@ -24,21 +23,13 @@ person.
 Before you hand in: restart the kernel, run all, and `python -m minerva_book.exercises {name}.ipynb`."""
 
 
-def nbgrader_cell(
-    kind: str, source: str, grade_id: str, *, grade: bool, solution: bool, locked: bool, points: int | None = None
-) -> Any:
+def nbgrader_cell(kind: str, source: str, grade_id: str, *, solution: bool = False, points: int | None = None) -> Any:
+    """A cell that students fill in (`solution`), or read and that grading restores; with points it is marked."""
     made = nbformat.v4.new_code_cell(source) if kind == "code" else nbformat.v4.new_markdown_cell(source)
-    about: dict[str, Any] = {"grade": grade, "grade_id": grade_id, "locked": locked, "solution": solution}
-    about |= {"schema_version": SCHEMA, "task": False}
-    if grade:
-        about["points"] = points
-    made.metadata["nbgrader"] = about
+    graded = {} if points is None else {"points": points}
+    about = {"grade": bool(graded), "grade_id": grade_id, "locked": not solution, "solution": solution}
+    made.metadata["nbgrader"] = about | {"schema_version": SCHEMA, "task": False} | graded
     return made
-
-
-def given(kind: str, source: str, grade_id: str) -> Any:
-    """A cell that students read and that grading restores."""
-    return nbgrader_cell(kind, source, grade_id, grade=False, solution=False, locked=True)
 
 
 def rounded(tensor: Tensor) -> list:
@@ -60,10 +51,6 @@ def heading(question: Question) -> str:
     )
 
 
-def indented(text: str) -> str:
-    return textwrap.indent(text.strip("\n"), "    ")
-
-
 def example_cell(question: Code) -> str:
     """The check that students see: one example and its answer, as plain numbers."""
     inputs = ",\n".join(f"    {name}={literal(value)}" for name, value in question.example.inputs.items())
@@ -82,45 +69,26 @@ def example_cell(question: Code) -> str:
 
 def cells_of(assignment: Assignment, question: Question, reach: str) -> list[Any]:
     name = question.name
+    cells = [nbgrader_cell("markdown", heading(question), f"{name}-text")]
     if isinstance(question, Code):
-        cells = [given("markdown", heading(question), f"{name}-text")]
         if question.fault:
             faulty = question.faulty.replace(f"def {question.function}(", f"def faulty_{question.function}(", 1)
-            cells.append(given("code", f"# One mistake is in here.\n{faulty}", f"{name}-faulty"))
+            cells.append(nbgrader_cell("code", f"# One mistake is in here.\n{faulty}", f"{name}-faulty"))
         if question.setup:
-            cells.append(given("code", question.setup, f"{name}-setup"))
+            cells.append(nbgrader_cell("code", question.setup, f"{name}-setup"))
         body = f"    ### BEGIN SOLUTION\n{question.body.rstrip()}\n    ### END SOLUTION"
-        cells.append(
-            nbgrader_cell(
-                "code", f"{question.header}\n{body}", f"{name}-code", grade=False, solution=True, locked=False
-            )
-        )
+        cells.append(nbgrader_cell("code", f"{question.header}\n{body}", f"{name}-code", solution=True))
         shown = (example_cell(question) if question.example else question.visible) + "\n"
         secret = f'import sys\n\nsys.path.insert(0, "{reach}")\nfrom course.here import full_marks\n\n'
         secret += f'full_marks("{assignment.name}", "{name}", {question.function})\n'
         test = f"{shown}### BEGIN HIDDEN TESTS\n{secret}### END HIDDEN TESTS"
-        cells.append(
-            nbgrader_cell(
-                "code", test, f"{name}-marked", grade=True, solution=False, locked=True, points=question.points
-            )
-        )
-        return cells
+        return [*cells, nbgrader_cell("code", test, f"{name}-marked", points=question.points)]
+    if not isinstance(question, Written):
+        code = f"### BEGIN SOLUTION\n{question.code.strip()}\n### END SOLUTION"
+        cells.append(nbgrader_cell("code", code, f"{name}-run", solution=True))
     rubric = f"=== BEGIN MARK SCHEME ===\n\n**Rubric.** {question.rubric.strip()}\n\n=== END MARK SCHEME ==="
     answer = f"### BEGIN SOLUTION\n\n{question.solution.strip()}\n\n{rubric}\n\n### END SOLUTION"
-    if isinstance(question, Written):
-        cells = [given("markdown", heading(question), f"{name}-text")]
-    else:
-        code = f"### BEGIN SOLUTION\n{question.code.strip()}\n### END SOLUTION"
-        cells = [
-            given("markdown", heading(question), f"{name}-text"),
-            nbgrader_cell("code", code, f"{name}-run", grade=False, solution=True, locked=False),
-        ]
-    return [
-        *cells,
-        nbgrader_cell(
-            "markdown", answer, f"{name}-answer", grade=True, solution=True, locked=False, points=question.points
-        ),
-    ]
+    return [*cells, nbgrader_cell("markdown", answer, f"{name}-answer", solution=True, points=question.points)]
 
 
 def notebook(assignment: Assignment, *, seconds: float, reach: str = "../..") -> nbformat.NotebookNode:
@@ -137,7 +105,7 @@ def notebook(assignment: Assignment, *, seconds: float, reach: str = "../..") ->
     )
     setup = f"{assignment.imports}\n\nfrom minerva_book.exercises import check_example\n\n"
     setup += "torch.set_default_dtype(torch.float64)"
-    cells = [given("markdown", title, "about"), given("code", setup, "setup")]
+    cells = [nbgrader_cell("markdown", title, "about"), nbgrader_cell("code", setup, "setup")]
     for question in assignment.questions:
         cells += cells_of(assignment, question, reach)
     book = nbformat.v4.new_notebook(cells=cells)

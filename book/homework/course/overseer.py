@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 CAME_THROUGH = 17  # a process that ended as it should, and not by os._exit(0)
 PROCESSES = 16  # that a submission may have at a time
+PLACES = ("/tmp", "/dev/shm")  # that are open for writing
 FILES = 20_000  # that it may make: each takes memory of the kernel's
 LINE = 1 << 24  # bytes that it may say at a time
 ASLEEP = 20.0  # seconds by the clock that a cell or a question may take without the processor
@@ -64,18 +65,17 @@ def status(path: str) -> tuple[str, int, int, int]:
 
 
 def tree() -> Tree:
-    """What runs now. Where there is no /proc: nothing, and no time."""
+    """What runs now."""
     found: dict[int, tuple[str, int, int, int]] = {}
-    with contextlib.suppress(OSError):
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(OSError, IndexError, ValueError):
-                found[int(name)] = status(f"/proc/{name}/stat")
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            found[int(name)] = status(f"/proc/{name}/stat")
     children: dict[int, list[int]] = {}
     for pid, (_, parent, _, _) in found.items():
         children.setdefault(parent, []).append(pid)
     # Time goes up to a parent when it waits for its child; what is an orphan comes here, and is waited for here.
     me = os.getpid()
-    made, ticks, rest = Tree(), found[me][3] if me in found else 0, list(children.get(me, []))
+    made, ticks, rest = Tree(), found[me][3], list(children.get(me, []))
     while rest:
         pid = rest.pop()
         state, _, own, ended = found[pid]
@@ -116,19 +116,15 @@ class Meter:
         return self.over > 1
 
 
-def full(places: tuple[str, ...] = ("/tmp", "/dev/shm")) -> bool:
+def full() -> bool:
     """Whether more files lie in the folders that are open for writing than a submission may make."""
-    for place in places:
-        with contextlib.suppress(OSError):
-            there = os.statvfs(place)
-            if there.f_files - there.f_ffree > FILES:
-                return True
-    return False
+    there = map(os.statvfs, PLACES)
+    return any(each.f_files - each.f_ffree > FILES for each in there)
 
 
-def empty(places: tuple[str, ...] = ("/tmp", "/dev/shm")) -> None:
-    """Remove what was written, so that one question's files are not counted against the next."""
-    for place in places:
+def tidy() -> None:
+    """Remove what was written where it is too much: one question's files are not counted against the next."""
+    for place in PLACES if full() else ():
         for name in os.listdir(place):
             path = os.path.join(place, name)
             if os.path.isdir(path) and not os.path.islink(path):
@@ -228,15 +224,6 @@ class Overseer:
     beat: float = 0.0
     coming: bytes = b""  # what was read of the next cases
 
-    def alive(self) -> None:
-        if time.monotonic() > self.beat:
-            self.beat = time.monotonic() + BEAT
-            send(self.channel, beat=1)
-
-    def tidied(self) -> None:
-        if full():
-            empty()
-
     def oversee(self) -> None:
         """Run the cells, and again without a cell that killed the process, until one comes through; then questions."""
         skip: dict[str, str] = {}
@@ -250,7 +237,7 @@ class Overseer:
                     return
             finally:
                 student.close()
-            self.tidied()
+            tidy()
             left = {at} if at else set(self.job["own"])  # no time for all: then for those of the assignment
             if not left - skip.keys():
                 break
@@ -262,7 +249,9 @@ class Overseer:
 
     def watched(self, meter: Meter, processor: float, asleep: float) -> str:
         """Why what runs has to end, "" if it need not."""
-        self.alive()
+        if time.monotonic() > self.beat:
+            self.beat = time.monotonic() + BEAT
+            send(self.channel, beat=1)
         if time.monotonic() - meter.last < LOOK:
             return ""
         found = meter.look()
@@ -310,21 +299,15 @@ class Overseer:
             if not end(spared=student.pid):
                 send(self.channel, stopped=MANY)
                 return
-            self.tidied()
+            tidy()
             name = question["name"]
             send(self.channel, asks=name)
-            why = self.question(student, name, self.next_cases())
+            # Nothing of the cases was here before; and while they are waited for no sign of life is given.
+            cases, self.coming = line_of(self.orders, self.coming)
+            why = self.question(student, name, cases)
             send(self.channel, question=name, ended=why)
             if student.ended():
                 return
-
-    def next_cases(self) -> bytes:
-        """The line that comes next from the grader; nothing of it was here before it was asked for.
-
-        While it is waited for no sign of life is given.
-        """
-        line, self.coming = line_of(self.orders, self.coming)
-        return line
 
     def question(self, student: Student, name: str, cases: bytes) -> str:
         """Pass on what a question's process answers; why it ended before the last case, "" if it did not."""

@@ -9,65 +9,56 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from . import assignment as drawn
 from . import known
+from .apart import Failed
 from .graders import renamed_of
 from .marking import hidden
 from .marks import Work, failing
 from .question import Code
 from .reading import about
-from .rendering import Request, pages
+from .rendering import made_page
 from .term import done
 from .tried_out import tried_out
 from .variants import variant_of
 
 STATE = "pages.json"  # in the term: of which content each page was made
 TEMPLATE = f"3, nbgrader {version('nbgrader')}, nbconvert {version('nbconvert')}"  # new pages for all if it changes
-TOGETHER = 64  # pages that are held in memory at a time
 
 
-def write_pages(term: Path, found: Iterable[Work], shown: set[str]) -> tuple[int, int]:
+def write_pages(term: Path, found: list[Work], shown: set[str]) -> tuple[int, int]:
     """Write what is new or changed; how many pages were written, and how many failed, whose old page is kept.
 
     shown: assignments whose failing cases may be shown.
     """
     place = term / STATE
     state: dict[str, list[Any]] = json.loads(place.read_text()) if place.exists() else {}
-    written, failed, wanted = 0, 0, []
 
-    def make() -> None:
-        nonlocal written, failed
-        ready = pages([request for _, request, _ in wanted], len(os.sched_getaffinity(0)))
-        for (work, _, key), page in zip(wanted, ready, strict=True):
-            if isinstance(page, str):
-                state[f"{work.student}/{work.assignment}"] = [key, *write_page(term, work, page)]
-                written += 1
-            else:
-                failed += 1
-                done(term, {"success": False, "error": str(page)}, f"feedback {work.assignment} of {work.student}")
-        place.write_text(json.dumps(state))
-        wanted.clear()
-
-    for work in found:
+    def new(work: Work) -> list[Any] | Exception | None:
+        """Of which content a page was made, and its stamp; why it was not; None where the old one stays."""
         try:
-            request = request_of(term, work, variant_of(term, work.student), work.assignment in shown)
-        except (OSError, ValueError, KeyError) as error:
-            failed += 1
-            done(term, {"success": False, "error": repr(error)}, f"feedback {work.assignment} of {work.student}")
-            continue
-        text = json.dumps([TEMPLATE, request.notebook, request.resources, work.points, work.awaited])
-        key = hashlib.sha256(text.encode()).hexdigest()
-        if state.get(f"{work.student}/{work.assignment}") != [key, *stamp_of(page_of(term, work))]:
-            wanted.append((work, request, key))
-        if len(wanted) == TOGETHER:
-            make()
-    if wanted:
-        make()
-    return written, failed
+            asked = request_of(term, work, variant_of(term, work.student), work.assignment in shown)
+            key = hashlib.sha256(json.dumps([TEMPLATE, *asked, work.points, work.awaited]).encode()).hexdigest()
+            if state.get(f"{work.student}/{work.assignment}") == [key, *stamp_of(page_of(term, work))]:
+                return None
+            return [key, *write_page(term, work, made_page(*asked))]
+        except (Failed, OSError, ValueError, KeyError) as error:
+            return error
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        made = list(pool.map(new, found))
+    for work, each in zip(found, made, strict=True):
+        if isinstance(each, list):
+            state[f"{work.student}/{work.assignment}"] = each
+        elif each:
+            done(term, {"success": False, "error": repr(each)}, f"feedback {work.assignment} of {work.student}")
+    place.write_text(json.dumps(state))
+    return sum(isinstance(each, list) for each in made), sum(isinstance(each, Exception) for each in made)
 
 
 def page_of(term: Path, work: Work) -> Path:
@@ -76,14 +67,14 @@ def page_of(term: Path, work: Work) -> Path:
 
 def stamp_of(page: Path) -> list[int]:
     """What tells that a page is still the one that was written here, and not nbgrader's own."""
-    if not page.exists():
-        return []
-    about_it = page.stat()
-    return [about_it.st_size, about_it.st_mtime_ns]
+    return [page.stat().st_size, page.stat().st_mtime_ns] if page.exists() else []
 
 
-def request_of(term: Path, work: Work, seed: str, revealed: bool) -> Request:
-    """The graded notebook with scores and comments, as nbgrader's GetGrades puts them; a mark to come is no number."""
+def request_of(term: Path, work: Work, seed: str, revealed: bool) -> tuple[str, dict[str, Any]]:
+    """The graded notebook with scores and comments, as nbgrader's GetGrades puts them; a mark to come is no number.
+
+    And what the template asks for beside it.
+    """
     notebook = json.loads(work.file(term).read_text())
     failed = failing(notebook)
     marks = {each.cell: each for each in work.given}
@@ -110,7 +101,7 @@ def request_of(term: Path, work: Work, seed: str, revealed: bool) -> Request:
     about_it |= {"score": float("nan") if work.awaited else work.score, "max_score": work.of}
     about_it |= {"late_penalty": work.penalty}
     resources = {"unique_key": work.notebook, "output_files_dir": f"{work.notebook}_files", "nbgrader": about_it}
-    return Request(json.dumps(notebook), resources)
+    return json.dumps(notebook), resources
 
 
 def write_page(term: Path, work: Work, page: str) -> list[int]:

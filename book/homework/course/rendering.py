@@ -8,8 +8,6 @@ import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -196,10 +194,11 @@ def harmless(context: Any, source: str, *args: Any, **kwargs: Any) -> str:
     return next(made for one, made in zip(theirs, resources["handed_in"], strict=True) if one is cell)
 
 
-def with_rubrics(rubric: Callable[[str, str], str]) -> Callable[[Any, str], str]:
-    """`harmless` that shows each answer's rubric below it, in the formgrader and nowhere else.
+def filters(rubric: Callable[[str, str], str] = lambda assignment, cell: "") -> dict[str, Any]:
+    """For `nbconvert`'s exporter. nbconvert's search for links into a notebook's files takes seconds for some texts.
 
-    rubric: of an assignment and a cell's name, as Markdown; "" where there is none.
+    rubric: of an assignment and a cell's name, as Markdown, "" where there is none; shown below each answer in the
+    formgrader and nowhere else.
     """
 
     @pass_context
@@ -212,38 +211,17 @@ def with_rubrics(rubric: Callable[[str, str], str]) -> Callable[[Any, str], str]
         told = rubric(resources["assignment_id"], name)
         return f"{made}{RUBRIC}{tamed(told)}</div>" if told else made
 
-    return shown
+    return {"markdown2html": shown, "highlight_code": harmless, "strip_files_prefix": lambda made: made}
 
 
-def filters(rubric: Callable[[str, str], str] | None = None) -> dict[str, Any]:
-    """For `nbconvert`'s exporter. nbconvert's search for links into a notebook's files takes seconds for some texts."""
-    markdown = with_rubrics(rubric) if rubric else harmless
-    return {"markdown2html": markdown, "highlight_code": harmless, "strip_files_prefix": lambda made: made}
+def made_page(notebook: str, resources: dict[str, Any]) -> str:
+    """The HTML of a notebook's JSON with scores and comments in it, made in a process of its own with limits.
 
-
-@dataclass(frozen=True)
-class Request:
-    """A page to make: the notebook's JSON with scores and comments in it, and what the template asks for beside it."""
-
-    notebook: str
-    resources: dict[str, Any]
-
-
-def pages(requests: list[Request], workers: int) -> list[str | apart.Failed]:
-    """The HTML of each request in order, or why there is none; each is made in a process of its own with limits."""
-
-    def one(request: Request) -> str | apart.Failed:
-        try:
-            theirs = {"handed_in": made_apart(json.loads(request.notebook))}
-            asked = json.dumps(asdict(replace(request, resources=request.resources | theirs))).encode()
-            return apart.ask("rendering.page", asked, memory=MEMORY, seconds=SECONDS).decode("utf8")
-        except apart.Failed as failed:
-            return failed
-        except ValueError as error:
-            return apart.Failed(str(error))
-
-    with ThreadPoolExecutor(max(1, workers)) as pool:
-        return list(pool.map(one, requests))
+    resources: what the template asks for beside it. Raises apart.Failed, ValueError: there is none, and why.
+    """
+    theirs = {"handed_in": made_apart(json.loads(notebook))}
+    asked = json.dumps({"notebook": notebook, "resources": resources | theirs}).encode()
+    return apart.ask("rendering.page", asked, memory=MEMORY, seconds=SECONDS).decode("utf8")
 
 
 def page(asked: bytes) -> bytes:
@@ -277,5 +255,5 @@ def prepare() -> None:
     resources: dict[str, Any] = {"nbgrader": {"notebook": "", "score": 0.0, "max_score": 0.0, "late_penalty": 0.0}}
     cells = [nbformat.v4.new_markdown_cell("$x$"), nbformat.v4.new_code_cell("1")]
     resources["handed_in"] = [html_of(cell) for cell in cells]
-    empty = Request(json.dumps(nbformat.v4.new_notebook(cells=cells)), resources)
-    page(json.dumps(asdict(empty)).encode())
+    empty = json.dumps(nbformat.v4.new_notebook(cells=cells))
+    page(json.dumps({"notebook": empty, "resources": resources}).encode())

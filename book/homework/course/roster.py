@@ -151,7 +151,8 @@ def folders_of(submissions: Path, people: list[Person]) -> tuple[list[Folder], l
     """Every student's folder, by the name under which the student is kept; and what is told of the others.
 
     A folder's name may be a student's of the roster, or what the roster says of one. What is told may hold names.
-    Raises ValueError: there is no folder, or no student's folder in it.
+    Raises ValueError: there is no folder; they are nobody's of the roster; or, without one, they are called as
+    assignments are: somebody has named the folder above, and every assignment would be a student.
     """
     there = sorted(submissions.iterdir()) if submissions.is_dir() else []
     there = [f for f in there if f.is_dir() and not f.is_symlink() and not f.name.startswith((".", "__MACOSX"))]
@@ -168,28 +169,18 @@ def folders_of(submissions: Path, people: list[Person]) -> tuple[list[Folder], l
         if folder.name != student:
             told.append(f"{folder.name!r} is kept as {student!r}")
         taken.append(Folder(student, folder))
-    return taken, told
-
-
-def of_students(submissions: Path, folders: list[Folder], people: list[Person]) -> None:
-    """Raises ValueError: the folders are nobody's of the roster or, without one, are called as assignments are.
-
-    Somebody has named the folder above the one that was meant, and every assignment would be a student.
-    """
-    if people:
-        enrolled = {each.student for each in people}
-        if not any(each.student in enrolled for each in folders):
-            raise ValueError(
-                f"SUBMISSIONS: none of the folders in {submissions} is of anybody in roster.csv; "
-                "name the one that holds students' folders"
-            )
-        return
-    like = [each.path.name for each in folders if each.path.name in NAMES or ASSIGNMENT.fullmatch(each.path.name)]
-    if like:
+    if people and not {each.student for each in taken} & {each.student for each in people}:
+        raise ValueError(
+            f"SUBMISSIONS: none of the folders in {submissions} is of anybody in roster.csv; "
+            "name the one that holds students' folders"
+        )
+    like = [folder.name for folder in there if folder.name in NAMES or ASSIGNMENT.fullmatch(folder.name)]
+    if like and not people:
         raise ValueError(
             f"SUBMISSIONS: wanted a folder with a folder for every student; got {submissions}, in which {like[0]} has "
             "an assignment's name; name the folder that holds students' folders, or write a roster.csv"
         )
+    return taken, told
 
 
 def student_of(name: str, people: list[Person]) -> str:

@@ -34,10 +34,8 @@ def program() -> tuple[bytes, str]:
     """The program for this machine's kernel, and "" or, where there is none, b"" and the reason."""
     try:
         import pyseccomp
-    except (ImportError, OSError, RuntimeError, AttributeError) as error:
-        return b"", f"no filter of system calls: {error} (pip install pyseccomp; Debian's libseccomp2)"
-    refuse = pyseccomp.ERRNO(errno.EPERM)
-    try:
+
+        refuse = pyseccomp.ERRNO(errno.EPERM)
         made = pyseccomp.SyscallFilter(pyseccomp.ALLOW)  # another architecture's calls kill whoever makes them
         for name in NAMES.split():
             with contextlib.suppress(OSError, ValueError):  # a call that this library or machine does not have
@@ -49,7 +47,7 @@ def program() -> tuple[bytes, str]:
         # Its flags lie in memory, where a filter does not look; C libraries then take the older call.
         with contextlib.suppress(OSError, ValueError):
             made.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
-        for flag in bits(NAMESPACES | CLONE_PARENT):
+        for flag in (1 << place for place in range(32) if (NAMESPACES | CLONE_PARENT) >> place & 1):
             made.add_rule(refuse, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
         # Who does not wait for its children would hide the time that they took.
         made.add_rule(
@@ -67,9 +65,5 @@ def program() -> tuple[bytes, str]:
             made.export_bpf(file)
             file.seek(0)
             return file.read(), ""
-    except (OSError, ValueError, AttributeError) as error:
-        return b"", f"no filter of system calls: {error}"
-
-
-def bits(mask: int) -> list[int]:
-    return [1 << place for place in range(mask.bit_length()) if mask >> place & 1]
+    except (ImportError, OSError, RuntimeError, AttributeError, ValueError) as error:
+        return b"", f"no filter of system calls: {error} (pip install pyseccomp; Debian's libseccomp2)"

@@ -35,17 +35,10 @@ def secret(seed: str) -> str:
     return seed
 
 
-def new_term(
-    term: Path,
-    seed: str | None,
-    names: Iterable[str],
-    *,
-    guessable: bool = False,
-    variants: int = 0,
-) -> None:
+def new_term(term: Path, seed: str | None, names: Iterable[str], *, variants: int = 0) -> None:
     """The folder of a course: the seed (drawn unless given), nbgrader's settings, the sources, the rubrics.
 
-    guessable: take whatever seed is given; for tests. variants: how many; 0 leaves it as it is.
+    variants: how many; 0 leaves it as it is.
     Raises ValueError: seed or variants are not what the term began with; the seed can be guessed.
     """
     old = seed_of(term) if (term / "seed.txt").exists() else None
@@ -54,7 +47,7 @@ def new_term(
             f"{term}: its seed is another one, and a term keeps its seed, or its grades would change; "
             "name another folder, CLASS=folder, or delete this one if nothing was handed out"
         )
-    if seed and not old and not guessable:
+    if seed and not old:
         secret(seed)
     term.mkdir(parents=True, exist_ok=True)
     (term / "seed.txt").write_text((old or seed or secrets.token_hex(16)) + "\n")

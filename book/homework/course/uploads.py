@@ -27,10 +27,10 @@ LEFT_BEHIND = re.compile(r"^__MACOSX/|(^|/)(\._[^/]*|\.DS_Store|Thumbs\.db)$")
 LEFT_OUT = "left_out.txt"
 NAMES = "names.csv"  # from which feedback gets the names under which a platform takes it back
 
-MOODLE_FOLDER = re.compile(r"(?P<name>.*)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)_?", re.S)
+MOODLE_FOLDER = re.compile(r".*_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)_?", re.S)
 MOODLE_FILE = re.compile(r"_(\d+)_assignsubmission_([a-z]+)_")
 # A name has no underscore, and Canvas writes LATE in capitals and names in small letters.
-CANVAS_FILE = re.compile(r"(?P<name>[^_]+)(?:_LATE)?_(?P<number>\d+)_(?P<upload>\d+)_(?P<file>.+)", re.S)
+CANVAS_FILE = re.compile(r"[^_]+(?:_LATE)?_(?P<number>\d+)_(?P<upload>\d+)_(?P<file>.+)", re.S)
 
 
 class Refused(ValueError):
@@ -43,7 +43,6 @@ class Upload:
 
     member: zipfile.ZipInfo
     number: str
-    name: str
     place: PurePosixPath
 
 
@@ -56,7 +55,6 @@ class Unpacked:
     files: int = 0
     left_out: list[str] = field(default_factory=list)
     out: Path = Path()
-    names: set[str] = field(default_factory=set)  # of the students' folders
     strangers: int = 0  # students of whom the roster, if there is one, says nothing
     sheet: bool = False  # whether a worksheet was given
 
@@ -129,8 +127,8 @@ def contents(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> by
     return found
 
 
-def as_moodle(path: PurePosixPath) -> tuple[str, str, str, PurePosixPath] | None:
-    """Name, number, kind of upload and place of a file of Moodle's; None if it has not its form.
+def as_moodle(path: PurePosixPath) -> tuple[str, str, PurePosixPath] | None:
+    """Number, kind of upload and place of a file of Moodle's; None if it has not its form.
 
     A folder for every student, which ends in Moodle's own words; or all in one, where nothing of a student's stands
     before Moodle's words unless they are there twice, and then nobody can tell.
@@ -138,22 +136,22 @@ def as_moodle(path: PurePosixPath) -> tuple[str, str, str, PurePosixPath] | None
     first, *rest = path.parts
     if rest:
         whole = MOODLE_FOLDER.fullmatch(first)
-        return (whole["name"], whole["number"], whole["kind"], PurePosixPath(*rest)) if whole else None
+        return (whole["number"], whole["kind"], PurePosixPath(*rest)) if whole else None
     found = list(MOODLE_FILE.finditer(first))
     if not found or not first[found[0].end() :]:
         return None
     kind = found[0][2] if len(found) == 1 else ""
-    return first[: found[0].start()], found[0][1], kind, PurePosixPath(first[found[0].end() :])
+    return found[0][1], kind, PurePosixPath(first[found[0].end() :])
 
 
-def as_canvas(path: PurePosixPath, numbers: set[str]) -> tuple[str, str, str, PurePosixPath] | None:
+def as_canvas(path: PurePosixPath, numbers: set[str]) -> tuple[str, str, PurePosixPath] | None:
     """The same of Canvas's, in whose exports there are no folders. numbers: the roster's, by which a third is told."""
     found = CANVAS_FILE.fullmatch(path.name) if len(path.parts) == 1 else None
     if not found:
         return None
     # After "evil_77" the true number comes second: three in a row are either that or a file named "3_hw2.ipynb".
     doubtful = re.match(r"\d+_", found["file"]) and not (found["number"] in numbers and found["upload"] not in numbers)
-    return found["name"], found["number"], "" if doubtful else "file", PurePosixPath(found["file"])
+    return found["number"], "" if doubtful else "file", PurePosixPath(found["file"])
 
 
 def platform_of(paths: list[PurePosixPath]) -> str:
@@ -207,15 +205,14 @@ def unpack(
         uploads = []
         for place, path in paths.items():
             found = as_moodle(path) if made.platform == "moodle" else as_canvas(path, numbers)
-            if found is None or found[2] != "file":
-                why = "two readings of its name" if found and not found[2] else "no student's file by its name"
+            if found is None or found[1] != "file":
+                why = "two readings of its name" if found and not found[1] else "no student's file by its name"
                 made.left_out.append(f"{members[place].filename!r}: {why}")
             else:
-                uploads.append(Upload(members[place], found[1], found[0], found[3]))
+                uploads.append(Upload(members[place], found[0], found[2]))
         made.sheet = worksheet is not None
-        write(archive, uploads, made, whose(uploads, made.platform, people, worksheet), trust_times)
-    enrolled = {each.student for each in people}
-    made.strangers = len(made.names - enrolled) if people else 0
+        came = write(archive, uploads, made, whose(uploads, made.platform, people, worksheet), trust_times)
+    made.strangers = len(came - {each.student for each in people}) if people else 0
     text = "".join(line.encode("utf8", "backslashreplace").decode() + "\n" for line in made.left_out)
     if text:
         (out / LEFT_OUT).write_text(text)
@@ -224,8 +221,8 @@ def unpack(
 
 def write(
     archive: zipfile.ZipFile, uploads: list[Upload], made: Unpacked, whose: dict[str, str], trust_times: bool
-) -> None:
-    """Write the files, and count and list what happens. Where two have one name, neither is known to be meant."""
+) -> set[str]:
+    """Write the files, and count and list what happens: the students. Of two with one name neither is known."""
     out = made.out
     out.mkdir(parents=True, exist_ok=True)
     os.chmod(out, 0o700)
@@ -250,7 +247,7 @@ def write(
             continue
         moments[each.number].append(each.member.date_time)
     came = {whose[number]: max(times) for number, times in moments.items() if times}
-    made.students, made.files, made.names = len(came), sum(map(len, moments.values())), set(came)
+    made.students, made.files = len(came), sum(map(len, moments.values()))
     # A student's notebook first: its name is the one that counts.
     uploads = sorted(uploads, key=lambda each: (each.place.suffix != ".ipynb", each.place))
     rows = [[whose[each.number], each.member.filename] for each in uploads if whose[each.number] in came]
@@ -258,6 +255,7 @@ def write(
     if trust_times:  # these have no zone, and are taken for this machine's
         rows = [[who, "", datetime.datetime(*when).astimezone().isoformat()] for who, when in sorted(came.items())]
         write_table(out / "times.csv", [["student", "assignment", "time"], *rows])
+    return set(came)
 
 
 def whose(uploads: list[Upload], platform: str, people: list[Person], worksheet: Path | None) -> dict[str, str]:

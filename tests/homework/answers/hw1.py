@@ -1,46 +1,8 @@
-"""Answers to homework 1 of the example seed: wrong ones (edits of the reference), right ones, the package's own."""
-
-RUNNING = "running = running.masked_fill(ended[t + k], 0.0)"
-SPREAD = "spread = mean_of((advantage - mean).square()).sqrt()"
-
-WRONG = {
-    "q2": {
-        "the share replaces the discount": [("0.5 * gamma, gamma", "torch.tensor(0.5).double(), gamma")],
-        "the successor of the old world": [('sax,sx,x->sa", move', 'sax,sx,x->sa", transition')],
-        "the chain backward: a visitation's system": [("- chain,", "- chain.T,")],
-        "thirty looks are not ten digits": [
-            (
-                "value = torch.linalg.solve(torch.eye(states, dtype=reward.dtype) - chain, (policy * earned).sum(-1))",
-                "value = torch.zeros(states)\n"
-                "    for _ in range(30):\n        value = (policy * earned).sum(-1) + chain @ value",
-            )
-        ],
-    },
-    "q3": {
-        "one reward too few": [("k < 4", "k < 3")],
-        "no limit of the memory": [("if k < 4 else 0.0", "if k < 400 else 0.0")],
-        "the next episode leaks in (fault 5)": [(RUNNING, "pass")],
-    },
-    "q4": {
-        "the unbiased spread (fault 11)": [
-            (SPREAD, "spread = (mean_of((advantage - mean).square()) * real.sum() / (real.sum() - 1)).sqrt()")
-        ],
-        "padding enters the spread": [(SPREAD, "spread = (advantage - mean).square().mean().sqrt()")],
-        "the variance for the spread": [(".square()).sqrt()", ".square())")],
-        "no limit": [(".clamp(-1.2, 1.2)", "")],
-        "limited before it is scaled": [
-            (
-                "((advantage - mean) / spread.clamp(min=0.2)).clamp(-1.2, 1.2)",
-                "(advantage - mean).clamp(-1.2, 1.2) / spread.clamp(min=0.2)",
-            )
-        ],
-    },
-}
+"""Answers to homework 1 of the example seed: right ones, and the package's own."""
 
 RIGHT = {
     "q2": {
         "numpy": """
-def quirky_q_value(transition, reward, height, policy, gamma):
     import numpy as np
     P, r, h, pi = (x.numpy() for x in (transition, reward, height, policy))
     S = len(h)
@@ -53,7 +15,6 @@ def quirky_q_value(transition, reward, height, policy, gamma):
     },
     "q3": {
         "a matrix of who is in whose episode": """
-def episode_loss(logits, action, reward, value, ended, gamma):
     T, B = reward.shape
     with torch.no_grad():
         number = torch.cat([torch.zeros(1, B, dtype=torch.int64), ended[:-1].long().cumsum(0)])
@@ -71,7 +32,6 @@ def episode_loss(logits, action, reward, value, ended, gamma):
     },
     "q4": {
         "the real rows alone": """
-def padded_loss(logits, action, returns, value, real):
     logits, action, gap = logits[real], action[real], (returns - value.detach()[:, 0])[real]
     policy = torch.distributions.Categorical(logits=logits)
     credit = (gap - gap.mean()) / max(gap.std(unbiased=False).item(), 0.2)
@@ -82,14 +42,12 @@ def padded_loss(logits, action, returns, value, real):
 
 PACKAGE = {
     "q2": """
-from minerva_lite.worlds.tabular import TabularMDP
-def quirky_q_value(transition, reward, height, policy, gamma):
+    from minerva_lite.worlds.tabular import TabularMDP
     return TabularMDP(transition, reward, torch.full_like(height, 1 / len(height)), gamma).q_value(policy)
 """,
     "q3": """
-from minerva_lite.formulas.objectives import policy_gradient_loss
-from minerva_lite.formulas.returns import discounted_returns, leave_one_out_baseline
-def episode_loss(logits, action, reward, value, ended, gamma):
+    from minerva_lite.formulas.objectives import policy_gradient_loss
+    from minerva_lite.formulas.returns import discounted_returns, leave_one_out_baseline
     nothing = torch.zeros_like(ended)
     returns = discounted_returns(reward, torch.zeros_like(reward), ended, nothing, gamma=gamma)
     baseline = leave_one_out_baseline(returns, ~nothing)
@@ -97,8 +55,7 @@ def episode_loss(logits, action, reward, value, ended, gamma):
     return policy_gradient_loss(log_prob, returns - baseline)
 """,
     "q4": """
-from minerva_lite.formulas.objectives import normalize_advantage, policy_gradient_loss
-def padded_loss(logits, action, returns, value, real):
+    from minerva_lite.formulas.objectives import normalize_advantage, policy_gradient_loss
     log_prob = logits.log_softmax(-1).gather(-1, action.unsqueeze(-1)).squeeze(-1)
     return policy_gradient_loss(log_prob, normalize_advantage(returns - value.squeeze(-1)))
 """,

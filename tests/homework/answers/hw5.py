@@ -1,32 +1,8 @@
-"""Answers to homework 5 of the example seed: wrong ones (edits of the reference), right ones, the package's own."""
-
-WRONG = {
-    "q2": {
-        "the temperature is detached in the exponent alone": [
-            ("(value - best) / own", "(value - best) / own.detach()")
-        ],
-    },
-    "q3": {
-        "a quotient of ratios that overflow": [
-            ("torch.sigmoid(log_ratio - math.log(3.0))", "log_ratio.exp() / (log_ratio.exp() + 3.0)")
-        ],
-        "lambda is left out": [("lam * torch", "torch")],
-        "no discount of the trace": [("gamma * trace[1:]", "trace[1:]")],
-        "no terminal mask (fault 3)": [("successor.masked_fill(terminated, 0.0)", "successor")],
-        "the first row's ratio is read": [("torch.ones_like(td_error)", "trace / trace")],
-    },
-    "q4": {
-        "the price moves the multipliers, too": [("alpha.detach() @ spent", "alpha @ spent")],
-        "a sum over the states in place of the largest": [("sum(-1).amax(-1)", "sum(-1).sum(-1)")],
-        "the mean over the states": [("sum(-1).amax(-1)", "sum(-1).mean(-1)")],
-        "the mean over the dimensions": [("sum(-1).amax(-1)", "mean(-1).amax(-1)")],
-    },
-}
+"""Answers to homework 5 of the example seed: right ones, and the package's own."""
 
 RIGHT = {
     "q2": {
         "logsumexp of everything": """
-def twisted_dual(q_value, second, prior, state_weight, eta, eps_eta):
     with torch.no_grad():
         u = torch.where(q_value > second, 0.3 * q_value + 0.7 * second, q_value)
         p = torch.lerp(prior, torch.full_like(prior, 1 / prior.size(0)), 0.2)
@@ -37,7 +13,6 @@ def twisted_dual(q_value, second, prior, state_weight, eta, eps_eta):
     },
     "q3": {
         "numpy": """
-def twisted_retrace(reward, q_value, next_value, log_ratio, terminated, truncated, gamma, lam):
     import numpy as np
     r, q, v, u, d, z = (x.numpy() for x in (reward, q_value, next_value, log_ratio, terminated, truncated))
     delta = r + gamma * np.where(d, 0, np.where(z, 0.4 * v + 0.6 * q, v)) - q
@@ -54,7 +29,6 @@ def twisted_retrace(reward, q_value, next_value, log_ratio, terminated, truncate
     },
     "q4": {
         "distributions": """
-def mstep_objective(action, weights, mean_old, std_old, mean, std, alpha):
     from torch.distributions import Normal, kl_divergence
     with torch.no_grad():
         weights, mean_old, std_old = weights.clone(), mean_old.clone(), std_old.clone()
@@ -73,20 +47,17 @@ def mstep_objective(action, weights, mean_old, std_old, mean, std, alpha):
 
 PACKAGE = {
     "q2": """
-from minerva_lite.formulas.duals import temperature_loss
-def twisted_dual(q_value, second, prior, state_weight, eta, eps_eta):
+    from minerva_lite.formulas.duals import temperature_loss
     return temperature_loss(q_value, prior.log(), eta, eps_eta)
 """,
     "q3": """
-from minerva_lite.formulas.returns import retrace_targets
-def twisted_retrace(reward, q_value, next_value, log_ratio, terminated, truncated, gamma, lam):
+    from minerva_lite.formulas.returns import retrace_targets
     return retrace_targets(reward, q_value, next_value, log_ratio, terminated, truncated, gamma=gamma, lam=lam)
 """,
     "q4": """
-from minerva_lite.formulas.distributions import gaussian_kl_mean_std, gaussian_log_prob
-from minerva_lite.formulas.duals import kl_price, multiplier_loss
-from minerva_lite.formulas.objectives import weighted_nll
-def mstep_objective(action, weights, mean_old, std_old, mean, std, alpha):
+    from minerva_lite.formulas.distributions import gaussian_kl_mean_std, gaussian_log_prob
+    from minerva_lite.formulas.duals import kl_price, multiplier_loss
+    from minerva_lite.formulas.objectives import weighted_nll
     old = [x.expand_as(action) for x in (mean_old, std_old)]
     new = [x.expand_as(action) for x in (mean, std)]
     fit = weighted_nll(gaussian_log_prob(action, new[0], old[1]), weights)

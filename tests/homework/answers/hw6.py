@@ -1,43 +1,8 @@
-"""Answers to homework 6 of the example seed: wrong ones (edits of the reference), right ones, the package's own."""
-
-WRONG = {
-    "q2": {
-        "the middle row goes to the second half": [
-            ("(2 * (index // advantage.shape[1])", "(2 * (index // advantage.shape[1]) + 1")
-        ],
-        "what is not eligible stands in the way (fault 36's cousin)": [
-            ("(group == each) & able]", "group == each]"),
-            ("kept[best] = True", "kept[best] = able[best]"),
-        ],
-        "the age comes before the advantage": [
-            ("members[flat[members].argsort", "members[old[members].argsort"),
-            (
-                "members = members[old[members].argsort(descending=True, stable=True)]\n        members = members[old",
-                "members = members[flat[members].argsort(descending=True, stable=True)]\n        members = members[old",
-            ),
-        ],
-    },
-    "q3": {
-        "a hard cap": [("log_ratio - (1.0 + log_ratio.exp() / 1.5).log()", "log_ratio.clamp(max=math.log(1.5))")],
-        "the cap multiplies": [("log_ratio.exp() / 1.5", "log_ratio.exp() * 1.5")],
-        "the ratio is upside down": [("log_w = log_ratio -", "log_w = -log_ratio -")],
-        "the share is taken for its logarithm": [("math.log(0.05)", "0.05")],
-        "negative advantages are dropped": [("math.log(0.05)", "-100.0")],
-    },
-    "q4": {
-        "ties at the threshold are all kept (fault 27)": [
-            ("chosen = ranked[:k]", "chosen = ranked[advantage[ranked] >= advantage[ranked[k - 1]]]")
-        ],
-        "the maximum over all samples (fault 26)": [("advantage[kept].max()", "advantage.max()")],
-        "the count is of all, eligible or not": [("n = len(able)", "n = len(eligible)")],
-        "who is not eligible is ranked": [("eligible.nonzero()", "torch.ones_like(eligible).nonzero()")],
-    },
-}
+"""Answers to homework 6 of the example seed: right ones, and the package's own."""
 
 RIGHT = {
     "q2": {
         "numpy": """
-def select(advantage, eligible, age, kappa):
     import numpy as np
     a, e, g = advantage.numpy(), eligible.numpy(), age.numpy()
     mask = np.zeros(a.shape)
@@ -53,7 +18,6 @@ def select(advantage, eligible, age, kappa):
     },
     "q3": {
         "only the kept, log-softmax": """
-def vmpo_loss(log_prob, advantage, kept, log_ratio, eta, eps_eta):
     with torch.no_grad():
         a, rho = advantage[kept], log_ratio[kept].exp()
         share = torch.where(a >= 0, torch.ones_like(a), torch.full_like(a, 0.05)) * 1.5 * rho / (1.5 + rho)
@@ -65,7 +29,6 @@ def vmpo_loss(log_prob, advantage, kept, log_ratio, eta, eps_eta):
     },
     "q4": {
         "ranks, softmax and log-sum-exp": """
-def estep(advantage, eligible, eta, eps_eta, kappa):
     i = torch.arange(len(advantage))
     before = (advantage > advantage[:, None]) | (advantage == advantage[:, None]) & (i > i[:, None])
     k = math.ceil(kappa * eligible.sum().item())
@@ -79,20 +42,17 @@ def estep(advantage, eligible, eta, eps_eta, kappa):
 
 PACKAGE = {
     "q2": """
-from minerva_lite.formulas.duals import top_k_mask
-def select(advantage, eligible, age, kappa):
+    from minerva_lite.formulas.duals import top_k_mask
     return top_k_mask(advantage.flatten(), eligible.flatten(), kappa).view_as(eligible)
 """,
     "q3": """
-from minerva_lite.formulas.duals import vmpo_temperature_loss, vmpo_weights
-from minerva_lite.formulas.objectives import weighted_nll
-def vmpo_loss(log_prob, advantage, kept, log_ratio, eta, eps_eta):
+    from minerva_lite.formulas.duals import vmpo_temperature_loss, vmpo_weights
+    from minerva_lite.formulas.objectives import weighted_nll
     psi = vmpo_weights(advantage, kept, log_ratio, eta)
     return weighted_nll(log_prob, psi) + vmpo_temperature_loss(advantage, kept, log_ratio, eta, eps_eta)
 """,
     "q4": """
-from minerva_lite.formulas.duals import top_k_mask, vmpo_temperature_loss, vmpo_weights
-def estep(advantage, eligible, eta, eps_eta, kappa):
+    from minerva_lite.formulas.duals import top_k_mask, vmpo_temperature_loss, vmpo_weights
     kept, flat, eta = top_k_mask(advantage, eligible, kappa), torch.zeros_like(advantage), torch.tensor(eta)
     return vmpo_weights(advantage, kept, flat, eta), vmpo_temperature_loss(advantage, kept, flat, eta, eps_eta)
 """,

@@ -1,47 +1,8 @@
-"""Answers to homework 8 of the example seed: wrong ones (edits of the reference), right ones, the package's own."""
-
-WRONG = {
-    "q2": {
-        "the price is on the last token alone": [("beta * (torch", "last * beta * (torch")],
-        "multiplied by the mask, too late": [
-            (".detach().masked_fill(~mask, 0.0)", ".detach()"),
-            (".masked_fill(~mask, 0.0)\n    returns", " * mask\n    returns"),
-        ],
-        "an answer that is cut off is paid": [("torch.where(mask[-1], -0.3, reward)", "reward")],
-        "a fine on top of the reward": [("torch.where(mask[-1], -0.3, reward)", "(reward - 0.3 * mask[-1])")],
-    },
-    "q3": {
-        "the best other answer": [("others.mean(2)", "others.amax(2)")],
-        "no scale": [("difference * len(rows) / told.sum()", "difference")],
-        "heard is who has one right answer": [("> rows.amin(1, keepdim=True)", "> 0.0")],
-        "heard is who has a wrong answer": [("> rows.amin(1, keepdim=True)", "< 1.0")],
-    },
-    "q4": {
-        "the weights are left out": [
-            (
-                "(weight * (each - 0.5 * chosen / length_chosen)).sum() / weight.sum()",
-                "(each - 0.5 * chosen / length_chosen).mean()",
-            )
-        ],
-        "the fit is not weighted": [
-            (
-                "(weight * (each - 0.5 * chosen / length_chosen)).sum() / weight.sum()",
-                "(weight * each).sum() / weight.sum() - 0.5 * (chosen / length_chosen).mean()",
-            )
-        ],
-    },
-    "q5": {
-        "the worst": [("lower, equal = reward < reward[:, None]", "lower, equal = reward > reward[:, None]")],
-    },
-    "q6": {
-        "all rows count": [(".masked_fill(~mask, 0.0)", "")],
-    },
-}
+"""Answers to homework 8 of the example seed: right ones, and the package's own."""
 
 RIGHT = {
     "q2": {
         "numpy for the returns, float32": """
-def token_loss(log_prob, reference_log_prob, mask, reward, beta):
     import numpy as np
     u = (log_prob - reference_log_prob).detach().numpy().astype(np.float32)
     m, r = mask.numpy(), reward.numpy().astype(np.float32)
@@ -57,7 +18,6 @@ def token_loss(log_prob, reference_log_prob, mask, reward, beta):
     },
     "q3": {
         "numpy": """
-def heard_advantage(reward, group):
     import numpy as np
     x = reward.numpy().reshape(group, -1)
     rest = (x.sum(0) - x) / (group - 1)
@@ -67,7 +27,6 @@ def heard_advantage(reward, group):
     },
     "q4": {
         "a cross-entropy of two scores": """
-def preference_loss(chosen, rejected, reference_chosen, reference_rejected, length_chosen, other, weight, beta):
     score = beta * torch.stack([chosen - reference_chosen.detach(), rejected - reference_rejected.detach()], 1)
     target = torch.tensor([[0.8, 0.2]]).expand(len(score), 2)
     each = torch.nn.functional.cross_entropy(score, target, reduction="none")
@@ -76,7 +35,6 @@ def preference_loss(chosen, rejected, reference_chosen, reference_rejected, leng
     },
     "q5": {
         "numpy": """
-def kept_law(probability, reward, length, n):
     import numpy as np
     p, r = probability.numpy(), reward.numpy()
     order = np.lexsort((-np.arange(len(r)), r))
@@ -89,7 +47,6 @@ def kept_law(probability, reward, length, n):
     },
     "q6": {
         "only the tokens that count": """
-def update(log_prob, behavior_log_prob, reference_log_prob, token, reward, group, beta):
     L = len(token)
     first = torch.where(token == 1, torch.arange(L)[:, None], L).amin(0)
     keep = torch.arange(L)[:, None] <= first
@@ -106,31 +63,26 @@ def update(log_prob, behavior_log_prob, reference_log_prob, token, reward, group
 
 PACKAGE = {
     "q2": """
-from minerva_lite.formulas.sequences import average_tokens, kl_rewards
-def token_loss(log_prob, reference_log_prob, mask, reward, beta):
+    from minerva_lite.formulas.sequences import average_tokens, kl_rewards
     paid = kl_rewards(log_prob, reference_log_prob, mask, reward, beta)
     returns = paid.flip(0).cumsum(0).flip(0)
     return -average_tokens(returns * log_prob, mask, "sequence")
 """,
     "q3": """
-from minerva_lite.formulas.sequences import leave_one_out_advantage
-def heard_advantage(reward, group):
+    from minerva_lite.formulas.sequences import leave_one_out_advantage
     return leave_one_out_advantage(reward, group)
 """,
     "q4": """
-from minerva_lite.formulas.preferences import dpo_loss
-def preference_loss(chosen, rejected, reference_chosen, reference_rejected, length_chosen, other, weight, beta):
+    from minerva_lite.formulas.preferences import dpo_loss
     return dpo_loss(chosen, rejected, reference_chosen, reference_rejected, beta)
 """,
     "q5": """
-from minerva_lite.formulas.preferences import best_of_n_kl, best_of_n_law
-def kept_law(probability, reward, length, n):
+    from minerva_lite.formulas.preferences import best_of_n_kl, best_of_n_law
     return best_of_n_law(probability, reward, n), torch.tensor(best_of_n_kl(n))
 """,
     "q6": """
-from minerva_lite.formulas.sequences import average_tokens, clipped_token_objective
-from minerva_lite.formulas.sequences import kl_loss_terms, leave_one_out_advantage
-def update(log_prob, behavior_log_prob, reference_log_prob, token, reward, group, beta):
+    from minerva_lite.formulas.sequences import average_tokens, clipped_token_objective
+    from minerva_lite.formulas.sequences import kl_loss_terms, leave_one_out_advantage
     mask = (token == 1).cumsum(0) - (token == 1).long() == 0
     ratio = log_prob - behavior_log_prob.detach()
     gain = clipped_token_objective(ratio, leave_one_out_advantage(reward, group), 0.2, 0.2)

@@ -1,7 +1,7 @@
-"""Slips: small wrong turns in the solution of whatever variant a term draws, where the variant has room for them.
+"""Slips: wrong turns in the solution of whatever variant a term draws, where the variant has room for them.
 
 A slip is a list of edits of the solution's text, literal ones or patterns. It belongs to the terms whose solution has each
-place just once; `slipped` gives None for the others.
+place just once; `slipped` gives None for the others. At least six of a question have room in the example's.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ def slipped(solution: str, edits: Sequence[Edit]) -> str | None:
 
 HW1: dict[str, dict[str, list[Edit]]] = {
     "q2": {
+        "the share replaces the discount": [("0.5 * gamma, gamma", "torch.tensor(0.5).double(), gamma")],
+        "the successor of the old world": [('sax,sx,x->sa", move', 'sax,sx,x->sa", transition')],
+        "the chain backward: a visitation's system": [("- chain,", "- chain.T,")],
+        "thirty looks are not ten digits": [("value = torch.linalg.solve(torch.eye(states, dtype=reward.dtype) - chain, (policy * earned).sum(-1))", "value = torch.zeros(states)\n    for _ in range(30):\n        value = (policy * earned).sum(-1) + chain @ value")],
         "ground at height 0 is low ground": [("height < 0.0", "height <= 0.0")],
         "the danger lies where one goes": [("gamma).unsqueeze(1).expand", "gamma).unsqueeze(0).expand")],
         "a step from the last state ends it": [("index_fill_(1,", "index_fill_(0,")],
@@ -37,6 +41,9 @@ HW1: dict[str, dict[str, list[Edit]]] = {
         "the best action's pay": [("(policy * earned).sum(-1)", "earned.amax(-1)")],
     },
     "q3": {
+        "one reward too few": [("k < 4", "k < 3")],
+        "no limit of the memory": [("if k < 4 else 0.0", "if k < 400 else 0.0")],
+        "the next episode leaks in (fault 5)": [("running = running.masked_fill(ended[t + k], 0.0)", "pass")],
         "one reward too many": [(P(r"k < (\d) else"), r"k <= \1 else")],
         "only the hyperbola discounts": [("gamma**k / (1.0 + ", "1.0 / (1.0 + ")],
         "a hyperbola without its rate": [(P(r"\(1\.0 \+ 0\.\d \* k\)"), "(1.0 + k)")],
@@ -53,6 +60,11 @@ HW1: dict[str, dict[str, list[Edit]]] = {
         "everything counts as finished": [("finished = ended.clone()", "finished = torch.ones_like(ended)")],
     },
     "q4": {
+        "the unbiased spread (fault 11)": [("spread = mean_of((advantage - mean).square()).sqrt()", "spread = (mean_of((advantage - mean).square()) * real.sum() / (real.sum() - 1)).sqrt()")],
+        "padding enters the spread": [("spread = mean_of((advantage - mean).square()).sqrt()", "spread = (advantage - mean).square().mean().sqrt()")],
+        "the variance for the spread": [(".square()).sqrt()", ".square())")],
+        "no limit": [(".clamp(-1.2, 1.2)", "")],
+        "limited before it is scaled": [("((advantage - mean) / spread.clamp(min=0.2)).clamp(-1.2, 1.2)", "(advantage - mean).clamp(-1.2, 1.2) / spread.clamp(min=0.2)")],
         "limited above alone": [(P(r"\.clamp\(-(\d\.\d), (\d\.\d)\)"), r".clamp(max=\2)")],
         "a small spread becomes 1": [(P(r"spread\.clamp\(min=(0\.\d+)\)"), r"torch.where(spread < \1, 1.0, spread)")],
         "the floor lies under the variance": [(P(r"(?s)\.square\(\)\)\.sqrt\(\)(.*)spread\.clamp\(min=(0\.\d+)\)"), r".square()).clamp(min=\2).sqrt()\1spread")],
@@ -62,6 +74,12 @@ HW1: dict[str, dict[str, list[Edit]]] = {
 
 HW2: dict[str, dict[str, list[Edit]]] = {
     "q2": {
+        "the cost is added": [("reward - 0.7", "reward + 0.7")],
+        "no discount of the successor": [("earned + gamma * successor", "earned + successor")],
+        "the flag of the next step (fault 4)": [("masked_fill(ended[t], 0.0)", "masked_fill(ended[t + 1], 0.0)")],
+        "the trace leaks over a truncation (fault 5)": [("ended = terminated | truncated", "ended = terminated")],
+        "this step's TD error in the trace": [("ahead = td_error[t + 1]", "ahead = td_error[t]")],
+        "one row too few": [("    for t in reversed(range(len(td_error) - 1)):", "    for t in reversed(range(len(td_error) - 2)):")],
         "a TD error of 0 is negative": [("ahead >= 0.0", "ahead > 0.0")],
         "the advantage ahead decides": [("ahead = td_error[t + 1]", "ahead = advantage[t + 1]")],
         "the trace without the discount": [("decay = gamma * ", "decay = ")],
@@ -69,6 +87,10 @@ HW2: dict[str, dict[str, list[Edit]]] = {
         "no trace over a truncation, but over a death": [("ended = terminated | truncated", "ended = truncated")],
     },
     "q3": {
+        "the target carries a gradient": [(".detach()", "")],
+        "the value is detached, not the target": [(").detach()\n    error = value", ")\n    error = value.detach()")],
+        "no terminal mask": [("next_value.masked_fill(terminated, 0.0)", "next_value")],
+        "a time limit taken for a terminal state": [("weight = torch.exp", "weight = torch.exp"), ("terminated, 0.0", "terminated | truncated, 0.0")],
         "what terminated does not count either": [("(~truncated).double()", "(~(truncated | terminated)).double()")],
         "every end counts more": [(P(r"\* terminated\n"), "* (terminated | truncated)\n")],
         "the expectile's other side": [("error >= 0.0", "error < 0.0")],
@@ -78,6 +100,10 @@ HW2: dict[str, dict[str, list[Edit]]] = {
         "a mean over environments of means over rows": [("(weight * loss).sum() / weight.sum()", "((weight * loss).sum(0) / weight.sum(0)).mean()")],
     },
     "q4": {
+        "a time limit taken for a terminal state": [("bracket.masked_fill(terminated[t], 0.0)", "bracket.masked_fill((terminated | truncated)[t], 0.0)")],
+        "the next episode leaks over a truncation": [("torch.where(truncated[t], 0.0, 0.7)", "0.7")],
+        "a bootstrap where the episode terminated": [("bracket.masked_fill(terminated[t], 0.0)", "bracket")],
+        "the discount misses the bracket": [("reward[t] + gamma * bracket", "reward[t] + bracket")],
         "a floor under the return as well": [(P(r"(?s)clamp\(min=(-\d\.\d)\)(.*)share \* ahead"), r"clamp(min=\1)\2share * ahead.clamp(min=\1)")],
         "the floor under the whole bracket": [(P(r"(?s)next_value\.clamp\(min=(-\d\.\d)\)(.*)bracket = (.*?)\n"), r"next_value\2bracket = (\3).clamp(min=\1)\n")],
         "no floor at the last row": [(P(r"bracket = (.*)\n"), r"bracket = \1\n        bracket = bracket if t + 1 < len(reward) else next_value[t]\n")],
@@ -88,6 +114,9 @@ HW2: dict[str, dict[str, list[Edit]]] = {
 TESTED = P(r"or \(((?:squared|residual).*)\):")
 HW3: dict[str, dict[str, list[Edit]]] = {
     "q2": {
+        "stops by the first residual": [("    search = scaled\n    for k", "    search = scaled\n    first = squared\n    for k"), ("(target @ (target / metric))", "first")],
+        "never stops early": [(" or (squared <= tolerance * (target @ (target / metric)))", "")],
+        "the square of the tolerance": [("squared <= tolerance *", "squared <= tolerance**2 *")],
         "squares without the scale": [("squared <= tolerance * (target @ (target / metric))", "residual @ residual <= tolerance * (target @ target)")],
         "the 2-norm for the largest entry": [("residual.abs().max() <= tolerance * target.abs().max()", "residual.norm() <= tolerance * target.norm()")],
         "the square of the 2-norm for the largest entry": [("residual.abs().max() <= tolerance * target.abs().max()", "residual @ residual <= tolerance * (target @ target)")],
@@ -103,6 +132,9 @@ HW3: dict[str, dict[str, list[Edit]]] = {
         "one iteration too few": [("range(iterations)", "range(iterations - 1)")],
     },
     "q3": {
+        "the advantages carry a gradient": [("advantage.detach()", "advantage")],
+        "ratios [N, 1] times advantages [N] (fault 15)": [(".squeeze(1)", "")],
+        "the KL of a policy with itself (fault 19)": [("(old.exp() * (old -", "(log_policy.detach().exp() * (log_policy.detach() -"), ("(0.2 * old.exp() +", "(0.2 * log_policy.exp() +")],
         "capped where it pays alone": [(P(r"ratio\.clamp\(max=(\d\.\d)\)"), r"torch.where(fixed > 0.0, ratio.clamp(max=\1), ratio)")],
         "capped below, too": [(P(r"ratio\.clamp\(max=(\d\.\d)\)"), r"ratio.clamp(1 / \1, \1)")],
         "a weighted mean ratio": [("ratio / ratio.mean()", "ratio / ((weight * ratio).sum() / weight.sum())")],
@@ -118,6 +150,8 @@ HW3: dict[str, dict[str, list[Edit]]] = {
         "the price outside of the weighted mean": [("(weight * (gain * fixed - price * distance)).sum() / weight.sum()", "(weight * gain * fixed).sum() / weight.sum() - (price * distance).mean()")],
     },
     "q4": {
+        "the last trial where none passes (fault 20)": [("return theta.detach()", "return trial.detach()")],
+        "the whole step's gain is asked of a fraction": [("gain >= 0.4 * fraction * expected", "gain >= 0.4 * expected")],
         "the other KL decides": [("(before.exp() * (before - log_policy(point)))", "(log_policy(point).exp() * (log_policy(point) - before))")],
         "fractions from the second": [("for j in range(", "for j in range(1, 1 + ")],
         "one trial too few": [(P(r"range\((\d)\)"), r"range(\1 - 1)")],
@@ -133,6 +167,10 @@ SILENT = "silent = ((ratio > 1.0 + clip_eps) & (a > 0.0)) | ((ratio < 1.0 - clip
 OUTSIDE = "outside = (ratio > 1.0 + clip_eps) | (ratio < 1.0 - clip_eps)"
 HW4: dict[str, dict[str, list[Edit]]] = {
     "q2": {
+        "ends of log-ratios (fault 13)": [("end = torch.where(good, 1.0 + 0.4 * clip_eps, 1.0 - clip_eps)", "end = torch.where(good, math.exp(0.4 * clip_eps), math.exp(-clip_eps))")],
+        "the factor at the lower end": [("1.0 + 0.4 * clip_eps, 1.0 - clip_eps", "1.0 + clip_eps, 1.0 - 0.4 * clip_eps")],
+        "silent on both sides": [("past = torch.where(good, ratio > end, ratio < end)", "past = (ratio > 1.0 + 0.4 * clip_eps) | (ratio < 1.0 - clip_eps)")],
+        "no mask": [("eligible * 0.8 **", "torch.ones_like(term) * 0.8 **")],
         "the factor at both ends": [(P(r"(\d\.\d) \* clip_eps, 1\.0 - clip_eps"), r"\1 * clip_eps, 1.0 - \1 * clip_eps")],
         "the lower end is not a reciprocal": [("1.0 / (1.0 + clip_eps)", "1.0 - clip_eps")],
         "the power is a factor": [(P(r"\(1\.0 \+ clip_eps\) \*\* (\d\.\d)"), r"(1.0 + \1 * clip_eps)")],
@@ -146,6 +184,10 @@ HW4: dict[str, dict[str, list[Edit]]] = {
         "divided by the eligible steps": [("weight.sum()", "eligible.sum()")],
     },
     "q3": {
+        "padding counts": [("u, a = log_ratio[k][valid[k]], advantage[k][valid[k]]", "u, a = log_ratio[k], advantage[k]")],
+        "no advantage is a wrong way": [("wrong = outside & ~silent & (a != 0.0)", "wrong = outside & ~silent")],
+        "only what is out above": [(" | (ratio < 1.0 - clip_eps)\n", "\n")],
+        "the largest of the last two": [("for row in rows])", "for row in rows[-1:]])")],
         "an advantage of 0 is silenced below": [("(ratio < 1.0 - clip_eps) & (a < 0.0)", "(ratio < 1.0 - clip_eps) & (a <= 0.0)"), ("silent.sum()", "silent.sum()")],
         "a clip of log-ratios": [(SILENT, "silent = ((u > clip_eps) & (a > 0.0)) | ((u < -clip_eps) & (a < 0.0))")],
         "an interval of log-ratios": [(OUTSIDE, "outside = u.abs() > clip_eps"), (SILENT, "silent = ((u > clip_eps) & (a > 0.0)) | ((u < -clip_eps) & (a < 0.0))")],
@@ -158,6 +200,10 @@ HW4: dict[str, dict[str, list[Edit]]] = {
         "NaN where nothing varies": [("-common / spread if spread > 0.0 else 0.0", "-common / spread")],
     },
     "q4": {
+        "the spread of one row is NaN (fault 11)": [("(size - 1).clamp(min=1)", "(size - 1)")],
+        "the last minibatch alone can be left out": [("ended = (drift > 2.0 * target_kl).cumsum(0) > 0", "ended = (drift > 2.0 * target_kl) & (torch.arange(len(size)) + 1 == len(size))")],
+        "no slack": [("drift > 2.0 * target_kl", "drift > target_kl")],
+        "the absolute value of k1's mean": [("average(torch.expm1(log_ratio) - log_ratio)", "average(log_ratio).abs()")],
         "a symmetric clip": [(P(r"1\.0 \+ (\d\.\d) \* clip_eps\)"), "1.0 + clip_eps)")],
         "the constant under the root": [("(variance.sqrt() + 1e-8)", "(variance + 1e-8).sqrt()")],
         "k2": [("average(torch.expm1(log_ratio) - log_ratio)", "average(0.5 * log_ratio.square())")],
@@ -170,6 +216,7 @@ HW4: dict[str, dict[str, list[Edit]]] = {
 
 HW5: dict[str, dict[str, list[Edit]]] = {
     "q2": {
+        "the temperature is detached in the exponent alone": [("(value - best) / own", "(value - best) / own.detach()")],
         "the difference with its sign": [("(q_value - second).abs()", "(q_value - second)")],
         "the prior as it came": [(P(r"base = .*\n"), "base = prior\n")],
         "no maximum taken out": [("best + own * (eps_eta + log_normalizer)", "own * (eps_eta + (base * (value / own).exp()).sum(0).log())")],
@@ -181,6 +228,11 @@ HW5: dict[str, dict[str, list[Edit]]] = {
         "a mean over the states of weight 1": [("each[state_weight > 0.0].mean()", "each[state_weight >= 1.0].mean()")],
     },
     "q3": {
+        "a quotient of ratios that overflow": [("torch.sigmoid(log_ratio - math.log(3.0))", "log_ratio.exp() / (log_ratio.exp() + 3.0)")],
+        "lambda is left out": [("lam * torch", "torch")],
+        "no discount of the trace": [("gamma * trace[1:]", "trace[1:]")],
+        "no terminal mask (fault 3)": [("successor.masked_fill(terminated, 0.0)", "successor")],
+        "the first row's ratio is read": [("torch.ones_like(td_error)", "trace / trace")],
         "the power also of what overflows": [(P(r"\((0\.\d) \* log_ratio\)\.clamp\(max=0\.0\)\.exp\(\)"), r"(log_ratio.exp() * (log_ratio < 0.0) + (log_ratio >= 0.0)) ** \1")],
         "the larger at a time limit": [("torch.minimum(next_value, q_value)", "torch.maximum(next_value, q_value)")],
         "one row too far": [(P(r"n <= (\d)"), r"n <= \1 + 1")],
@@ -190,6 +242,10 @@ HW5: dict[str, dict[str, list[Edit]]] = {
         "the mask multiplies what is not a number": [("torch.ones_like(td_error)", "1.0 + 0.0 * trace")],
     },
     "q4": {
+        "the price moves the multipliers, too": [("alpha.detach() @ spent", "alpha @ spent")],
+        "a sum over the states in place of the largest": [("sum(-1).amax(-1)", "sum(-1).sum(-1)")],
+        "the mean over the states": [("sum(-1).amax(-1)", "sum(-1).mean(-1)")],
+        "the mean over the dimensions": [("sum(-1).amax(-1)", "mean(-1).amax(-1)")],
         "chosen by both parts together": [("parts.sum(-1).amax(-1)", "parts.sum(-1)[:, parts.sum((0, -1)).argmax()]")],
         "a dimension chosen by both parts together": [("parts.mean(1).amax(-1)", "parts.mean(1)[:, parts.sum((0, 1)).argmax()]")],
         "a mean over dimensions, too": [("parts.sum(-1).mean(-1)", "parts.mean((1, 2))")],
@@ -203,6 +259,9 @@ HW5: dict[str, dict[str, list[Edit]]] = {
 
 HW6: dict[str, dict[str, list[Edit]]] = {
     "q2": {
+        "the middle row goes to the second half": [("(2 * (index // advantage.shape[1])", "(2 * (index // advantage.shape[1]) + 1")],
+        "what is not eligible stands in the way (fault 36's cousin)": [("(group == each) & able]", "group == each]"), ("kept[best] = True", "kept[best] = able[best]")],
+        "the age comes before the advantage": [("members[flat[members].argsort", "members[old[members].argsort"), ("members = members[old[members].argsort(descending=True, stable=True)]\n        members = members[old", "members = members[flat[members].argsort(descending=True, stable=True)]\n        members = members[old")],
         "the exception below 0 alone": [("flat[members[0]] > 0.0", "flat[members[0]] >= 0.0")],
         "poor is who has a mean below 0": [("flat[members[0]] > 0.0", "flat[members].mean() > 0.0")],
         "at the margin one is kept": [(P(r"flat\[best\] > -"), "flat[best] >= -")],
@@ -222,6 +281,11 @@ HW6: dict[str, dict[str, list[Edit]]] = {
         "halves of the flat batch": [("(2 * (index // advantage.shape[1]) < len(advantage))", "(2 * index < len(index))")],
     },
     "q3": {
+        "a hard cap": [("log_ratio - (1.0 + log_ratio.exp() / 1.5).log()", "log_ratio.clamp(max=math.log(1.5))")],
+        "the cap multiplies": [("log_ratio.exp() / 1.5", "log_ratio.exp() * 1.5")],
+        "the ratio is upside down": [("log_w = log_ratio -", "log_w = -log_ratio -")],
+        "the share is taken for its logarithm": [("math.log(0.05)", "0.05")],
+        "negative advantages are dropped": [("math.log(0.05)", "-100.0")],
         "no maximum taken out, exp before log": [("top = advantage[counts].max()", "top = torch.zeros(())"), ("logits.detach().softmax(0)", "logits.detach().exp() / logits.detach().exp().sum()"), ("logits.logsumexp(0)", "logits.exp().sum().log()")],
         "the largest size taken out": [("top = advantage[counts].max()", "top = advantage[counts].abs().max()"), ("logits.detach().softmax(0)", "logits.detach().exp() / logits.detach().exp().sum()"), ("logits.logsumexp(0)", "logits.exp().sum().log()")],
         "the mean taken out, exp before log": [("top = advantage[counts].max()", "top = advantage[counts].mean()"), ("logits.detach().softmax(0)", "logits.detach().exp() / logits.detach().exp().sum()"), ("logits.logsumexp(0)", "logits.exp().sum().log()")],
@@ -233,6 +297,10 @@ HW6: dict[str, dict[str, list[Edit]]] = {
         "the weights feel eta": [("logits.detach().softmax(0)", "logits.softmax(0)")],
     },
     "q4": {
+        "ties at the threshold are all kept (fault 27)": [("chosen = ranked[:k]", "chosen = ranked[advantage[ranked] >= advantage[ranked[k - 1]]]")],
+        "the maximum over all samples (fault 26)": [("advantage[kept].max()", "advantage.max()")],
+        "the count is of all, eligible or not": [("n = len(able)", "n = len(eligible)")],
+        "who is not eligible is ranked": [("eligible.nonzero()", "torch.ones_like(eligible).nonzero()")],
         "the mean taken out": [("advantage[kept].max()", "advantage[kept].mean()")],
         "the smallest taken out": [("advantage[kept].max()", "advantage[kept].min()")],
         "the largest size taken out": [("advantage[kept].max()", "advantage[kept].abs().max()")],
@@ -245,6 +313,9 @@ HW6: dict[str, dict[str, list[Edit]]] = {
 
 HW7: dict[str, dict[str, list[Edit]]] = {
     "q2": {
+        "failed runs are left out": [("table = torch.where(returns.isnan(), ended.amin(), returns)", "table = returns")],
+        "the lowest of the own setting": [("ended.amin()", "ended.amin(1, keepdim=True)")],
+        "the mean in place of the lowest": [("ended.amin()", "returns.nanmean()")],
         "a difference of the margin counts": [(P(r"\(gap > (\d+\.\d+)\)"), r"(gap >= \1)"), ("gap.abs() <=", "gap.abs() <")],
         "the number of runs that are cut is a whole one": [(P(r"n - (0\.\d+) \* n\) - place\.clamp\(min=(0\.\d+) \* n\)"), r"n - int(\1 * n)) - place.clamp(min=int(\2 * n))")],
         "rounded": [(P(r"int\((0\.\d+) \* n\)"), r"round(\1 * n)")],
@@ -258,6 +329,8 @@ HW7: dict[str, dict[str, list[Edit]]] = {
         "half the slope": [(P(r"0\.5 \+ gap / (\d+\.\d+)"), r"0.5 + gap / (2 * \1)")],
     },
     "q3": {
+        "the first evaluations": [("evaluations[:, :, -window:]", "evaluations[:, :, :window]")],
+        "all evaluations": [("evaluations[:, :, -window:]", "evaluations")],
         "the standard deviation divides by n": [("correction=1", "correction=0")],
         "the window is one too long": [("-window:", "-window - 1 :")],
         "the lowest of the run": [("score = final.amin(2)", "score = evaluations.amin(2)")],
@@ -265,10 +338,22 @@ HW7: dict[str, dict[str, list[Edit]]] = {
         "the last one": [(P(r"score = .*\n"), "score = final[:, :, -1]\n")],
         "an interval that begins at 0": [("middle - width,", "(middle - width).clamp(min=0.0),")],
     },
+    "q4": {
+        "a missing seed": [("    return torch.tensor([[i, seed, settings[i][seed]] for i in range(2) for seed in range(5)])", "    return torch.tensor([[i, seed, settings[i][seed]] for i in range(2) for seed in range(5)][:-1])")],
+        "a run twice": [("    return torch.tensor([[i, seed, settings[i][seed]] for i in range(2) for seed in range(5)])", "    rows = torch.tensor([[i, seed, settings[i][seed]] for i in range(2) for seed in range(5)])\n    return torch.cat([rows, rows[3:4]])")],
+        "two runs under one name": [("[i, seed, settings", "[i, seed // 2, settings")],
+        "a NaN": [("492.9", "math.nan")],
+        "an infinite return": [("492.9", "math.inf")],
+        "one setting": [("for i in range(2)", "for i in range(1, 2)")],
+    },
 }  # fmt: skip
 
 HW8: dict[str, dict[str, list[Edit]]] = {
     "q2": {
+        "the price is on the last token alone": [("beta * (torch", "last * beta * (torch")],
+        "multiplied by the mask, too late": [("torch.expm1(-away)", "torch.expm1(-away)"), (".detach().masked_fill(~mask, 0.0)", ".detach()"), (".masked_fill(~mask, 0.0)\n    returns", " * mask\n    returns")],
+        "an answer that is cut off is paid": [("torch.where(mask[-1], -0.3, reward)", "reward")],
+        "a fine on top of the reward": [("torch.where(mask[-1], -0.3, reward)", "(reward - 0.3 * mask[-1])")],
         "paid back without a limit": [(P(r"away\.clamp\(min=-0\.\d\)"), "away")],
         "a limit above": [(P(r"away\.clamp\(min=-(0\.\d)\)"), r"away.clamp(max=\1)")],
         "a square without its half": [("0.5 * away.square()", "away.square()")],
@@ -282,6 +367,10 @@ HW8: dict[str, dict[str, list[Edit]]] = {
         "a mean of all tokens": [("(term.sum(0) / length).mean()", "term.sum() / mask.sum()")],
     },
     "q3": {
+        "the best other answer": [("others.mean(2)", "others.amax(2)")],
+        "no scale": [("difference * len(rows) / told.sum()", "difference")],
+        "heard is who has one right answer": [("> rows.amin(1, keepdim=True)", "> 0.0")],
+        "heard is who has a wrong answer": [("> rows.amin(1, keepdim=True)", "< 1.0")],
         "the median": [("(others.mean(2))", "(others.median(2).values)")],
         "the middle of all": [("(others.amax(2) + others.amin(2)) / 2.0", "(rows.amax(1, keepdim=True) + rows.amin(1, keepdim=True)) / 2.0")],
         "the best of the others": [("(others.amax(2) + others.amin(2)) / 2.0", "others.amax(2)")],
@@ -295,6 +384,8 @@ HW8: dict[str, dict[str, list[Edit]]] = {
         "a prompt without a right answer is silent": [("rows.amax(1, keepdim=True) > rows.amin(1, keepdim=True)", "rows.amax(1, keepdim=True) > rows.mean()")],
     },
     "q4": {
+        "the weights are left out": [("(weight * (each - 0.5 * chosen / length_chosen)).sum() / weight.sum()", "(each - 0.5 * chosen / length_chosen).mean()")],
+        "the fit is not weighted": [("(weight * (each - 0.5 * chosen / length_chosen)).sum() / weight.sum()", "(weight * each).sum() / weight.sum() - 0.5 * (chosen / length_chosen).mean()")],
         "softplus by hand": [("softplus = torch.nn.functional.softplus", "softplus = lambda x: (1.0 + x.exp()).log()"), ("softplus(-beta", "softplus(-beta")],
         "beyond the target is fine": [("(beta * margin - 0.5).square()", "(beta * margin - 0.5).clamp(max=0.0).square()")],
         "all pairs alike": [("each[weight > 0.0].mean()", "each.mean()")],
@@ -305,6 +396,7 @@ HW8: dict[str, dict[str, list[Edit]]] = {
         "the policy does not": [("up = chosen -", "up = chosen.detach() -")],
     },
     "q5": {
+        "the worst": [("lower, equal = reward < reward[:, None]", "lower, equal = reward > reward[:, None]")],
         "the longer is better": [("length > length[:, None]", "length < length[:, None]")],
         "the length comes first": [("equal = reward == reward[:, None]", "equal = length == length[:, None]"), ("lower = (reward < reward[:, None]) | equal & (length > length[:, None])", "lower = (length > length[:, None]) | equal & (reward < reward[:, None])"), ("equal & (length == length[:, None])", "equal & (reward == reward[:, None])")],
         "equal lengths do not matter": [("    equal = equal & (length == length[:, None])\n", "")],
@@ -319,6 +411,7 @@ HW8: dict[str, dict[str, list[Edit]]] = {
         "the divergence from equal shares": [("(q[some] / probability[some]).log()", "(q[some] * len(q)).log()")],
     },
     "q6": {
+        "all rows count": [(".masked_fill(~mask, 0.0)", "")],
         "the last end token": [("ends.cumsum(0) - ends.long() == 0", "(ends.flip(0).cumsum(0).flip(0) > 0) | ~ends.any(0)")],
         "other prompts": [(".repeat_interleave(group)", ".repeat(group)")],
         "the mean of the batch": [(".mean(1).repeat_interleave(group)", ".mean()")],
