@@ -8,6 +8,7 @@ A caption is a cell of its own, marked `added`.
 from __future__ import annotations
 
 import os
+import shutil
 from base64 import b64encode
 from pathlib import Path
 from urllib.parse import urljoin
@@ -139,20 +140,26 @@ def shown(data: dict[str, str]) -> dict[str, str]:
     return {kind: data[kind] for kind in WITHOUT_TRUST if kind in data}
 
 
+def folder_of(app) -> Path:
+    return Path(app.outdir).parents[1] / "copies"
+
+
 def write(app, doctree: nodes.document, docname: str) -> None:
     if chapter_name(docname):
-        folder = Path(app.outdir).parents[1] / "copies"
-        folder.mkdir(exist_ok=True)
-        path = folder / f"{docname.rpartition('/')[2]}.ipynb"
+        folder_of(app).mkdir(exist_ok=True)
+        path = folder_of(app) / f"{docname.rpartition('/')[2]}.ipynb"
         path.write_text(nbformat.writes(Copy(app, doctree, docname).made()) + "\n", "utf8")
 
 
-def add_wheel(app, error: Exception | None) -> None:
+def finish(app, error: Exception | None) -> None:
+    """Beside the pages: the wheel, and what their download buttons give."""
     if error is None and app.builder.format == "html":
         build_wheel(Path(app.outdir))
+        for copy in folder_of(app).glob("*.ipynb"):
+            shutil.copy(copy, Path(app.outdir, "_sources", "book"))
 
 
 def setup(app) -> dict:
     app.connect("doctree-resolved", write, priority=900)
-    app.connect("build-finished", add_wheel)
+    app.connect("build-finished", finish)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -5,12 +5,10 @@ import json
 import re
 import shutil
 import subprocess
-from pathlib import Path
 from types import SimpleNamespace
 
 import assets
 import front
-import launch
 import pytest
 import reading
 from marked_source import find_modules, parse_source
@@ -146,24 +144,6 @@ def test_the_moving_picture_shows_an_agent_that_learned():
     assert [(float(mean), float(std)) for mean, std in told] == [pytest.approx(policy, abs=0.3) for policy in policies]
     assert policies[-1][1] < 0.7 * policies[0][1], "the bell has become narrow"
     assert len(re.findall(r"@keyframes", front.picture(episodes, policies, returns))) == 3
-
-
-def test_a_launched_chapter_begins_with_what_colab_needs(tmp_path):
-    nbformat = pytest.importorskip("nbformat")
-    path = Path(shutil.copy(BOOK / "05_ppo.ipynb", tmp_path))
-    before = json.loads(path.read_text("utf8"))["cells"]
-    for _ in range(2):  # a second time changes nothing
-        launch.prepare(path, "https://github.com/somebody/fork")
-        notebook = nbformat.read(path, as_version=4)
-        nbformat.validate(notebook)
-        assert notebook.cells[0].source.count("https://github.com/somebody/fork ") == 1
-        assert json.loads(path.read_text("utf8"))["cells"][1:] == before, "recorded outputs stay"
-    pinned = dict(re.findall(r"([\w-]+)==(\S+)", notebook.cells[0].source))
-    required = dict(re.findall(r"^([\w-]+)==(\S+)", (ROOT / "requirements.txt").read_text("utf8"), re.M))
-    assert pinned.items() <= required.items() and {"gymnasium", "scipy"} <= set(pinned) and "torch" not in pinned
-    # Anywhere but on Colab the cell does nothing: as Python it has no magic that runs.
-    plain = re.sub(r"^( +)[!%].*$", r"\1raise AssertionError", notebook.cells[0].source, flags=re.M)
-    exec(compile(plain, "cell", "exec"), {})
 
 
 def test_a_container_is_set_up_as_any_machine():

@@ -3,6 +3,8 @@
 import base64
 import io
 import re
+import shutil
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -169,3 +171,23 @@ def test_a_block_stands_in_the_cell_of_its_line():
         paragraph.line = line
     section = nodes.section("", *paragraphs[1:])
     assert [(cell, level) for cell, level, _ in by_cell([paragraphs[0], section])] == [(0, 0), (2, 1), (2, 1)]
+
+
+def test_the_branch_that_is_launched_holds_copies_and_the_wheel(tmp_path):
+    """Pushed to a repository of this machine, twice, from a folder that holds what a build leaves."""
+    tree, remote, clone = (tmp_path / name for name in ("tree", "remote.git", "clone"))
+    git("clone", "--quiet", "--depth", "1", f"file://{ROOT}", tree)
+    shutil.copytree(build.site().parents[1] / "copies", tree / ".build" / "copies")
+    (tree / ".build" / "_build" / "html").mkdir(parents=True)
+    (wheel,) = build.site().glob("*.whl")
+    shutil.copy(wheel, tree / ".build" / "_build" / "html")
+    git("init", "--quiet", "--bare", remote)
+    for _ in range(2):
+        subprocess.run([tree / ".ci" / "publish", remote], check=True)
+    git("clone", "--quiet", "--branch", "notebooks", remote, clone)
+    assert sorted(each.name for each in (clone / "book").iterdir()) == [each.name for each in CHAPTERS]
+    assert (clone / wheel.name).is_file() and (clone / ".binder" / "postBuild").is_file()
+
+
+def git(*words) -> None:
+    subprocess.run(["git", *words], check=True)
