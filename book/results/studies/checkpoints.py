@@ -74,6 +74,5 @@ if __name__ == "__main__":
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     record = Record(options.folder / "checkpoints.csv", Row, "book.results.studies.checkpoints", digits=6)
-    for env_id, algorithms in AGENTS_OF.items():
-        for algorithm in algorithms:
-            record.fill([((name_of(algorithm, env_id),), partial(trained, algorithm, env_id, options.folder))])
+    runs = [(algorithm, env_id) for env_id, algorithms in AGENTS_OF.items() for algorithm in algorithms]
+    record.fill(((name_of(*each),), partial(trained, *each, options.folder)) for each in runs)
