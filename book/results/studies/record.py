@@ -34,6 +34,7 @@ class Record:
         head += [",".join(row._fields)]  # type: ignore[attr-defined]
         self.path, self.digits = path, digits
         if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("\n".join(head) + "\n", encoding="utf8")
         if path.read_text("utf8").splitlines()[:4] != head:
             raise SystemExit(

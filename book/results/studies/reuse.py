@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterator
 from functools import cache, partial
+from itertools import chain, count
 from typing import NamedTuple
 
 import torch
@@ -94,12 +94,6 @@ def true_return(agent: PPOAgent, seed: int, episodes: int = EPISODES) -> float:
     return float(total.mean())
 
 
-def minibatches(batch: Batch, agent: PPOAgent) -> Iterator[Batch]:
-    """Epoch after epoch, without end."""
-    while True:
-        yield from batch.minibatches(MINIBATCH, agent.generator)
-
-
 def climb(
     agent: PPOAgent,
     progress: float,
@@ -114,7 +108,9 @@ def climb(
     climber.config = dataclasses.replace(climber.config, clip_eps=CLIPS[clip])
     climber.generator.manual_seed(seed)
     climber.set_learning_rate(progress)
-    found, source = [], minibatches(batch, climber)
+    # Epoch after epoch, without end.
+    source = chain.from_iterable(batch.minibatches(MINIBATCH, climber.generator) for _ in count())
+    found = []
     for step in range(steps[-1] + 1):
         if step in steps:
             (on_batch, kl_batch), (on_fresh, kl_fresh) = surrogate(climber, batch), surrogate(climber, fresh)

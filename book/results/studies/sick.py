@@ -54,14 +54,8 @@ def picture(rows: list[dict[str, str]], target: Path) -> None:
         for ax, (name, unit) in zip(panels, FIGURES.items(), strict=True):
             for one, (_, color, line) in RUNS.items():
                 here = [row for row in rows if (row["run"], row["figure"]) == (one, name)]
-                ax.plot(
-                    [int(row["steps"]) for row in here],
-                    [float(row["value"]) for row in here],
-                    color=color,
-                    linestyle=line,
-                    linewidth=1.4,
-                    label=one,
-                )
+                steps, values = ([float(row[column]) for row in here] for column in ("steps", "value"))
+                ax.plot(steps, values, color=color, linestyle=line, linewidth=1.4, label=one)
             ax.set(title=f"{name}, {unit}", xlabel="environment steps")
             ax.set_ylim(0, None)
             ax.set_xticks([0, 30_000, 60_000])

@@ -53,11 +53,11 @@ class Method(NamedTuple):
     changes: dict[str, Any]
 
 
-def plain(rate: float) -> Method:
-    return Method(PlainAgent, "trpo", {"step_rule": "fixed", "natural_step": rate, "cg_iterations": 1})
-
-
-METHODS = {f"plain {rate:g}": plain(rate) for rate in RATES} | {
+PLAIN = {
+    f"plain {rate:g}": Method(PlainAgent, "trpo", {"step_rule": "fixed", "natural_step": rate, "cg_iterations": 1})
+    for rate in RATES
+}
+METHODS = PLAIN | {
     # One product of conjugate gradient finds the gradient's direction, and the scaling its length on the ellipsoid.
     "plain scaled": Method(TRPOAgent, "trpo", {"step_rule": "natural", "cg_iterations": 1}),
     "natural": Method(TRPOAgent, "trpo", {"step_rule": "natural"}),
@@ -113,18 +113,17 @@ def run(env_id: str, name: str, seed: int, updates: int | None = None) -> list[R
 
 def trials() -> list[Name]:
     """The runs that decide which rate the plain gradient is compared with."""
-    return list(itertools.product(TASKS, [f"plain {rate:g}" for rate in RATES], TRIED))
+    return list(itertools.product(TASKS, PLAIN, TRIED))
 
 
 def best_rate(env_id: str, final: Mapping[Name, float]) -> str:
     """The plain gradient's method whose worst trial was best, `final` being each run's mean return."""
-    names = [f"plain {rate:g}" for rate in RATES]
-    return max(names, key=lambda name: min(final[env_id, name, seed] for seed in TRIED))
+    return max(PLAIN, key=lambda name: min(final[env_id, name, seed] for seed in TRIED))
 
 
 def comparison(final: Mapping[Name, float]) -> list[Name]:
     """The runs that are compared, seed by seed, once the trials are done."""
-    rest = [name for name in METHODS if name not in {f"plain {rate:g}" for rate in RATES}]
+    rest = [name for name in METHODS if name not in PLAIN]
     names = {env_id: [best_rate(env_id, final), *rest] for env_id in TASKS}
     names["CartPole-v1"] = names["CartPole-v1"][:-2]  # the last two are about what Pendulum's preset leaves unspent
     return [(env_id, name, seed) for seed in COMPARED for env_id in TASKS for name in names[env_id]]

@@ -43,16 +43,6 @@ def knobs_of(method: str) -> tuple[float, ...]:
     return STEPS if method == "uncorrected" else LAMBDAS
 
 
-def moments(
-    world: TabularMDP, policy: Tensor, behavior: Tensor, method: str, knob: float, critic: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Mean and variance [S, A] of a method's target."""
-    if method == "uncorrected":
-        return uncorrected_moments(world, policy, behavior, int(knob), critic)
-    sampled = knob if method == "Peng's Q(lambda)" else 0.0
-    return target_moments(world, policy, behavior, trace_of(method, policy, behavior, knob), critic, sampled=sampled)
-
-
 def errors(actions: int, mixture: float, seed: int, method: str) -> Tensor:
     """Squared bias and variance of a target for each knob, [2, knobs], as shares of the critic's squared error."""
     generator = Generator().manual_seed(1000 * actions + seed)
@@ -65,7 +55,11 @@ def errors(actions: int, mixture: float, seed: int, method: str) -> Tensor:
     own = (critic - truth).square().mean()
     found = []
     for knob in knobs_of(method):
-        mean, variance = moments(world, policy, behavior, method, knob, critic)
+        if method == "uncorrected":
+            mean, variance = uncorrected_moments(world, policy, behavior, int(knob), critic)
+        else:
+            trace, sampled = trace_of(method, policy, behavior, knob), knob if method == "Peng's Q(lambda)" else 0.0
+            mean, variance = target_moments(world, policy, behavior, trace, critic, sampled=sampled)
         found.append(torch.stack([(mean - truth).square().mean(), variance.mean()]) / own)
     return torch.stack(found, -1)
 
