@@ -31,8 +31,6 @@ TASKS = {
     "hopper": ("Hopper-v5",),
     "walker2d": ("Walker2d-v5",),
     "body": ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5"),
-    "suite": ("dm_control/cheetah/run", "dm_control/walker/walk"),
-    "lander": ("LunarLander-v3", "LunarLanderContinuous-v3"),
     "moon": ("LunarLander-v3",),
     "flight": ("LunarLanderContinuous-v3",),
     "walker": ("dm_control/walker/walk",),
@@ -85,22 +83,6 @@ GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
         "policy_learning_rate": (3e-4, 1e-3, 3e-3),
         "value_learning_rate": (3e-4, 1e-3),
     },
-    "mpo": {
-        "gamma": (0.98, 0.99, 0.995),
-        "log_std_init": (-1.0, -0.5, 0.0),
-        "hidden": ((128, 128), (256, 256)),
-        "minibatch_size": (32, 64),
-        "sequence_length": (2, 4, 8),
-        "lam": (0.9, 1.0),
-        "learner_steps": (8, 16),
-        "eps_eta": (0.05, 0.1, 0.2),
-        "eps_mean": (0.003, 0.01, 0.03),
-        "eps_std": (1e-5, 1e-4, 1e-3),
-        "action_penalty": (True, False),
-        "target_period": (50, 100, 200),
-        "policy_learning_rate": (3e-4, 1e-3),
-        "critic_learning_rate": (3e-4, 1e-3),
-    },
 }
 # What others use for such tasks, as far as the agent here has the options: first what is theirs for all tasks of
 # MuJoCo, then what they have for one. Tianshou: `examples/mujoco/mujoco_ppo.py` at commit `002ffd9`. RL Zoo:
@@ -150,10 +132,7 @@ class Rung(NamedTuple):
 
 
 # No third rung as long as a report: it would cost as much as all reports together.
-RUNGS = {
-    **dict.fromkeys(("ppo", "trpo", "vmpo"), (Rung(12, 150_000, 1), Rung(3, 400_000, 2))),
-    "mpo": (Rung(8, 50_000, 1), Rung(3, 150_000, 1)),
-}
+RUNGS = dict.fromkeys(GRIDS, (Rung(12, 150_000, 1), Rung(3, 400_000, 2)))
 
 
 # Settings that a question about a preset named, instead of a grid; one rung of full length on many seeds decides. Of
@@ -361,7 +340,7 @@ def start(algorithm: str, group: str) -> Any:
         return defaults_for(algorithm, CAR).config
     if tasks == "flight":
         return defaults_for(algorithm, *TASKS[tasks]).config
-    families = {"lander": LUNAR_LANDER, "moon": LUNAR_LANDER, "pendulum": PENDULUM}
+    families = {"moon": LUNAR_LANDER, "pendulum": PENDULUM}
     return families.get(tasks, BODY)[algorithm].config
 
 
