@@ -57,7 +57,7 @@ class Record:
             csv.writer(file, lineterminator="\n").writerows(cells)
 
     def fill(self, runs: Iterable[tuple[tuple[Any, ...], Callable[[], Iterable[Any]]]]) -> list[Any]:
-        """Do the runs that the file lacks, one after the other; add each whole, and print its last row. All new rows.
+        """Do the runs that the file lacks, one after the other; add each whole, print its last row, return them all.
 
         runs: the first cells of a run's first row, which no other run has and which name it, and the work that returns
         its rows, one at least.
