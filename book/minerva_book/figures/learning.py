@@ -12,12 +12,9 @@ from torch import Tensor
 from .style import BLUE, GRAY, ORANGE
 
 LABELS = {
-    "kl/k3": "KL(old || new), k3 (nats)",
     "kl/exact": "KL(old || new) (nats)",
     "train/clip_fraction": "clip fraction",
-    "train/max_ratio": "largest ratio",
     "train/std": "std of the policy (action units)",
-    "train/entropy": "entropy (nats)",
     "value/explained_variance": "explained variance",
     "adv/raw_std": "spread of the raw advantages",
     "eval/mean": "mean return of 10 episodes",
