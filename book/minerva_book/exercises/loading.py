@@ -132,18 +132,6 @@ def shortened(error: Exception) -> str:
     return f"{getattr(error, 'msg', error)}" + (f" (line {line})" if line else "")
 
 
-class Captured:
-    """What `%%capture name` leaves under its name: nothing was printed."""
-
-    stdout = stderr = ""
-    outputs: tuple = ()
-
-    def show(self) -> None:
-        pass
-
-    __call__ = show
-
-
 class Shell:
     """Stands in for IPython's: magics that run code run it; whatever else is asked of it, nothing happens."""
 
@@ -164,8 +152,10 @@ class Shell:
         if name == "timeit":  # what stands beside the options is run first
             self.session.nested(OPTIONS_OF_TIMEIT.sub("", line, count=1))
         elif name == "capture":
+            from IPython.utils.capture import CapturedIO  # whoever wrote a cell magic has it
+
             names = [word for word in line.split() if word.isidentifier()]
-            self.user_ns.update(dict.fromkeys(names, Captured()))
+            self.user_ns.update(dict.fromkeys(names, CapturedIO(None, None)))  # nothing was printed
         self.session.nested(body)
 
     def run_line_magic(self, name: str, line: str, *_: Any) -> Any:
