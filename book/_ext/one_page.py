@@ -142,12 +142,11 @@ class Page:
             text += nodes.Text(", and otherwise ")
         text += nodes.Text("the defaults of ")
         config = self.traced.config_class
-        text += reference(self.traced.dotted(config), nodes.literal("", config.__name__))
+        text += reference(dotted(config), nodes.literal("", config.__name__))
         text += nodes.Text(". ")
         for name, network in self.traced.agent.modules.items():
-            target = self.traced.dotted(type(network))
-            if f"{target}.forward" in self.visits:
-                kind = self.linked(target, nodes.literal("", type(network).__name__))
+            if f"{dotted(type(network))}.forward" in self.visits:
+                kind = self.linked(dotted(type(network)), nodes.literal("", type(network).__name__))
                 text += [nodes.literal("", name), nodes.Text(" is a "), kind, nodes.Text(". ")]
         text += nodes.Text("What did not run is folded, if it is more than a line. ")
         if without:
@@ -251,6 +250,10 @@ class Page:
         first, last = visit.lines
         told = [call for call in self.calls(visit.module) if first < call.line <= last]
         return [*{(call.line, call.column): call for call in [*told, *reversed(visit.calls)]}.values()]
+
+
+def dotted(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def joined(text: nodes.paragraph, names: list[str]) -> None:

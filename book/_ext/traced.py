@@ -61,8 +61,8 @@ class Traced:
         if not isinstance(agent_class := pydoc.locate(root), type):
             raise ValueError(f"class: wanted that of an agent; got {root}")
         self.sources, self.without = sources, tuple(f"{each}." for each in without)
-        self.last = {self.dotted(getattr(agent_class, name)) for name in last}
-        self.made = self.dotted(agent_class.__init__)
+        self.last = {self._dotted(getattr(agent_class, name)) for name in last}
+        self.made = self._dotted(agent_class.__init__)
         # By part of the page, in their order there: the caller of each function, "" for none.
         self.callers: dict[str, dict[str, str]] = {"runs": {}, "made": {}, "last": {}}
         self.frames: dict[str, FrameType] = {}  # the last one of each function
@@ -162,11 +162,11 @@ class Traced:
         for node in (each for statement in function.body for each in ast.walk(statement)):
             name, thing = living(node, scope)
             word = name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", "self")
-            if word != "self" and (target := self.dotted(thing)):
+            if word != "self" and (target := self._dotted(thing)):
                 before = text[name.end_lineno - 1].encode()[: name.end_col_offset].decode()  # Python counts bytes
                 yield Call(name.end_lineno, len(before) - len(word), word, target)
 
-    def dotted(self, thing: Any) -> str:
+    def _dotted(self, thing: Any) -> str:
         """The name of a function, property or class of the package; "" for anything else."""
         thing = getattr(thing, "fget", None) or getattr(thing, "__func__", thing)
         module, name = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "<locals>")
