@@ -226,7 +226,7 @@ class Annotated(SphinxDirective):
         calls = [call for call in self.env.app.annotated_calls(module.name) if first <= call.line <= last]
         library = self.env.app.annotated_library
         for call in calls:  # a function that moves takes its links along
-            holder = next(name for name in parents(call.target) if name in library)
+            holder = max((each for each in library if call.target.startswith(f"{each}.")), key=len)
             self.env.note_dependency(str(library[holder].path))
         return [continuous_block(module, first, last, self.folds(module, first, last), calls, named=named, top=top)]
 
@@ -271,12 +271,6 @@ class Annotated(SphinxDirective):
                 logger.warning("annotated: %s already stands on page %s", target, known, location=self.get_location())
             domain.objects[target] = self.env.docname
         return is_first
-
-
-def parents(target: str) -> list[str]:
-    """Everything that a dotted name lies in, the inmost first."""
-    parts = target.split(".")
-    return [".".join(parts[:count]) for count in range(len(parts) - 1, 0, -1)]
 
 
 def at_home(target: str) -> tuple[str, str]:

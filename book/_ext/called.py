@@ -46,9 +46,9 @@ class Package:
         self.sources, self.trees = dict(sources), {}
         self.definitions: dict[str, tuple[str, ast.stmt]] = {}  # dotted name -> its module, its node
         self.imports: dict[str, dict[str, str]] = {}
-        self._bound: dict[int, dict[str, ast.expr | None]] = {}
-        # A class is asked for the same attribute by each of its methods.
+        # A class is asked for the same attribute by each of its methods, and a function for each of its names.
         self.calls, self._class_of_attribute = cache(self.calls), cache(self._class_of_attribute)
+        self._bindings = cache(self._bindings)
         for name, text in sources.items():
             try:
                 self.trees[name] = ast.parse(text)
@@ -220,19 +220,17 @@ class Package:
 
     def _bindings(self, function: Function) -> dict[str, ast.expr | None]:
         """Parameters and variables of a function: the annotation or the value; None where there are several."""
-        if id(function) not in self._bound:
-            every = function.args
-            bound = {each.arg: each.annotation for each in [*every.posonlyargs, *every.args, *every.kwonlyargs]}
-            for node in ast.walk(function):
-                if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                    bound[node.target.id] = node.annotation
-                elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                    bound.setdefault(node.id, None)
-            for name, value in _assigned_once(function).items():
-                if bound.get(name) is None:
-                    bound[name] = value
-            self._bound[id(function)] = bound
-        return self._bound[id(function)]
+        every = function.args
+        bound = {each.arg: each.annotation for each in [*every.posonlyargs, *every.args, *every.kwonlyargs]}
+        for node in ast.walk(function):
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                bound[node.target.id] = node.annotation
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                bound.setdefault(node.id, None)
+        for name, value in _assigned_once(function).items():
+            if bound.get(name) is None:
+                bound[name] = value
+        return bound
 
 
 def _assigned_once(function: Function) -> dict[str, ast.expr]:

@@ -23,7 +23,7 @@ import sys
 import textwrap
 from functools import cache
 
-from annotated import EQUATION, HOME, former, rest_of
+from annotated import EQUATION, HOME, former, reference, rest_of
 from docutils import nodes
 from docutils.statemachine import StringList
 from numbering import chapter_name
@@ -43,7 +43,6 @@ MATH = re.compile(r"\$\$.*?\$\$|\$[^$]+\$|^```\{math\}.*?^```", re.M | re.S)
 MEANT = {
     ("agents.mpo.MPOAgent.candidates", "Q'_{ib}"): "Q'",
     ("agents.mpo.MPOAgent.estep", "g"): r"g(\eta)",
-    ("agents.mpo.MPOAgent.expected_value", "Q'(s, a)"): "Q'",
     ("agents.mpo.MPOAgent.expected_value", "Q'(s, a_i)"): "Q'",
     ("agents.mpo.MPOAgent.policy_loss", r"\mu_b"): r"\mu",
     ("agents.mpo.MPOAgent.policy_loss", r"\mu^{\mathrm{old}}_b"): r"\mu_{\mathrm{old}}",
@@ -80,7 +79,6 @@ MEANT = {
     ("experience.normalizer.Normalizer.normalize", r"\mu"): "",
     ("formulas.objectives.adapt_kl_penalty", r"\delta_{\mathrm{KL}}"): r"\delta_{\mathrm{KL}}",
     ("formulas.objectives.adapt_kl_penalty", "n"): "",
-    ("formulas.objectives.clipped_value_loss", r"V_{\mathrm{old}}(s_t)"): r"V_{\mathrm{old}}",
     ("formulas.objectives.clipped_value_loss", "m_t"): "",
     ("formulas.objectives.normalize_advantage", "c_t"): "",
     ("formulas.objectives.weighted_nll", r"\log \pi_{ib}"): r"\pi_\theta",
@@ -170,9 +168,7 @@ class Api(SphinxDirective):
         parent += nodes.literal_block(text, text, language="python")
         self.document(parent, node)
         if any(f"{name}.".startswith(f"{shown}.") for shown in self.env.app.shown_source):
-            link = addnodes.pending_xref("", nodes.inline("", "Annotated source"), refdomain="annotated", reftype="src",
-                                         reftarget=name, refwarn=False)  # fmt: skip
-            parent += nodes.paragraph("", "", link)
+            parent += nodes.paragraph("", "", reference(name, nodes.inline("", "Annotated source")))
 
     def document(self, parent: nodes.Element, node: ast.AST) -> None:
         """Append the docstring; the label after "eq." becomes the number of its equation, and leads there."""

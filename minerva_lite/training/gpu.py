@@ -400,15 +400,9 @@ def record(function: Callable, inputs: dict[str, Any], generators: Sequence[Gene
     graph = torch.cuda.CUDAGraph()
     for generator in generators:
         graph.register_generator_state(generator)
-    # Python may collect garbage at any moment, and a former graph freed while this one is recorded spoils it.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        with torch.cuda.graph(graph):
-            outputs = function(inputs)
-    finally:
-        if collecting:
-            gc.enable()
+    gc.collect()  # a former graph that Python found and freed in the middle of this recording would spoil it
+    with torch.cuda.graph(graph):
+        outputs = function(inputs)
     return graph, outputs
 
 

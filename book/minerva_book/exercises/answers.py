@@ -35,11 +35,9 @@ def told_wrong(name: str, got: Tensor, wanted: Tensor, bad: Tensor) -> None:
 
 def _told_apart(got: float, wanted: float) -> tuple[str, str]:
     """Both numbers with as many digits as it takes to see that they differ, at least six."""
-    for digits in range(6, 17):
-        pair = f"{got:.{digits}g}", f"{wanted:.{digits}g}"
-        if pair[0] != pair[1]:
-            return pair
-    return f"{got:.17g}", f"{wanted:.17g}"  # 17 digits tell every float64 from its neighbors
+    # 17 digits tell every float64 from its neighbors.
+    digits = next((few for few in range(6, 17) if f"{got:.{few}g}" != f"{wanted:.{few}g}"), 17)
+    return f"{got:.{digits}g}", f"{wanted:.{digits}g}"
 
 
 def plain(answer: Any) -> list[dict[str, Any]]:

@@ -132,18 +132,6 @@ def shortened(error: Exception) -> str:
     return f"{getattr(error, 'msg', error)}" + (f" (line {line})" if line else "")
 
 
-class Captured:
-    """What `%%capture name` leaves under its name: nothing was printed."""
-
-    stdout = stderr = ""
-    outputs: tuple = ()
-
-    def show(self) -> None:
-        pass
-
-    __call__ = show
-
-
 class Shell:
     """Stands in for IPython's: magics that run code run it; whatever else is asked of it, nothing happens."""
 
@@ -159,19 +147,21 @@ class Shell:
 
     def run_cell_magic(self, name: str, line: str, body: str) -> None:
         if name not in RUN_THEIR_BODY:
-            self.session.note(f"%%{name} does nothing here, and what stands below it was not run")
+            self.session.notes.append(f"%%{name} does nothing here, and what stands below it was not run")
             return
         if name == "timeit":  # what stands beside the options is run first
             self.session.nested(OPTIONS_OF_TIMEIT.sub("", line, count=1))
         elif name == "capture":
+            from IPython.utils.capture import CapturedIO  # whoever wrote a cell magic has it
+
             names = [word for word in line.split() if word.isidentifier()]
-            self.user_ns.update(dict.fromkeys(names, Captured()))
+            self.user_ns.update(dict.fromkeys(names, CapturedIO(None, None)))  # nothing was printed
         self.session.nested(body)
 
     def run_line_magic(self, name: str, line: str, *_: Any) -> Any:
         """`%time` runs its statement where it stands, and gives the value of an expression."""
         if name in WOULD_DEFINE:
-            self.session.note(f"%{name} does nothing here")
+            self.session.notes.append(f"%{name} does nothing here")
         if name != "time" or not line.strip():
             return None
         caller = sys._getframe(1)
@@ -207,9 +197,6 @@ class Session:
         self.only_definitions = False
         self.defining = 0.0  # seconds spent on the definitions of cells whose time was up
 
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
     def run(self, name: str, source: str, seconds: float) -> str:
         """What is to be told of a cell after it ran, "" if nothing is. Without seconds it only defines."""
         self.name, self.parts, self.notes, self.only_definitions = name, 0, [], False
@@ -224,11 +211,11 @@ class Session:
         except OutOfTime as error:
             self.define(source, f"{said(error)}; what it defines was kept")
         except BaseException as error:
-            self.note(said(error))
+            self.notes.append(said(error))
         return "; ".join(self.notes)[: 2 * TEXT]
 
     def define(self, source: str, why: str) -> None:
-        self.note(why)
+        self.notes.append(why)
         self.only_definitions = True
         self.tell(begins=self.name)  # whoever measures its time from outside begins anew
         with contextlib.suppress(BaseException):

@@ -126,7 +126,7 @@ def tried(
             skip.append(at)
         elif kind == "question":
             verdicts[at] = why
-        elif len(left) == len([question for question in questions if question["name"] not in verdicts]):
+        elif all(question["name"] not in verdicts for question in left):
             verdicts |= {question["name"]: why or "the process ended" for question in left}
     return {question["name"]: said(verdicts[question["name"]]) for question in questions}, told
 

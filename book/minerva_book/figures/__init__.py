@@ -29,7 +29,6 @@ from .learning import (
     plot_ablations,
     plot_diagnostics,
     plot_exact_returns,
-    plot_learning_curves,
     plot_quartiles,
 )
 from .luck import plot_arms, plot_price, plot_vmpo_diagnostics, plot_worth

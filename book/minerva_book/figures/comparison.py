@@ -39,7 +39,7 @@ def plot_bands(
     bring; bands end there, and a line marks it. colors: by name, instead of the axes' own.
     """
     for (name, curve), style in zip(curves.items(), cycle(STYLES), strict=False):
-        middle = torch.stack([interquartile_mean(column) for column in curve.returns.T])
+        middle = _middle_of_columns(curve.returns)
         low, high = stratified_bootstrap(_middle_of_columns, [curve.returns], generator=generator, resamples=RESAMPLES)
         if best is not None:
             high = high.clamp(max=best)

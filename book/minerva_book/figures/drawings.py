@@ -42,7 +42,7 @@ def draw_loop(ax: Axes) -> None:
         ax.annotate("", head, tail, arrowprops={**style, "shrinkA": 0, "shrinkB": 0})
     ax.text(2.52, 0.78, "action $a_t$", va="center", fontsize=11, color=BLUE)
     ax.text(-2.52, 0.78, "reward $r_t$,\nnext state $s_{t+1}$", va="center", ha="right", fontsize=11, color=GREEN)
-    _frame(ax, (-4.3, 4.0), (-0.55, 2.1))
+    frame(ax, (-4.3, 4.0), (-0.55, 2.1))
 
 
 def draw_corridor(
@@ -50,94 +50,93 @@ def draw_corridor(
     states: int = 6,
     *,
     cells: Tensor | Sequence[float] | None = None,
-    policy: Tensor | None = None,
     rewards: bool = True,
     start: int | None = 0,
-    digits: int = 2,
 ) -> None:
-    """The corridor of `TabularMDP.chain`: one square a state, numbers `cells` [S] in them, arrows for `policy` [S, 2].
+    """The corridor of `TabularMDP.chain`: one square a state, numbers `cells` [S] in them.
 
-    The red arrow of a state shows its likelier action, and none where the two are equally likely. `rewards` draws
-    what the two ends pay, `start` says under which square "start" is written.
+    `rewards` draws what the two ends pay, `start` says under which square "start" is written.
     """
     shade = _shades(cells, states)
     for s in range(states):
         ax.add_patch(Rectangle((s, 0), 1, 1, facecolor=shade[s], edgecolor=INK, linewidth=1.2))
         ax.text(s + 0.08, 0.94, str(s), va="top", fontsize=9, color=GRAY)
         if cells is not None:
-            ax.text(s + 0.5, 0.6, f"{float(cells[s]):.{digits}f}", ha="center", va="center", fontsize=10, color=INK)
-        if policy is not None and float(policy[s, 0]) != float(policy[s, 1]):
-            _arrow(ax, (s + 0.5, 0.27 if cells is not None else 0.5), (2 * int(policy[s].argmax()) - 1, 0), 0.26)
+            ax.text(s + 0.5, 0.6, f"{float(cells[s]):.2f}", ha="center", va="center", fontsize=10, color=INK)
     if rewards:
         for x, way, text in ((0.0, -1, "left, here, pays 0.1"), (float(states), 1, "right, here, pays 1")):
-            loop = {"arrowstyle": "-|>", "color": GREEN, "linewidth": 1.6, "mutation_scale": 12,
-                    "connectionstyle": f"arc3,rad={-0.9 * way}"}  # fmt: skip
-            ax.annotate("", (x - 0.02 * way, 0.22), (x - 0.02 * way, 0.78), arrowprops=loop)
+            side = x - 0.02 * way
+            arrow(ax, (side, 0.78), (side, 0.22), GREEN, -0.9 * way, mutation_scale=12, shrinkA=2, shrinkB=2)
             ax.text(x + 0.05 * way, 1.12, text, ha="left" if way < 0 else "right", fontsize=9.5, color=GREEN)
     if start is not None:
         ax.text(start + 0.5, -0.12, "start", ha="center", va="top", fontsize=9.5, color=BLUE)
-    _frame(ax, (-0.6, states + 0.6), (-0.4, 1.45 if rewards else 1.1))
+    frame(ax, (-0.6, states + 0.6), (-0.4, 1.45 if rewards else 1.1))
 
 
 def draw_grid(
     ax: Axes,
     cells: Tensor | None = None,
     *,
-    height: int = 4,
-    width: int = 4,
     policy: Tensor | None = None,
     color: str = "Blues",
     largest: float | None = None,
     home: bool = False,
-    digits: int = 2,
 ) -> None:
     """The room of `TabularMDP.grid`: numbers `cells` [height, width], and in each cell the likeliest move of `policy`.
 
     `largest` is the number that gets the darkest shade, so that several pictures share one scale; `home` draws the
     way from the goal back to the start.
     """
-    if cells is not None:
-        height, width = cells.shape
+    height, width = (4, 4) if cells is None else cells.shape
     shade = _shades(None if cells is None else cells.flatten(), height * width, color, largest)
     for s in range(height * width):
         row, column = divmod(s, width)
         ax.add_patch(Rectangle((column, row), 1, 1, facecolor=shade[s], edgecolor="#999999", linewidth=0.8))
         if cells is not None:
             lower = 0.5 if policy is None else 0.3
-            text = f"{float(cells[row, column]):.{digits}f}"
+            text = f"{float(cells[row, column]):.2f}"
             ax.text(column + 0.5, row + lower, text, ha="center", va="center", fontsize=10, color=INK)
         if policy is not None and s != height * width - 1:
-            step = ACROSS[int(policy[s].argmax())]
-            _arrow(ax, (column + 0.5, row + (0.5 if cells is None else 0.68)), step, 0.2)
+            x, y = column + 0.5, row + (0.5 if cells is None else 0.68)
+            dx, dy = (0.2 * step for step in ACROSS[int(policy[s].argmax())])
+            way = {"arrowstyle": "->", "color": RED, "linewidth": 1.8, "shrinkA": 0, "shrinkB": 0}
+            ax.annotate("", (x + dx, y + dy), (x - dx, y - dy), arrowprops=way)
     ax.add_patch(Rectangle((0.04, 0.04), 0.92, 0.92, fill=False, edgecolor=BLUE, linewidth=2.0))
     ax.add_patch(Rectangle((width - 0.96, height - 0.96), 0.92, 0.92, fill=False, edgecolor=GREEN, linewidth=2.0))
     ax.text(0.5, -0.08, "start", ha="center", va="bottom", fontsize=9.5, color=BLUE)
     ax.text(width - 0.5, height + 0.08, "goal: pays 1", ha="center", va="top", fontsize=9.5, color=GREEN)
     if home:
-        way = {"arrowstyle": "-|>", "color": GREEN, "linewidth": 1.3, "linestyle": "--", "mutation_scale": 12,
-               "connectionstyle": "arc3,rad=0.25"}  # fmt: skip
-        ax.annotate("", (0.75, 0.75), (width - 0.72, height - 0.72), arrowprops=way)
-    _frame(ax, (-0.25, width + 0.35), (height + 0.45, -0.4))
+        look = {"linewidth": 1.3, "linestyle": "--", "mutation_scale": 12, "shrinkA": 2, "shrinkB": 2}
+        arrow(ax, (width - 0.72, height - 0.72), (0.75, 0.75), GREEN, 0.25, **look)
+    frame(ax, (-0.25, width + 0.35), (height + 0.45, -0.4))
 
 
 def draw_two_states(ax: Axes) -> None:
     """The world of `TabularMDP.two_state`: action 0 stays, action 1 switches, and only staying in state 1 pays."""
-    for x, s in ((0.0, 0), (3.0, 1)):
-        ax.add_patch(Circle((x, 0.0), 0.45, facecolor="white", edgecolor=INK, linewidth=1.6))
-        ax.text(x, 0.0, f"{s}", ha="center", va="center", fontsize=13, color=INK)
-    line = {"arrowstyle": "-|>", "linewidth": 1.6, "mutation_scale": 14, "shrinkA": 0, "shrinkB": 0}
-    for tail, head, bend, color in (
-        ((0.38, 0.26), (2.62, 0.26), -0.25, INK), ((2.62, -0.26), (0.38, -0.26), -0.25, INK),
-        ((-0.36, 0.3), (-0.36, -0.3), 1.9, INK), ((3.36, -0.3), (3.36, 0.3), 1.9, GREEN),
-    ):  # fmt: skip
-        ax.annotate("", head, tail, arrowprops={**line, "color": color, "connectionstyle": f"arc3,rad={bend}"})
-    for x, y, text, color, ha in (
-        (1.5, 0.62, "switch: 0", INK, "center"), (1.5, -0.62, "switch: 0", INK, "center"),
-        (-1.15, 0.0, "stay: 0", INK, "right"), (4.15, 0.0, "stay: pays 1", GREEN, "left"),
-    ):  # fmt: skip
-        ax.text(x, y, text, ha=ha, va="bottom" if y > 0 else "top" if y < 0 else "center", fontsize=10.5, color=color)
+    arrows = (
+        ((0.38, 0.26), (2.62, 0.26), INK, -0.25), ((2.62, -0.26), (0.38, -0.26), INK, -0.25),
+        ((-0.36, 0.3), (-0.36, -0.3), INK, 1.9), ((3.36, -0.3), (3.36, 0.3), GREEN, 1.9),
+    )  # fmt: skip
+    words = (
+        (1.5, 0.62, "switch: 0", INK, "center", "bottom"), (1.5, -0.62, "switch: 0", INK, "center", "top"),
+        (-1.15, 0.0, "stay: 0", INK, "right", "center"), (4.15, 0.0, "stay: pays 1", GREEN, "left", "center"),
+    )  # fmt: skip
+    draw_two_places(ax, ("0", "1"), arrows, words, radius=0.45, fontsize=10.5)
     ax.text(0.0, -0.6, "start", ha="center", va="top", fontsize=9.5, color=BLUE)
-    _frame(ax, (-2.3, 5.9), (-1.0, 1.0))
+    frame(ax, (-2.3, 5.9), (-1.0, 1.0))
+
+
+def draw_two_places(
+    ax: Axes, names: tuple[str, str], arrows: Sequence[tuple], words: Sequence[tuple], *, radius: float, fontsize: float
+) -> None:
+    """Two circles with their names, arrows as `arrow` takes them, and words: (x, y, text, color, ha, va)."""
+    for x, name in zip((0.0, 3.0), names, strict=True):
+        ax.add_patch(Circle((x, 0.0), radius, facecolor="white", edgecolor=INK, linewidth=1.6))
+        ax.text(x, 0.0, name, ha="center", va="center", fontsize=10 if len(name) > 1 else 13, color=INK)
+    for each in arrows:
+        arrow(ax, *each)
+    for x, y, text, color, ha, va in words:
+        ax.text(x, y, text, ha=ha, va=va, fontsize=fontsize, color=color)
 
 
 def draw_backup(ax: Axes, kind: str) -> None:
@@ -163,7 +162,7 @@ def draw_backup(ax: Axes, kind: str) -> None:
     if kind == "V*":
         ax.add_patch(Arc((0.0, 0.0), 1.2, 1.2, theta1=222, theta2=318, color=RED, linewidth=2.0))
         ax.text(0.0, -0.86, "max", ha="center", va="top", fontsize=10, color=RED)
-    _frame(ax, (-2.0, 2.0), (-len(levels) + 0.6, 0.4), equal=False)
+    frame(ax, (-2.0, 2.0), (-len(levels) + 0.6, 0.4), equal=False)
 
 
 def draw_vine(axes: Sequence[Axes], *, states: int = 3, actions: int = 2, branch_steps: int = 3) -> None:
@@ -201,15 +200,17 @@ def draw_vine(axes: Sequence[Axes], *, states: int = 3, actions: int = 2, branch
         vine.plot([x], [y], "o", markersize=10, markerfacecolor=BLUE, markeredgecolor=INK, zorder=3)
         vine.text(x - 0.15, y - 0.22, f"$s_{n + 1}$", ha="right", va="top", fontsize=10, color=BLUE)
     for ax in axes:
-        _frame(ax, (-0.4, trunk[-1][0] + 0.4), (-2.6, 2.6), equal=False)
+        frame(ax, (-0.4, trunk[-1][0] + 0.4), (-2.6, 2.6), equal=False)
 
 
-def _arrow(ax: Axes, middle: tuple[float, float], step: tuple[int, int], half: float) -> None:
-    """A red arrow through `middle` in the direction of `step`."""
-    tail = (middle[0] - half * step[0], middle[1] - half * step[1])
-    head = (middle[0] + half * step[0], middle[1] + half * step[1])
-    ax.annotate("", head, tail, arrowprops={"arrowstyle": "->", "color": RED, "linewidth": 1.8, "shrinkA": 0,
-                                            "shrinkB": 0})  # fmt: skip
+def arrow(
+    ax: Axes, tail: tuple[float, float], head: tuple[float, float], color: str, bend: float = 0.0, *,
+    zorder: float | None = None, **look: object,
+) -> None:  # fmt: skip
+    """An arrow from place to place, exactly; `look` is of its line."""
+    line = {"arrowstyle": "-|>", "linewidth": 1.6, "mutation_scale": 14, "shrinkA": 0, "shrinkB": 0, "color": color}
+    arc = {"connectionstyle": f"arc3,rad={bend}"}
+    ax.annotate("", head, tail, arrowprops={**line, **arc, **look}, zorder=zorder)
 
 
 def _shades(
@@ -224,7 +225,7 @@ def _shades(
     return [colormaps[color](0.55 * min(1.0, (float(v) - low) / (top - low))) for v in values]
 
 
-def _frame(ax: Axes, across: tuple[float, float], up: tuple[float, float], *, equal: bool = True) -> None:
+def frame(ax: Axes, across: tuple[float, float], up: tuple[float, float], *, equal: bool = True) -> None:
     """Limits of a drawing without axes."""
     ax.set(xlim=across, ylim=up)
     if equal:

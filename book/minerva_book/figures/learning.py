@@ -11,29 +11,10 @@ from torch import Tensor
 
 from .style import BLUE, GRAY, ORANGE
 
-
-def plot_learning_curves(ax: Axes, histories: Mapping[str, Any], title: str, *, solved: float) -> None:
-    """Mean evaluation return of several runs against environment steps."""
-    styles = ("-", "--", ":", "-.")
-    for i, (name, history) in enumerate(histories.items()):
-        ax.plot(history.steps("eval/mean"), history.column("eval/mean"), styles[i % 4], label=name)
-    ax.axhline(solved, color=GRAY, linewidth=1.0)
-    # The label stands on the left, where curves are still low; its white background keeps it readable.
-    white = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
-    place = {"xytext": (3, 3), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-    ax.annotate("solved", (0.0, solved), color=GRAY, bbox=white, **place)
-    ax.set(xlabel="environment steps", ylabel="mean return of 10 episodes", title=title)
-    if len(histories) > 1:
-        ax.legend(loc="lower right")
-
-
 LABELS = {
-    "kl/k3": "KL(old || new), k3 (nats)",
     "kl/exact": "KL(old || new) (nats)",
     "train/clip_fraction": "clip fraction",
-    "train/max_ratio": "largest ratio",
     "train/std": "std of the policy (action units)",
-    "train/entropy": "entropy (nats)",
     "value/explained_variance": "explained variance",
     "adv/raw_std": "spread of the raw advantages",
     "eval/mean": "mean return of 10 episodes",

@@ -13,19 +13,16 @@ from torch import Tensor
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
 VIOLET = "#CC79A7"
-COLORS = {
-    "importance sampling": GRAY, "tree backup": GREEN, "Q(lambda)": RED, "Retrace": BLUE, "Peng's Q(lambda)": ORANGE,
-    "uncorrected": VIOLET,
-}  # fmt: skip
-STYLES = {
-    "importance sampling": ":", "tree backup": "--", "Q(lambda)": "-.", "Retrace": "-", "Peng's Q(lambda)": (0, (5, 1)),
-    "uncorrected": (0, (1, 1)),
+LOOKS = {
+    "importance sampling": (GRAY, ":"), "tree backup": (GREEN, "--"), "Q(lambda)": (RED, "-."), "Retrace": (BLUE, "-"),
+    "Peng's Q(lambda)": (ORANGE, (0, (5, 1))), "uncorrected": (VIOLET, (0, (1, 1))),
 }  # fmt: skip
 LABELS = {"Q(lambda)": r"Q($\lambda$)", "Peng's Q(lambda)": r"Peng's Q($\lambda$)"}
 
 
 def _curve(ax: Axes, x: Tensor, y: Tensor, name: str, **more: object) -> None:
-    ax.plot(x, y, linestyle=STYLES[name], color=COLORS[name], label=LABELS.get(name, name), **more)  # type: ignore[arg-type]
+    color, style = LOOKS[name]
+    ax.plot(x, y, linestyle=style, color=color, label=LABELS.get(name, name), **more)  # type: ignore[arg-type]
 
 
 def plot_ratio_products(ax: Axes, exact: Tensor, sampled: Tensor, median: Tensor) -> None:
@@ -45,7 +42,7 @@ def plot_total_error(ax: Axes, lam: Tensor, curves: Mapping[str, Tensor], count:
         total = bias + variance / count
         _curve(ax, lam, total, name)
         best = int(total.argmin())
-        ax.plot(lam[best], total[best], "o", color=COLORS[name], markersize=6)
+        ax.plot(lam[best], total[best], "o", color=LOOKS[name][0], markersize=6)
     ax.set(
         xlabel=r"trace decay $\lambda$", ylabel="squared error left (share of the critic's)", ylim=(0.0, 0.6),
         title=f"a corridor, two actions, mean of {count} targets",
@@ -140,7 +137,7 @@ def plot_error_grid(axes: Sequence[Axes], mixtures: Sequence[float], errors: Map
             mean, half = table[panel].T
             x = torch.tensor(mixtures, dtype=mean.dtype) + shift
             _curve(ax, x, mean, name, marker="o", markersize=3)
-            ax.errorbar(x, mean, half, fmt="none", ecolor=COLORS[name], elinewidth=1.0)
+            ax.errorbar(x, mean, half, fmt="none", ecolor=LOOKS[name][0], elinewidth=1.0)
         ax.set_yscale("log")
         ax.yaxis.set_major_locator(FixedLocator([0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0]))
         ax.yaxis.set_major_formatter("{x:g}")

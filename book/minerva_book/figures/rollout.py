@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle, Rectangle
@@ -9,11 +11,12 @@ from torch import Tensor
 
 from minerva_lite.checks import require_bool, require_one_of, require_same_shape
 
+from .drawings import INK, arrow, frame
 from .style import BLUE, GRAY, GREEN, RED
 
-INK = "#222222"
 FAULTS = ("limit taken for an end", "value leaks", "trace leaks", "flag one row off")
 APART = 2.3  # from one environment's column to the next; a row is 1 high and 1 wide
+_arrow = partial(arrow, linewidth=1.8, mutation_scale=12, zorder=6)
 
 
 def draw_rollout(ax: Axes, terminated: Tensor, truncated: Tensor, *, fault: str = "", names: bool = True) -> None:
@@ -35,9 +38,7 @@ def draw_rollout(ax: Axes, terminated: Tensor, truncated: Tensor, *, fault: str 
     if names:
         for t in range(steps):
             ax.text(-0.25, -t - 0.5, f"$t = {t}$", ha="right", va="center", fontsize=10, color=INK)
-    ax.set(xlim=(-1.3 if names else -0.3, APART * envs - 0.1), ylim=(-steps - 1.25, 0.7 if names else 0.2))
-    ax.set_aspect("equal")
-    ax.axis("off")
+    frame(ax, (-1.3 if names else -0.3, APART * envs - 0.1), (-steps - 1.25, 0.7 if names else 0.2))
 
 
 def _draw_column(ax: Axes, x: float, terminated: list[bool], truncated: list[bool], fault: str) -> None:
@@ -66,7 +67,7 @@ def _draw_column(ax: Axes, x: float, terminated: list[bool], truncated: list[boo
             _future(ax, (x + 1.62, -t - 0.5), "0", RED, (x + 0.95, -t - 0.5))
         elif cut and fault == "value leaks" and t < last:
             # From the first state of the next episode, round the end of the seam.
-            _arrow(ax, (x + 0.9, -t - 1.5), (x + 0.9, -t - 0.5), RED, "arc3,rad=1.1")
+            _arrow(ax, (x + 0.9, -t - 1.5), (x + 0.9, -t - 0.5), RED, 1.1)
         elif cut:
             _future(ax, (x + 1.62, -t - 0.5), "$V$", GREEN, (x + 0.95, -t - 0.5))
         elif t == last:
@@ -80,11 +81,6 @@ def _future(ax: Axes, at: tuple[float, float], text: str, color: str, head: tupl
     if head is not None:
         along = (at[0] - 0.3, at[1]) if at[1] == head[1] else (at[0], at[1] + 0.3)
         _arrow(ax, along, head, color)
-
-
-def _arrow(ax: Axes, tail: tuple[float, float], head: tuple[float, float], color: str, bend: str = "arc3") -> None:
-    line = {"arrowstyle": "-|>", "color": color, "linewidth": 1.8, "mutation_scale": 12, "shrinkA": 0, "shrinkB": 0}
-    ax.annotate("", head, tail, arrowprops={**line, "connectionstyle": bend}, zorder=6)
 
 
 def draw_rollout_key(ax: Axes) -> None:
@@ -103,8 +99,7 @@ def draw_rollout_key(ax: Axes) -> None:
         else:
             _arrow(ax, (0.0, y), (0.9, y), color)
         ax.text(1.2, y, text, va="center", fontsize=10, color=INK)
-    ax.set(xlim=(-0.1, 4.2), ylim=(-0.6, 3.6))
-    ax.axis("off")
+    frame(ax, (-0.1, 4.2), (-0.6, 3.6), equal=False)
 
 
 def example_flags() -> tuple[Tensor, Tensor]:
@@ -134,5 +129,4 @@ def draw_truncated_backups(ax: Axes, rows: int) -> None:
         ax.text(x, 0.4, f"${weight}$", ha="center", va="bottom", fontsize=11, color=RED if k == rows else INK)
     ax.plot([-0.9, 1.55 * rows - 0.4], [-rows, -rows], color=INK, linewidth=3.0, zorder=0)
     ax.text(-0.9, -rows + 0.08, "the rollout ends", ha="left", va="bottom", fontsize=10, color=INK)
-    ax.set(xlim=(-1.0, 1.55 * rows - 0.3), ylim=(-rows - 0.5, 0.9))
-    ax.axis("off")
+    frame(ax, (-1.0, 1.55 * rows - 0.3), (-rows - 0.5, 0.9), equal=False)

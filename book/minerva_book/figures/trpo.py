@@ -9,14 +9,13 @@ from typing import Any
 import torch
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.patches import Circle
 from torch import Tensor
 
 from minerva_lite.formulas.bounds import cpi_bound
 from minerva_lite.formulas.trust_region import conjugate_gradient, full_step, line_search, predicted_gain
 from minerva_lite.worlds.tabular import TabularMDP
 
-from .drawings import INK
+from .drawings import INK, arrow, draw_two_places, frame
 from .style import BLUE, GRAY, GREEN, ORANGE, RED
 
 
@@ -32,45 +31,32 @@ def plot_pinsker(ax: Axes, tv: Tensor, kl: Tensor) -> None:
 
 def draw_ledge(ax: Axes) -> None:
     """The world of `tabular_trpo.ledge`: the same two actions in a safe place and on a ledge."""
-    _draw_two(ax, ("safe\nplace", "ledge"))
-    _draw_arrow(ax, (0.42, 0.26), (2.58, 0.26), -0.25, GREEN)
-    _draw_arrow(ax, (2.58, -0.26), (0.42, -0.26), -0.25, INK)
-    _draw_arrow(ax, (-0.38, 0.32), (-0.38, -0.32), 1.9, INK)
-    _draw_arrow(ax, (3.38, -0.32), (3.38, 0.32), 1.9, RED)
-    for x, y, text, color, ha, va in (
+    arrows = (
+        ((0.42, 0.26), (2.58, 0.26), GREEN, -0.25), ((2.58, -0.26), (0.42, -0.26), INK, -0.25),
+        ((-0.38, 0.32), (-0.38, -0.32), INK, 1.9), ((3.38, -0.32), (3.38, 0.32), RED, 1.9),
+    )  # fmt: skip
+    words = (
         (1.5, 0.62, "bold: pays 1", GREEN, "center", "bottom"), (1.5, -0.62, "careful: 0", INK, "center", "top"),
         (-1.15, 0.0, "careful: 0", INK, "right", "center"), (4.15, 0.0, "bold:\ncosts 3", RED, "left", "center"),
         (0.0, -0.66, "start", BLUE, "center", "top"),
-    ):  # fmt: skip
-        ax.text(x, y, text, ha=ha, va=va, fontsize=10, color=color)
+    )  # fmt: skip
+    draw_two_places(ax, ("safe\nplace", "ledge"), arrows, words, radius=0.5, fontsize=10)
+    frame(ax, (-2.6, 5.6), (-1.3, 1.5))
 
 
 def draw_trap(ax: Axes) -> None:
     """The world of `tabular_trpo.trap`: leaving pays at once, and costs ever after where the old policy never was."""
-    _draw_two(ax, ("0", "1"))
-    _draw_arrow(ax, (0.46, 0.0), (2.52, 0.0), 0.0, GREEN)
-    _draw_arrow(ax, (-0.38, 0.32), (-0.38, -0.32), 1.9, INK)
-    _draw_arrow(ax, (2.7, 0.4), (3.3, 0.4), -1.9, INK)
-    _draw_arrow(ax, (3.38, 0.3), (3.38, -0.32), -1.9, RED)
-    for x, y, text, color, ha, va in (
+    arrows = (
+        ((0.46, 0.0), (2.52, 0.0), GREEN), ((-0.38, 0.32), (-0.38, -0.32), INK, 1.9),
+        ((2.7, 0.4), (3.3, 0.4), INK, -1.9), ((3.38, 0.3), (3.38, -0.32), RED, -1.9),
+    )  # fmt: skip
+    words = (
         (1.5, 0.08, "go: pays 1", GREEN, "center", "bottom"), (-1.15, 0.0, "stay: 0", INK, "right", "center"),
         (3.0, 1.12, "stay: 0", INK, "center", "bottom"), (4.15, 0.0, "go:\ncosts 1", RED, "left", "center"),
         (0.0, -0.66, "start", BLUE, "center", "top"), (3.0, -0.66, "no way back", GRAY, "center", "top"),
-    ):  # fmt: skip
-        ax.text(x, y, text, ha=ha, va=va, fontsize=10, color=color)
-
-
-def _draw_two(ax: Axes, names: tuple[str, str]) -> None:
-    for x, name in zip((0.0, 3.0), names, strict=True):
-        ax.add_patch(Circle((x, 0.0), 0.5, facecolor="white", edgecolor=INK, linewidth=1.6))
-        ax.text(x, 0.0, name, ha="center", va="center", fontsize=10 if len(name) > 1 else 13, color=INK)
-    ax.set(xlim=(-2.6, 5.6), ylim=(-1.3, 1.5), aspect="equal")
-    ax.axis("off")
-
-
-def _draw_arrow(ax: Axes, tail: tuple[float, float], head: tuple[float, float], bend: float, color: str) -> None:
-    line = {"arrowstyle": "-|>", "linewidth": 1.6, "mutation_scale": 14, "shrinkA": 0, "shrinkB": 0, "color": color}
-    ax.annotate("", head, tail, arrowprops={**line, "connectionstyle": f"arc3,rad={bend}"})
+    )  # fmt: skip
+    draw_two_places(ax, ("0", "1"), arrows, words, radius=0.5, fontsize=10)
+    frame(ax, (-2.6, 5.6), (-1.3, 1.5))
 
 
 def plot_jumps(ax: Axes, chance: Tensor, true: Tensor, jumps: Sequence[tuple[float, float, float, float]]) -> None:
@@ -84,8 +70,7 @@ def plot_jumps(ax: Axes, chance: Tensor, true: Tensor, jumps: Sequence[tuple[flo
         ax.plot([start, end], [here, promised], "--", color=BLUE, linewidth=1.6, zorder=1,
                 label="what the data of each policy promise" if k == 0 else None)  # fmt: skip
         landed = float(true[(chance - end).abs().argmin()])
-        drop = {"arrowstyle": "-|>", "color": RED, "linewidth": 1.6, "mutation_scale": 12, "shrinkA": 0, "shrinkB": 4}
-        ax.annotate("", (end, landed), (end, promised), arrowprops=drop)
+        arrow(ax, (end, promised), (end, landed), RED, mutation_scale=12, shrinkB=4)
         side = 9 if start < 0.5 else -9
         ax.plot([start], [here], "o", color=RED, markersize=7, clip_on=False, zorder=3)
         ax.annotate(f"{k + 1}", (start, here), (side, -13), textcoords="offset points", ha="center", color=RED)

@@ -56,7 +56,6 @@ class FramesFigure(widgets.VBox):
 def few_colors(picture: Image.Image) -> Image.Image:
     """Reduced to 63 colors.
 
-
     That is a third of the size. Letters stay sharp, and the book's own colors stay exact.
     """
     own = [bytes.fromhex(color[1:]) for color in (BLUE, ORANGE, GREEN, RED, GRAY, "#FFFFFF", "#000000")]
@@ -96,9 +95,7 @@ def frames_figure(
     """
     options = {name: list(grid.items()) if isinstance(grid, Mapping) else [(f"{v:g}", v) for v in grid]
                for name, grid in grids.items()}  # fmt: skip
-    frames = 1
-    for choices in options.values():
-        frames *= len(choices)
+    frames = math.prod(map(len, options.values()))
     if not options or not 1 <= frames <= MAX_FRAMES:
         raise ValueError(f"grids: wanted 1 to {MAX_FRAMES} pictures in all, got {frames if options else 0}")
     at = dict.fromkeys(options, 0)

@@ -17,7 +17,9 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from math import inf
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -92,10 +94,8 @@ def summarize_run(rows: list[dict[str, Any]], target: float) -> Run:
 
 def runs_of(rows: Iterable[dict[str, Any]]) -> list[Run]:
     """The runs that the table holds, in its order."""
-    grouped: dict[tuple, list[dict[str, Any]]] = {}
-    for row in rows:
-        grouped.setdefault((row["env_id"], row["runner"], row["seed"]), []).append(row)
-    return [summarize_run(group, TARGETS[group[0]["env_id"]]) for group in grouped.values()]
+    grouped = groupby(rows, itemgetter("env_id", "runner", "seed"))
+    return [summarize_run(list(group), TARGETS[env_id]) for (env_id, _, _), group in grouped]
 
 
 def speedup(theirs: float, ours: float) -> float:
@@ -160,19 +160,22 @@ def peers_python(name: str = "peers") -> Path:
     return python
 
 
+def told_by(python: str | Path, module: str, *options: str) -> dict[str, Any]:
+    """What a run in a process of its own, on one thread, told. Raises RuntimeError: it failed."""
+    command = [python, "-m", f"book.results.peers.{module}", *options]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | THREADS, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{module} {' '.join(options)} failed:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def run(
     python: str | Path, algorithm: str, env_id: str, runner: str, seed: int
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """One training in a process of its own: its rows, and the versions it ran on."""
-    module, *options = RUNNERS[runner]
-    task = ["--algorithm", algorithm, "--env", env_id, "--seed", str(seed)]
-    command = [python, "-m", f"book.results.peers.{module}", *task, *options]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | THREADS, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{runner}'s {algorithm} on {env_id}, seed {seed}, failed:\n{done.stderr}")
-    told = json.loads(done.stdout.splitlines()[-1])
+    """One training: its rows, and the versions it ran on."""
+    found = told_by(python, *RUNNERS[runner], f"--algorithm={algorithm}", f"--env={env_id}", f"--seed={seed}")
     named = {"env_id": env_id, "runner": runner, "seed": seed}
-    return [named | dict(zip(COLUMNS[3:], row, strict=True)) for row in told["rows"]], told["versions"]
+    return [named | dict(zip(COLUMNS[3:], row, strict=True)) for row in found["rows"]], found["versions"]
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from book.results.studies.record import read_rows
 from minerva_lite import PPOAgent, PPOConfig, evaluate, make_env
 from minerva_lite.training.gpu import KNOWN, WARM_UP, Accelerated, Plain, floats
 
@@ -152,8 +153,7 @@ def measure(counts: list[int], device: torch.device, iterations: int, seeds: int
 
 def table(path: Path) -> list[list[str]]:
     """The page's table: a row per number of environments, speeds in millions of steps a second, medians over seeds."""
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    rows = read_rows(path)
     values: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
         values.setdefault((row["num_envs"], row["mode"], row["what"]), []).append(float(row["value"]))
@@ -162,12 +162,8 @@ def table(path: Path) -> list[list[str]]:
     for count in dict.fromkeys(row["num_envs"] for row in rows):
         speeds = [told[count, mode, "steps_per_second"] for mode in MODES]
         seconds = told.get((count, MODES[-1], "solve_seconds"))
-        lines.append([
-            f"{int(count):,}",
-            *(f"{speed / 1e6:.2g}" for speed in speeds),
-            f"{speeds[-1] / speeds[0]:.1f}",
-            "" if seconds is None else f"{seconds:.2f}",
-        ])
+        cells = [f"{int(count):,}", *(f"{speed / 1e6:.2g}" for speed in speeds), f"{speeds[-1] / speeds[0]:.1f}"]
+        lines.append([*cells, "" if seconds is None else f"{seconds:.2f}"])
     return lines
 
 

@@ -9,13 +9,14 @@ numbers (`run_trl.py`), and `--read` prints the summary of a table written befor
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from itertools import groupby
 from math import inf
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,7 +27,7 @@ import torch
 from minerva_lite.language.base_model import load_base
 from minerva_lite.language.tokens import TASKS
 
-from .bench import ROOT, THREADS, peers_python, speedup
+from .bench import ROOT, THREADS, peers_python, speedup, told_by
 from .language_task import ALGORITHMS, TOKENS
 from .tables import Table
 
@@ -77,10 +78,7 @@ def summarize_run(rows: list[dict[str, Any]]) -> Run:
 
 def runs_of(rows: list[dict[str, Any]]) -> list[Run]:
     """The trainings that the table holds, in its order."""
-    grouped: dict[tuple, list[dict[str, Any]]] = {}
-    for row in rows:
-        grouped.setdefault((row["algorithm"], row["runner"], row["seed"]), []).append(row)
-    return [summarize_run(group) for group in grouped.values()]
+    return [summarize_run(list(group)) for _, group in groupby(rows, itemgetter("algorithm", "runner", "seed"))]
 
 
 def ratios(runs: list[Run], algorithm: str) -> tuple[float, float]:
@@ -132,15 +130,10 @@ def save_base_for_trl(path: Path) -> None:
 
 
 def run(python: str | Path, runner: str, options: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """One training in a process of its own: its rows, and the versions it ran on."""
-    named = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-    command = [python, "-m", f"book.results.peers.{RUNNERS[runner]}", *named]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | THREADS, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{runner}'s {options['algorithm']}, seed {options['seed']}, failed:\n{done.stderr}")
-    told = json.loads(done.stdout.splitlines()[-1])
+    """One training: its rows, and the versions it ran on."""
+    found = told_by(python, RUNNERS[runner], *(f"--{name}={value}" for name, value in options.items()))
     who = {"algorithm": options["algorithm"], "runner": runner, "seed": options["seed"]}
-    return [who | dict(zip(COLUMNS[3:], row, strict=True)) for row in told["rows"]], told["versions"]
+    return [who | dict(zip(COLUMNS[3:], row, strict=True)) for row in found["rows"]], found["versions"]
 
 
 def main() -> None:

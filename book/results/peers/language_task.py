@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
-import platform
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-import torch
-
-from .measure import Clock
+from . import measure
 
 ALGORITHMS = ("grpo", "rloo")
 PROMPTS, GROUP = 32, 8  # of one update
@@ -22,21 +16,15 @@ TOKENS = PROMPTS * GROUP * LENGTH  # sampled in an update
 
 
 def task() -> argparse.Namespace:
-    """The command line of one run; one thread from here on."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--algorithm", required=True, choices=ALGORITHMS)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--updates", type=int, required=True)
-    parser.add_argument("--base", type=Path, required=True, help="file of the base model, in the form its side reads")
-    torch.set_num_threads(1)
-    return parser.parse_args()
+    """The command line of one run; `base` is the file of the base model, in the form its side reads."""
+    return measure.task(algorithm=ALGORITHMS, seed=int, updates=int, base=Path)
 
 
 class Watch:
     """The share of right answers of each update, and the seconds since the first one began."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = measure.Clock()
         self.rows: list[tuple[int, float, float, float]] = []
 
     def start(self) -> None:
@@ -48,7 +36,5 @@ class Watch:
 
 
 def report(watch: Watch, *packages: str) -> None:
-    """Print the run as the one line of JSON that the bench reads."""
-    versions = {name: version(name) for name in ("torch", "numpy", *packages)}
-    told: dict[str, Any] = {"versions": {"python": platform.python_version()} | versions, "rows": watch.rows}
-    print(json.dumps(told), flush=True)
+    """Print the run; TRL's side has no gymnasium."""
+    measure.report({"rows": watch.rows}, *packages, always=("torch", "numpy"))

@@ -6,8 +6,9 @@ import argparse
 import json
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,38 +21,24 @@ EVAL_SEED = 10_000  # of the first episode; the next ones count up, as in `miner
 Row = tuple[int, float, float, int, float]  # environment steps, seconds, CPU seconds, episodes, mean return
 
 
-def task(*options: str) -> argparse.Namespace:
-    """The command line of one run: --algorithm, --env, --seed and `options`; one thread from here on."""
+def task(**wanted: Any) -> argparse.Namespace:
+    """The command line of one run, whole: each option's type, or what it may be; one thread from here on."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--algorithm", required=True)
-    parser.add_argument("--env", required=True)
-    parser.add_argument("--seed", type=int, required=True)
-    for option in options:
-        parser.add_argument(option, required=True)
+    for name, kind in wanted.items():
+        parser.add_argument(f"--{name}", required=True, **{"type" if callable(kind) else "choices": kind})
     torch.set_num_threads(1)
     return parser.parse_args()
 
 
-def report(rows: list[Row], *packages: str) -> None:
-    """Print the run as the one line of JSON that the bench reads."""
-    versions = {name: version(name) for name in ("torch", "gymnasium", "numpy", *packages)}
-    print(json.dumps({"versions": {"python": platform.python_version()} | versions, "rows": rows}), flush=True)
-
-
-def speed_task(*options: str) -> argparse.Namespace:
-    """The command line of one run of the throughput table: --task and `options`; one thread from here on."""
-    parser = argparse.ArgumentParser()
-    for option in ("--task", *options):
-        parser.add_argument(option, required=True)
-    torch.set_num_threads(1)
-    return parser.parse_args()
+def report(told: Mapping[str, Any], *packages: str, always: tuple[str, ...] = ("torch", "gymnasium", "numpy")) -> None:
+    """Print what a run told, and the versions it ran on, as the one line of JSON that the bench reads."""
+    versions = {name: version(name) for name in (*always, *packages)}
+    print(json.dumps({"versions": {"python": platform.python_version()} | versions} | told), flush=True)
 
 
 def report_speed(run: tuple[int, float, float], *packages: str) -> None:
-    """Print steps, seconds and CPU seconds as the one line of JSON that the bench reads."""
-    versions = {name: version(name) for name in ("torch", "gymnasium", "numpy", *packages)}
-    told = dict(zip(("steps", "seconds", "cpu_seconds"), run, strict=True))
-    print(json.dumps({"versions": {"python": platform.python_version()} | versions} | told), flush=True)
+    """The same of a run of the throughput table: its steps, seconds and CPU seconds."""
+    report(dict(zip(("steps", "seconds", "cpu_seconds"), run, strict=True)), *packages)
 
 
 class Clock:

@@ -51,5 +51,5 @@ def run(algorithm: str, env_id: str, seed: int, backend: str, variant: str) -> l
 
 
 if __name__ == "__main__":
-    args = task("--backend", "--variant")
-    report(run(args.algorithm, args.env, args.seed, args.backend, args.variant))
+    args = task(algorithm=str, env=str, seed=int, backend=str, variant=str)
+    report({"rows": run(args.algorithm, args.env, args.seed, args.backend, args.variant)})

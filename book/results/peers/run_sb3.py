@@ -78,5 +78,5 @@ def run(algorithm: str, env_id: str, seed: int) -> list[Row]:
 
 
 if __name__ == "__main__":
-    args = task()
-    report(run(args.algorithm, args.env, args.seed), "stable-baselines3", "sb3-contrib")
+    args = task(algorithm=str, env=str, seed=int)
+    report({"rows": run(args.algorithm, args.env, args.seed)}, "stable-baselines3", "sb3-contrib")

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from .trl_model import save_model, word_tokenizer
+from .trl_model import gpt2, word_tokenizer
 
 PROMPTS, GROUP, LENGTH = 3, 4, 5
 VERSIONS = ("torch", "numpy", "trl", "transformers")
@@ -71,11 +71,6 @@ def draw() -> dict[str, torch.Tensor]:
     return {"mask": mask.long(), "reward": reward, "old": old, "new": new, "reference": reference}
 
 
-def answers_of(inputs: dict[str, torch.Tensor]) -> list[list[int]]:
-    """Any tokens, as many as the masks say."""
-    return [[row % 10] * length for row, length in enumerate(inputs["mask"].sum(1).tolist())]
-
-
 def trainer_of(kind: str, options: dict[str, Any], folder: str, inputs: dict[str, torch.Tensor]) -> Any:
     """TRL's trainer with these options, and the inputs in its hands."""
     from datasets import Dataset
@@ -103,7 +98,8 @@ def trainer_of(kind: str, options: dict[str, Any], folder: str, inputs: dict[str
     )
     made.model.train()
     made.current_gradient_accumulation_steps = steps
-    told = answers_of(inputs)
+    # Any tokens, as many as the masks say.
+    told = [[row % 10] * length for row, length in enumerate(inputs["mask"].sum(1).tolist())]
     made._generate_single_turn = lambda *_: (told, None) if kind == "grpo" else told
 
     def log_probs(model: Any, input_ids: torch.Tensor, *_: Any, compute_entropy: bool = False, **__: Any) -> Any:
@@ -166,7 +162,8 @@ def record() -> dict[str, Any]:
     """Everything that is written to the file."""
     inputs = draw()
     with tempfile.TemporaryDirectory() as folder:
-        save_model(folder, vocabulary=len(inputs["reward"]) + 2)
+        # From here TRL makes the policy and the reference.
+        gpt2(len(inputs["reward"]) + 2, 16, width=8, layers=1, heads=1).save_pretrained(folder)
         cases = [policy_gradient("grpo", options, folder, inputs) for options in GRPO]
         cases += [policy_gradient("rloo", options, folder, inputs) for options in RLOO]
         cases += [preference(options, folder, inputs) for options in DPO]
@@ -179,23 +176,15 @@ def record() -> dict[str, Any]:
     }
 
 
-def written(value: Any) -> Any:
-    """Tensors as lists, for JSON, which writes every digit of a float64."""
-    if isinstance(value, torch.Tensor):
-        return value.tolist()
-    raise TypeError(f"value: wanted a tensor; got {type(value).__name__}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("book/results/peers_trl.json"))
     args = parser.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"
-    told = record()
+    told, tensors = record(), torch.Tensor.tolist  # JSON writes every digit of a float64
     # One line for each entry, and for each case.
-    lines = [f"{json.dumps(name)}: {json.dumps(told[name], default=written)}" for name in ("command", "versions")]
-    lines += [f'"group": {told["group"]}', f'"inputs": {json.dumps(told["inputs"], default=written)}']
-    cases = ",\n  ".join(json.dumps(case, default=written) for case in told["cases"])
+    cases = ",\n  ".join(json.dumps(case, default=tensors) for case in told.pop("cases"))
+    lines = [f"{json.dumps(name)}: {json.dumps(entry, default=tensors)}" for name, entry in told.items()]
     args.out.write_text("{\n" + ",\n".join(lines) + f',\n"cases": [\n  {cases}\n]\n}}\n', encoding="utf8")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from minerva_lite import PPOConfig, TRPOConfig, make_env, preset, train
 from minerva_lite.agents import AGENTS
 
-from .measure import Clock, report_speed, speed_task
+from .measure import Clock, report_speed, task
 from .throughput_rows import TASKS, Task
 
 
@@ -49,5 +49,5 @@ def run(task: Task, backend: str, settings: str) -> tuple[int, float, float]:
 
 
 if __name__ == "__main__":
-    args = speed_task("--backend", "--settings")
+    args = task(task=TASKS, backend=str, settings=str)
     report_speed(run(TASKS[args.task], args.backend, args.settings))

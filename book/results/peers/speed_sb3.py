@@ -7,7 +7,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
 
-from .measure import Clock, report_speed, speed_task
+from .measure import Clock, report_speed, task
 from .throughput_rows import TASKS, Task
 
 
@@ -38,4 +38,4 @@ def run(task: Task) -> tuple[int, float, float]:
 
 
 if __name__ == "__main__":
-    report_speed(run(TASKS[speed_task().task]), "stable-baselines3", "sb3-contrib")
+    report_speed(run(TASKS[task(task=TASKS).task]), "stable-baselines3", "sb3-contrib")

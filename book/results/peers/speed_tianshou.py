@@ -19,7 +19,7 @@ from tianshou.utils.net.continuous import ContinuousActorProbabilistic, Continuo
 from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
 from torch.distributions import Independent, Normal
 
-from .measure import Clock, report_speed, speed_task
+from .measure import Clock, report_speed, task
 from .throughput_rows import TASKS, Task
 
 
@@ -82,4 +82,4 @@ def run(task: Task) -> tuple[int, float, float]:
 
 
 if __name__ == "__main__":
-    report_speed(run(TASKS[speed_task().task]), "tianshou")
+    report_speed(run(TASKS[task(task=TASKS).task]), "tianshou")

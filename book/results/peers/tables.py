@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from book.results.studies.record import read_rows
+
 
 @dataclass(frozen=True)
 class Table:
@@ -41,6 +43,4 @@ class Table:
     def read(self, path: Path) -> list[dict[str, Any]]:
         """The rows of a file that `write` wrote, numbers as numbers. Raises ValueError: a cell is not of its kind."""
         kinds = dict.fromkeys(self.text, str) | dict.fromkeys(self.digits, float)
-        with path.open(newline="") as file:
-            rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-        return [{name: kinds.get(name, int)(value) for name, value in row.items()} for row in rows]
+        return [{name: kinds.get(name, int)(value) for name, value in row.items()} for row in read_rows(path)]

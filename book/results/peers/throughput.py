@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from .bench import ROOT, THREADS, peers_python
+from .bench import ROOT, peers_python, told_by
 from .tables import Table
 from .throughput_rows import TASKS
 
@@ -37,16 +34,6 @@ TABLE = Table(
     text=frozenset({"task", "runner"}),
     digits={"seconds": 3, "cpu_seconds": 3},
 )
-
-
-def run(python: str | Path, task: str, runner: str) -> dict[str, Any]:
-    """What one run in a process of its own told."""
-    module, *options = RUNNERS[runner]
-    command = [python, "-m", f"book.results.peers.{module}", "--task", task, *options]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | THREADS, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{runner} on {task} failed:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def runners_of(algorithm: str) -> list[str]:
@@ -93,10 +80,11 @@ def main() -> None:
     for task in args.tasks:
         for repeat in range(args.repeats):
             for runner in runners_of(TASKS[task].algorithm):
-                told = run(theirs if runner in PEERS else sys.executable, task, runner)
-                versions |= told.pop("versions")
-                rows.append({"task": task, "runner": runner, "repeat": repeat} | told)
-                print(f"{task} {repeat} {runner:10} {told['steps'] / told['seconds']:8.0f} steps/s", flush=True)
+                python = theirs if runner in PEERS else sys.executable
+                found = told_by(python, *RUNNERS[runner], f"--task={task}")
+                versions |= found.pop("versions")
+                rows.append({"task": task, "runner": runner, "repeat": repeat} | found)
+                print(f"{task} {repeat} {runner:10} {found['steps'] / found['seconds']:8.0f} steps/s", flush=True)
         TABLE.write(args.out, rows, versions)
     with args.out.with_name(f"{args.out.stem}_table.csv").open("w", newline="", encoding="utf8") as file:
         csv.writer(file).writerows(table(rows))  # what the page on training shows

@@ -38,8 +38,3 @@ def gpt2(vocabulary: int, positions: int, *, width: int = 64, layers: int = 2, h
             eos_token_id=None,
         )
     )
-
-
-def save_model(folder: str, vocabulary: int) -> None:
-    """A tiny model on disk, from where TRL makes the policy and the reference."""
-    gpt2(vocabulary, 16, width=8, layers=1, heads=1).save_pretrained(folder)

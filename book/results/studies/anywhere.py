@@ -6,7 +6,6 @@ stands the random one, whose actions are drawn from the environment's own space.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from typing import NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from book.results.studies.record import Record, read_rows
+from book.results.studies.record import asked, read_rows
 from minerva_lite.worlds.numpy_backed import registered_id
 
 EPISODES = 100
@@ -103,12 +102,8 @@ def table(path: Path) -> list[tuple[str, str, float, float, float, float, bool]]
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m book.results.studies.anywhere", description=__doc__.split("\n")[0])
-    parser.add_argument("--algorithms", nargs="+", default=["ppo"])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--out", type=Path, default=Path("book/results/anywhere.csv"))
-    options = parser.parse_args()
-    record = Record(options.out, Row, "book.results.studies.anywhere", digits=6)
+    algorithms, seeds = {"nargs": "+", "default": ["ppo"]}, {"type": int, "nargs": "+", "default": [0, 1, 2]}
+    record, options = asked(__spec__.name, __doc__, Row, digits=6, algorithms=algorithms, seeds=seeds)
     for seed in options.seeds:
         for env_id, steps in STEPS.items():
             record.fill([((env_id, "random", seed), partial(random, env_id, seed))])

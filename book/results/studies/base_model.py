@@ -15,23 +15,12 @@ from minerva_lite.language.base_model import load_base, save_base
 PATH = Path(__file__).parents[1] / "checkpoints" / "sort_base.pt"
 
 
-def pretrained(seed: int = 0) -> SequenceAgent:
-    """An agent for "tokens/sort" after its pretraining, on one CPU."""
-    agent = SequenceAgent(SequenceConfig(), make_env("tokens/sort").spec, seed=seed, device="cpu")
+if __name__ == "__main__":
+    agent = SequenceAgent(SequenceConfig(), make_env("tokens/sort").spec, seed=0, device="cpu")
     agent.pretrain()
-    return agent
-
-
-def main() -> None:
-    """Pretrain, write the file, and print what it holds."""
-    agent = pretrained()
     before = evaluate(agent, episodes=2000)["eval/right_sampled"]
     PATH.parent.mkdir(exist_ok=True)
     save_base(agent.policy, PATH)
     agent.start_from(load_base(PATH))
     after = evaluate(agent, episodes=2000)["eval/right_sampled"]
     print(f"{PATH.name}: {PATH.stat().st_size} bytes, right when sampled {before:.3f}, {after:.3f} from the file")
-
-
-if __name__ == "__main__":
-    main()

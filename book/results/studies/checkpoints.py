@@ -7,15 +7,12 @@ runs this command again.
 
 from __future__ import annotations
 
-import argparse
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
-from book.results.studies.record import Record
+from book.results.studies.record import asked
 from minerva_lite import evaluate, make_env, train
 from minerva_lite.agents import AGENTS
 from minerva_lite.experience.replay import SequenceReplay
@@ -50,7 +47,6 @@ def name_of(algorithm: str, env_id: str) -> str:
 
 def trained(algorithm: str, env_id: str, folder: Path) -> list[Row]:
     """Train, save and evaluate one agent: its row. Raises ValueError: its file is too large."""
-    torch.set_num_threads(1)
     kept = settings_for(algorithm, env_id)
     with closing(make_env(env_id, kept.config.num_envs, seed=0)) as env:
         agent = AGENTS[algorithm][0](kept.config, env.spec, seed=0, device="cpu")
@@ -67,13 +63,6 @@ def trained(algorithm: str, env_id: str, folder: Path) -> list[Row]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        prog="python -m book.results.studies.checkpoints", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("--folder", type=Path, default=FOLDER)
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    record = Record(options.folder / "checkpoints.csv", Row, "book.results.studies.checkpoints", digits=6)
-    for env_id, algorithms in AGENTS_OF.items():
-        for algorithm in algorithms:
-            record.fill([((name_of(algorithm, env_id),), partial(trained, algorithm, env_id, options.folder))])
+    record, _ = asked(__spec__.name, __doc__, Row, digits=6, usual="checkpoints/checkpoints.csv")
+    runs = [(algorithm, env_id) for env_id, algorithms in AGENTS_OF.items() for algorithm in algorithms]
+    record.fill(((name_of(*each),), partial(trained, *each, record.path.parent)) for each in runs)

@@ -5,15 +5,14 @@ One run of every preset of CartPole and Pendulum but two long ones. The page `fi
 
 from __future__ import annotations
 
-import argparse
 import csv
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
-from book.results.studies.record import Record, read_rows
+from book.results.studies.record import asked, read_rows
 from minerva_lite import evaluate, make_env, preset, train
 from minerva_lite.agents import AGENTS
 from minerva_lite.training.evaluation import History
@@ -53,11 +52,8 @@ def run(name: str, env_id: str, steps: int | None = None) -> list[Row]:
     agent = AGENTS[name][0](settings.config, env.spec, seed=0, device="cpu")
     history = train(agent, env, steps or settings.total_steps, eval_every=10**9, eval_episodes=1, progress=False)
     final = evaluate(agent, episodes=100)["eval/mean"]
-    return [Row(env_id, name, FINAL, *[final] * 3)] + [Row(env_id, name, *told) for told in _flat(ranges(history))]
-
-
-def _flat(told: dict[str, list[float]]) -> list[tuple]:
-    return [(name, *numbers) for name, numbers in told.items()]
+    found = {FINAL: [final] * 3} | ranges(history)
+    return [Row(env_id, name, figure, *numbers) for figure, numbers in found.items()]
 
 
 def table(rows: list[dict[str, str]], env_id: str) -> list[list[str]]:
@@ -84,16 +80,8 @@ def table_file(record: Path, env_id: str) -> Path:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m book.results.studies.healthy", description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("book/results/healthy.csv"))
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    record = Record(options.out, Row, "book.results.studies.healthy", digits=4)
-    for name, env_id in RUNS:
-        if (env_id, name) not in record.names(2):
-            found = run(name, env_id)
-            record.add(found)
-            print(*found[0], flush=True)
+    record, options = asked(__spec__.name, __doc__, Row, digits=4)
+    record.fill(((env_id, name), partial(run, name, env_id)) for name, env_id in RUNS)
     for env_id in dict.fromkeys(env_id for _, env_id in RUNS):
         with table_file(options.out, env_id).open("w", newline="", encoding="utf8") as file:
             csv.writer(file, lineterminator="\n").writerows(table(read_rows(options.out), env_id))

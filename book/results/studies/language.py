@@ -14,24 +14,22 @@ Every number of a row is of 2000 other prompts with one sampled answer each, alw
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from book.results.studies.base_model import PATH as BASE
-from book.results.studies.record import Record
+from book.results.studies.record import RESULTS, asked
 from minerva_lite import evaluate, make_env
 from minerva_lite.formulas import dpo_loss, estep_weights
 from minerva_lite.language import SequenceAgent, SequenceConfig
 from minerva_lite.language.answers import Answers
 from minerva_lite.language.base_model import load_base
 
-PATH = Path(__file__).parents[1] / "language.csv"
+PATH = RESULTS / "language.csv"
 TASK, FLAWED = "tokens/sort", "tokens/sort-flawed"
 WAYS = ("rloo", "grpo", "critic")
 RATES = (5e-4, 1e-3, 2e-3, 4e-3)
@@ -163,9 +161,5 @@ def rows_of(part: str, method: str, setting: float, seed: int, work: Callable[[]
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m book.results.studies.language", description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=PATH)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    record = Record(options.out, Row, "book.results.studies.language", digits=6)
+    record, _ = asked(__spec__.name, __doc__, Row, digits=6)
     record.fill((run[:4], partial(rows_of, *run)) for run in runs())

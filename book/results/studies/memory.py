@@ -8,22 +8,19 @@ made.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
-from book.results.studies.record import Record
+from book.results.studies.record import asked
 from minerva_lite import make_env, preset, train
 from minerva_lite.agents import AGENTS
 from minerva_lite.agents.base import Agent
 
-PATH = Path(__file__).parents[1] / "memory.csv"
 STEPS = 8_192
 NAMES = ("reinforce", "a2c", "trpo", "ppo", "mpo", "vmpo")
 TASKS = ("Pendulum-v1", "HalfCheetah-v5")
@@ -73,8 +70,5 @@ def run(name: str, env_id: str, steps: int = STEPS) -> list[Row]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m book.results.studies.memory", description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=PATH)
-    options = parser.parse_args()
-    record = Record(options.out, Row, "book.results.studies.memory", digits=5)
+    record, _ = asked(__spec__.name, __doc__, Row, digits=5)
     record.fill(((env_id, name), partial(run, name, env_id)) for env_id in TASKS for name in NAMES)

@@ -5,15 +5,14 @@ It runs the very cells of chapter 7c that record, judge and fit, so the table is
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
-from pathlib import Path
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 
-from book.results.studies.record import Record
+from book.results.studies.record import asked
 from tests.equations import ROOT
 
 ETAS = (10.0, 3.0, 2.0, 1.0, 0.5, 0.25, 0.125)
@@ -84,18 +83,6 @@ def study(seed: int) -> list[Row]:
     return rows
 
 
-def main() -> None:
-    """Add the recordings that the file lacks."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--file", type=Path, default=ROOT / "book" / "results" / "offline.csv")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    record = Record(options.file, Row, "book.results.studies.offline", digits=6)
-    for seed in range(options.seeds):
-        if not any(name[2] == str(seed) for name in record.names(3)):
-            record.add(study(seed))
-
-
 if __name__ == "__main__":
-    main()
+    record, options = asked(__spec__.name, __doc__, Row, digits=6, seeds={"type": int, "default": 10})
+    record.fill(((*CURVES[0][:2], seed), partial(study, seed)) for seed in range(options.seeds))

@@ -10,25 +10,23 @@ each, log-ratios are means over the first 512 pairs of the run.
 
 from __future__ import annotations
 
-import argparse
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
 from book.results.studies.base_model import PATH as BASE
-from book.results.studies.record import Record
+from book.results.studies.record import RESULTS, asked
 from minerva_lite.formulas import dpo_loss
 from minerva_lite.language.base_model import load_base
 from minerva_lite.language.decoder import Decoder
 from minerva_lite.language.tokens import TASKS
 
-PATH = Path(__file__).parents[1] / "preferences.csv"
+PATH = RESULTS / "preferences.csv"
 SORT = TASKS["tokens/sort"]
 SEEDS = range(200, 205)
 BATCH, STEPS, LOOKS = 64, 80, (1, 2, 4, *range(8, 81, 8))
@@ -153,11 +151,5 @@ def descend(name: str, seed: int) -> list[Row]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        prog="python -m book.results.studies.preferences", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("--out", type=Path, default=PATH)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    record = Record(options.out, Row, "book.results.studies.preferences", digits=6)
+    record, _ = asked(__spec__.name, __doc__, Row, digits=6)
     record.fill(((name, seed), partial(descend, name, seed)) for seed in SEEDS for name in WAYS)

@@ -7,15 +7,16 @@ Nothing of the package's mathematics is used, so an error in it cannot vouch for
 
 from __future__ import annotations
 
-import argparse
 import copy
-from pathlib import Path
+import math
+import time
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
-from book.results.studies.record import Record
+from book.results.studies.record import asked
 from minerva_lite.agents.trpo import TRPOAgent, TRPOConfig
 from minerva_lite.training.presets import preset
 from minerva_lite.worlds.envs import make_env
@@ -103,20 +104,35 @@ def surrogate(before: Weights, now: Weights, rollout: Any, advantage: np.ndarray
     return float((ratio * advantage).mean())
 
 
-def watch(config: TRPOConfig, env_id: str, updates: int, *, seed: int = 0) -> list[Row]:
-    """Train for `updates` updates and judge each from the parameters saved before and after it."""
+def watched(
+    agent_class: type, config: Any, env_id: str, updates: int, *, seed: int, total: float = math.inf
+) -> Iterator[tuple[Any, ...]]:
+    """Train for so many updates of `total`. Of each the agent after it, the rollout, and the figures that it told;
+    its CPU seconds; the parameters saved before and after it; and its mean KL, nats, over the states of the batch and
+    over as many fresh ones.
+    """
     env, elsewhere = (make_env(env_id, config.num_envs, seed=s) for s in (seed, seed + 1000))
-    agent = TRPOAgent(config, env.spec, seed=seed, device="cpu")
-    obs, other_obs, rows = env.reset(), elsewhere.reset(), []
+    agent = agent_class(config, env.spec, seed=seed, device="cpu")
+    obs, other_obs = env.reset(), elsewhere.reset()
     for update in range(updates):
         old_agent = copy.deepcopy(agent)
         old_agent.generator = generator(stream(seed + 1000, ACTING, update))
         rollout, obs = agent.collect(env, obs)
-        before = saved(agent)
-        figures = {name: float(value) for name, value in agent.update(rollout).items()}
-        after = saved(agent)
+        before, start = saved(agent), time.process_time()
+        figures = agent.update(rollout, progress=update / total)
+        seconds, after = time.process_time() - start, saved(agent)
         # The old policy on states that the update has not seen: its promise is about these as well.
         fresh, other_obs = old_agent.collect(elsewhere, other_obs)
+        kl = tuple(mean_kl(before, after, each.obs.numpy().astype(np.float64)) for each in (rollout, fresh))
+        yield agent, rollout, figures, seconds, (before, after), kl
+
+
+def watch(config: TRPOConfig, env_id: str, updates: int, *, seed: int = 0) -> list[Row]:
+    """Train for `updates` updates and judge each from the parameters saved before and after it."""
+    rows = []
+    seen = watched(TRPOAgent, config, env_id, updates, seed=seed)
+    for update, (_, rollout, told, _, (before, after), (kl, fresh_kl)) in enumerate(seen):
+        figures = {name: float(value) for name, value in told.items()}
         advantage = advantages(before, rollout, config.gamma, config.lam)
         if config.normalize_advantage:
             advantage = (advantage - advantage.mean()) / advantage.std()
@@ -126,8 +142,8 @@ def watch(config: TRPOConfig, env_id: str, updates: int, *, seed: int = 0) -> li
                 env_id=env_id,
                 seed=seed,
                 update=update,
-                kl=mean_kl(before, after, rollout.obs.numpy().astype(np.float64)),
-                fresh_kl=mean_kl(before, after, fresh.obs.numpy().astype(np.float64)),
+                kl=kl,
+                fresh_kl=fresh_kl,
                 gain=gain,
                 predicted_gain=figures.get("loss/expected_gain", 0.0),
                 trials=int(figures["train/trials"]),
@@ -159,20 +175,11 @@ def summary(rows: list[Row], kl_bound: float) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m book.results.studies.promise", description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--out", type=Path, default=Path("book/results/trpo_promise.csv"))
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    record = Record(options.out, Row, "book.results.studies.promise", digits=6)
+    seeds = {"type": int, "nargs": "+", "default": [0, 1, 2]}
+    record, options = asked(__spec__.name, __doc__, Row, digits=6, usual="trpo_promise.csv", seeds=seeds)
     for env_id, updates in RUNS.items():
-        settings = preset("trpo", env_id).config
-        seeds = [seed for seed in options.seeds if (env_id, str(seed)) not in record.names(2)]
-        found = []
-        for seed in seeds:
-            rows = watch(settings, env_id, updates, seed=seed)
-            record.add(rows)
-            found += rows
-        if found:
-            told = summary(found, settings.kl_bound)
-            print(f"{env_id}, {len(seeds)} seeds of {updates} updates\n{told}", flush=True)
+        config = preset("trpo", env_id).config
+        runs = (((env_id, seed), partial(watch, config, env_id, updates, seed=seed)) for seed in options.seeds)
+        if found := record.fill(runs):
+            told = summary(found, config.kl_bound)
+            print(f"{env_id}, {len(found) // updates} seeds of {updates} updates\n{told}", flush=True)

@@ -9,7 +9,6 @@ only mean and standard deviation over the seeds are there: its files of single s
 
 from __future__ import annotations
 
-import argparse
 import csv
 import itertools
 import json
@@ -20,9 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from book.results.studies.record import Record
+from book.results.studies.record import asked
 
-PATH = Path(__file__).parents[1] / "published.csv"
 FOLDER = "examples/mujoco/benchmark/{body}-v3"
 OF_SEEDS = f"beab227d:{FOLDER}/{{algorithm}}/test_rew_10seeds.csv"
 OF_ALL = f"22c0b9bd:{FOLDER}/result.json"
@@ -84,11 +82,5 @@ def named(body: str, algorithm: str) -> tuple[str, str, str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        prog="python -m book.results.studies.published", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("clone", type=Path)
-    parser.add_argument("--out", type=Path, default=PATH)
-    options = parser.parse_args()
-    record = Record(options.out, Row, "book.results.studies.published", digits=6)
+    record, options = asked(__spec__.name, __doc__, Row, digits=6, clone={"type": Path})
     record.fill((named(*each), partial(read, options.clone, *each)) for each in itertools.product(BODIES, ALGORITHMS))

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from book.results.studies.record import RESULTS, read_rows
 from minerva_lite.training.presets import PRESETS
 from minerva_lite.training.reached import RECORDED, Pair
 from minerva_lite.training.studies import COLUMNS, SEEDING_LINE, read_study
 
-RESULTS = Path(__file__).parents[1]
 HEAD = ("algorithm", "env_id", "steps", "seeds", "mean", "worst")  # returns of the final policies, over the seeds
 
 
@@ -61,9 +61,8 @@ def of_trials(folder: Path) -> dict[Pair, list[dict[str, Any]]]:
     path = folder / "preset_trials.csv"
     if not path.exists():
         return {}
-    lines = [line for line in path.read_text("utf8").splitlines() if not line.startswith("#")]
     rows = []
-    for row in csv.DictReader(lines):
+    for row in read_rows(path):
         kept = PRESETS.get((row["algorithm"], row["env_id"]))
         settings = json.loads(json.dumps(asdict(kept.config))) if kept else {}
         if kept and all(settings.get(name) == value for name, value in json.loads(row["config"]).items()):

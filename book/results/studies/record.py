@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
-import platform
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import torch
 
-from minerva_lite.training.studies import SEEDING_LINE
+from minerva_lite.training.studies import SEEDING_LINE, VERSIONS
+
+RESULTS = Path(__file__).parents[1]
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -29,11 +30,11 @@ class Record:
     """
 
     def __init__(self, path: Path, row: type, module: str, *, digits: int):
-        versions = f"python {platform.python_version()}, torch {torch.__version__}, gymnasium {gymnasium.__version__}"
-        head = [f"# command: python -m {module}", f"# versions: {versions}", SEEDING_LINE]
+        head = [f"# command: python -m {module}", f"# versions: {VERSIONS}", SEEDING_LINE]
         head += [",".join(row._fields)]  # type: ignore[attr-defined]
         self.path, self.digits = path, digits
         if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("\n".join(head) + "\n", encoding="utf8")
         if path.read_text("utf8").splitlines()[:4] != head:
             raise SystemExit(
@@ -55,14 +56,34 @@ class Record:
         with self.path.open("a", newline="", encoding="utf8") as file:
             csv.writer(file, lineterminator="\n").writerows(cells)
 
-    def fill(self, runs: Iterable[tuple[tuple[Any, ...], Callable[[], Iterable[Any]]]]) -> None:
-        """Do the runs that the file lacks, one after the other; add each whole, and print its last row.
+    def fill(self, runs: Iterable[tuple[tuple[Any, ...], Callable[[], Iterable[Any]]]]) -> list[Any]:
+        """Do the runs that the file lacks, one after the other; add each whole, print its last row, return them all.
 
-        runs: the first cells of all rows of a run, which name it, and the work that returns the rows, one at least.
+        runs: the first cells of a run's first row, which no other run has and which name it, and the work that returns
+        its rows, one at least.
         The file is read again before every run. What a work raises is raised here; the runs before it are in the file.
         """
+        found: list[Any] = []
         for name, work in runs:
             if self.cells(name) not in self.names(len(name)):
                 rows = list(work())
                 self.add(rows)
+                found += rows
                 print(*rows[-1], flush=True)
+        return found
+
+
+def asked(module: str, doc: str, row: type, *, digits: int, usual: str = "", **more: Any) -> tuple[Record, Any]:
+    """The record that the command line names by `--out`, and all that was asked for; one thread from here on.
+
+    module, doc: what runs, and its docstring. row, digits: as in `Record`. usual: the file unless another one is named;
+    by itself it is called like the module. more: what `add_argument` takes of further options, or, where that is no
+    default, of a further argument.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=doc.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=RESULTS / (usual or f"{module.rpartition('.')[2]}.csv"))
+    for name, how in more.items():
+        parser.add_argument(f"--{name}" if "default" in how else name, **how)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    return Record(options.out, row, module, digits=digits), options

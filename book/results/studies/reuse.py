@@ -9,16 +9,15 @@ so that 160 steps are 160 passes over 400 rows, 40 over 2000, 10 over 8000, and 
 
 from __future__ import annotations
 
-import argparse
 import copy
 import dataclasses
-from collections.abc import Iterator
-from pathlib import Path
+from functools import cache, partial
+from itertools import chain, count
 from typing import NamedTuple
 
 import torch
 
-from book.results.studies.record import Record
+from book.results.studies.record import asked
 from minerva_lite.agents.ppo import PPOAgent
 from minerva_lite.experience.rollout import Batch, collect
 from minerva_lite.training.presets import preset
@@ -47,6 +46,7 @@ class Row(NamedTuple):
     kl_fresh: float  # the same over the fresh states
 
 
+@cache  # one agent begins with all batches of its seed
 def trained(env_id: str, seed: int, updates: int) -> tuple[PPOAgent, float]:
     """The preset's agent after so many updates, and the share of its training that is over."""
     settings = preset("ppo", env_id)
@@ -94,12 +94,6 @@ def true_return(agent: PPOAgent, seed: int, episodes: int = EPISODES) -> float:
     return float(total.mean())
 
 
-def minibatches(batch: Batch, agent: PPOAgent) -> Iterator[Batch]:
-    """Epoch after epoch, without end."""
-    while True:
-        yield from batch.minibatches(MINIBATCH, agent.generator)
-
-
 def climb(
     agent: PPOAgent,
     progress: float,
@@ -107,19 +101,16 @@ def climb(
     clip: str,
     seed: int,
     steps: tuple[int, ...] = STEPS,
-    fresh: Batch | None = None,
 ) -> list[Row]:
-    """Take gradient steps on one batch, and look at the policy on the way. The agent itself stays as it is.
-
-    fresh: rows of the same policy that are not learned from, if they are there already.
-    """
-    batch = batch_of(agent, rows, seed + 1000)
-    fresh = fresh or batch_of(agent, FRESH, seed + 2000)
+    """Take gradient steps on one batch, and look at the policy on the way. The agent itself stays as it is."""
+    batch, fresh = batch_of(agent, rows, seed + 1000), batch_of(agent, FRESH, seed + 2000)
     climber = copy.deepcopy(agent)
     climber.config = dataclasses.replace(climber.config, clip_eps=CLIPS[clip])
     climber.generator.manual_seed(seed)
     climber.set_learning_rate(progress)
-    found, source = [], minibatches(batch, climber)
+    # Epoch after epoch, without end.
+    source = chain.from_iterable(batch.minibatches(MINIBATCH, climber.generator) for _ in count())
+    found = []
     for step in range(steps[-1] + 1):
         if step in steps:
             (on_batch, kl_batch), (on_fresh, kl_fresh) = surrogate(climber, batch), surrogate(climber, fresh)
@@ -131,23 +122,19 @@ def climb(
     return found
 
 
+def curve(env_id: str, seed: int, rows: int, clip: str) -> list[Row]:
+    """All rows of one batch."""
+    return climb(*trained(env_id, seed, UPDATES[env_id]), rows, clip, seed)
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m book.results.studies.reuse", description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--out", type=Path, default=Path("book/results/ppo_reuse.csv"))
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    record = Record(options.out, Row, "book.results.studies.reuse", digits=5)
-    for seed in options.seeds:
-        for env_id, updates in UPDATES.items():
-            wanted = [(rows, clip) for clip in CLIPS for rows in ROWS if rows == 2000 or clip in ("none", "0.2")]
-            done = record.names(4)
-            wanted = [(rows, clip) for rows, clip in wanted if (env_id, str(seed), str(rows), clip) not in done]
-            if not wanted:
-                continue
-            agent, progress = trained(env_id, seed, updates)
-            fresh = batch_of(agent, FRESH, seed + 2000)
-            for rows, clip in wanted:
-                curve = climb(agent, progress, rows, clip, seed, fresh=fresh)
-                record.add(curve)
-                print(*curve[-1], flush=True)
+    seeds = {"type": int, "nargs": "+", "default": [0, 1, 2, 3, 4]}
+    record, options = asked(__spec__.name, __doc__, Row, digits=5, usual="ppo_reuse.csv", seeds=seeds)
+    record.fill(
+        ((env_id, seed, rows, clip), partial(curve, env_id, seed, rows, clip))
+        for seed in options.seeds
+        for env_id in UPDATES
+        for clip in CLIPS
+        for rows in ROWS
+        if rows == 2000 or clip in ("none", "0.2")
+    )

@@ -6,16 +6,12 @@ row of the table, with the mean return of its final policy.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
-from book.results.studies.record import Record
+from book.results.studies.record import asked
 from minerva_lite import evaluate, make_env, preset, train
 from minerva_lite.agents import AGENTS
 
@@ -60,14 +56,7 @@ def run(
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        prog="python -m book.results.studies.rollout_length", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=Path("book/results/rollout_length.csv"))
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    record = Record(options.out, Row, "book.results.studies.rollout_length", digits=6)
+    record, options = asked(__spec__.name, __doc__, Row, digits=6, seeds={"type": int, "default": 3})
     for (name, num_envs, steps, rate), lam, seed in itertools.product(ROLLOUTS, LAMBDAS, range(options.seeds)):
         cells = name, num_envs, steps, rate * preset(name, ENV_ID).config.learning_rate, lam, seed
         record.fill([(cells, partial(run, name, num_envs, steps, rate, lam, seed))])

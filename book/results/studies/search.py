@@ -26,28 +26,15 @@ from minerva_lite.training.studies import read_study, study
 FOLDER = Path("book/results/search")
 # A body of its own each: in the first rung on all three together, the half-cheetah wanted a small first standard
 # deviation and the hopper a large one, so that settings for both are the best for neither.
-GROUPS = {
+TASKS = {
     "halfcheetah": ("HalfCheetah-v5",),
-    "halfcheetah-million": ("HalfCheetah-v5",),
-    "halfcheetah-report": ("HalfCheetah-v5",),
     "hopper": ("Hopper-v5",),
     "walker2d": ("Walker2d-v5",),
-    "halfcheetah-freer": ("HalfCheetah-v5",),
-    "hopper-freer": ("Hopper-v5",),
-    "hopper-report": ("Hopper-v5",),
-    "hopper-long-report": ("Hopper-v5",),
-    "walker2d-freer": ("Walker2d-v5",),
-    "walker2d-report": ("Walker2d-v5",),
     "body": ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5"),
-    "suite": ("dm_control/cheetah/run", "dm_control/walker/walk"),
-    "lander": ("LunarLander-v3", "LunarLanderContinuous-v3"),
     "moon": ("LunarLander-v3",),
-    "moon-report": ("LunarLander-v3",),
     "flight": ("LunarLanderContinuous-v3",),
-    "flight-report": ("LunarLanderContinuous-v3",),
-    "flight-parts": ("LunarLanderContinuous-v3",),
     "walker": ("dm_control/walker/walk",),
-    "cheetah-freer": ("dm_control/cheetah/run",),
+    "cheetah": ("dm_control/cheetah/run",),
     "pendulum": ("Pendulum-v1",),
     "hill": ("MountainCarContinuous-v0",),
     "held": ("book.results.studies.held:HeldMountainCar-v0",),
@@ -96,22 +83,6 @@ GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
         "policy_learning_rate": (3e-4, 1e-3, 3e-3),
         "value_learning_rate": (3e-4, 1e-3),
     },
-    "mpo": {
-        "gamma": (0.98, 0.99, 0.995),
-        "log_std_init": (-1.0, -0.5, 0.0),
-        "hidden": ((128, 128), (256, 256)),
-        "minibatch_size": (32, 64),
-        "sequence_length": (2, 4, 8),
-        "lam": (0.9, 1.0),
-        "learner_steps": (8, 16),
-        "eps_eta": (0.05, 0.1, 0.2),
-        "eps_mean": (0.003, 0.01, 0.03),
-        "eps_std": (1e-5, 1e-4, 1e-3),
-        "action_penalty": (True, False),
-        "target_period": (50, 100, 200),
-        "policy_learning_rate": (3e-4, 1e-3),
-        "critic_learning_rate": (3e-4, 1e-3),
-    },
 }
 # What others use for such tasks, as far as the agent here has the options: first what is theirs for all tasks of
 # MuJoCo, then what they have for one. Tianshou: `examples/mujoco/mujoco_ppo.py` at commit `002ffd9`. RL Zoo:
@@ -121,6 +92,13 @@ PUBLISHED: dict[str, dict[str, dict[str, Any]]] = {
     "ppo": {"Tianshou": {"num_envs": 8, "rollout_steps": 256, "vf_coef": 0.25, "normalize_advantage": False}},
 }
 RL_ZOO_PPO = {"num_envs": 4, "rollout_steps": 128, "anneal_lr": False}
+RL_ZOO_TUNES = ("minibatch_size", "epochs", "gamma", "lam", "clip_eps", "learning_rate", "entropy_coef", "vf_coef")
+RL_ZOO_TUNES += ("max_grad_norm", "log_std_init", "hidden")
+RL_ZOO_ROWS = {
+    "HalfCheetah": (64, 20, 0.98, 0.92, 0.1, 2e-5, 4e-4, 0.58, 0.8, -2.0, (256, 256)),
+    "Hopper": (32, 5, 0.999, 0.99, 0.2, 1e-4, 2.3e-3, 0.84, 0.7, -2.0, (256, 256)),
+    "Walker2d": (32, 20, 0.99, 0.95, 0.1, 5e-5, 5.9e-4, 0.87, 1.0, 0.0, (64, 64)),
+}
 RL_ZOO_TRPO = {
     "num_envs": 2,
     "rollout_steps": 1024,
@@ -134,52 +112,9 @@ RL_ZOO_TRPO = {
     "log_std_init": 0.0,
 }
 TUNED: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
-    ("ppo", "HalfCheetah-v5"): {
-        "RL Zoo, HalfCheetah": RL_ZOO_PPO
-        | {
-            "minibatch_size": 64,
-            "epochs": 20,
-            "gamma": 0.98,
-            "lam": 0.92,
-            "clip_eps": 0.1,
-            "learning_rate": 2e-5,
-            "entropy_coef": 4e-4,
-            "vf_coef": 0.58,
-            "max_grad_norm": 0.8,
-            "log_std_init": -2.0,
-            "hidden": (256, 256),
-        },
-    },
-    ("ppo", "Hopper-v5"): {
-        "RL Zoo, Hopper": RL_ZOO_PPO
-        | {
-            "minibatch_size": 32,
-            "epochs": 5,
-            "gamma": 0.999,
-            "lam": 0.99,
-            "clip_eps": 0.2,
-            "learning_rate": 1e-4,
-            "entropy_coef": 2.3e-3,
-            "vf_coef": 0.84,
-            "max_grad_norm": 0.7,
-            "log_std_init": -2.0,
-            "hidden": (256, 256),
-        },
-    },
-    ("ppo", "Walker2d-v5"): {
-        "RL Zoo, Walker2d": RL_ZOO_PPO
-        | {
-            "minibatch_size": 32,
-            "epochs": 20,
-            "gamma": 0.99,
-            "lam": 0.95,
-            "clip_eps": 0.1,
-            "learning_rate": 5e-5,
-            "entropy_coef": 5.9e-4,
-            "vf_coef": 0.87,
-            "max_grad_norm": 1.0,
-            "log_std_init": 0.0,
-        },
+    **{
+        ("ppo", f"{body}-v5"): {f"RL Zoo, {body}": RL_ZOO_PPO | dict(zip(RL_ZOO_TUNES, row, strict=True))}
+        for body, row in RL_ZOO_ROWS.items()
     },
     ("trpo", "HalfCheetah-v5"): {"RL Zoo, HalfCheetah": RL_ZOO_TRPO | {"kl_bound": 0.04}},
     ("trpo", "Hopper-v5"): {"RL Zoo, Hopper": RL_ZOO_TRPO},
@@ -197,12 +132,7 @@ class Rung(NamedTuple):
 
 
 # No third rung as long as a report: it would cost as much as all reports together.
-RUNGS = {
-    "ppo": (Rung(12, 150_000, 1), Rung(3, 400_000, 2)),
-    "trpo": (Rung(12, 150_000, 1), Rung(3, 400_000, 2)),
-    "vmpo": (Rung(12, 150_000, 1), Rung(3, 400_000, 2)),
-    "mpo": (Rung(8, 50_000, 1), Rung(3, 150_000, 1)),
-}
+RUNGS = dict.fromkeys(GRIDS, (Rung(12, 150_000, 1), Rung(3, 400_000, 2)))
 
 
 # Settings that a question about a preset named, instead of a grid; one rung of full length on many seeds decides. Of
@@ -399,16 +329,19 @@ NAMED: dict[tuple[str, str], tuple[Rung, dict[str, dict[str, Any]]]] = {
         },
     ),
 }
+# A group of tasks is also searched for the sake of a question, which stands behind a hyphen.
+GROUPS = TASKS | {group: TASKS[group.partition("-")[0]] for _, group in NAMED}
 
 
 def start(algorithm: str, group: str) -> Any:
     """The configuration that a search begins with, and of which its settings change a part."""
-    if group.partition("-")[0] in ("hill", "flight"):
-        return defaults_for(algorithm, *GROUPS[group]).config
-    if group == "held":
+    tasks = group.partition("-")[0]
+    if tasks in ("hill", "held"):
         return defaults_for(algorithm, CAR).config
-    families = {"lander": LUNAR_LANDER, "moon": LUNAR_LANDER, "pendulum": PENDULUM}
-    return families.get(group.removesuffix("-report"), BODY)[algorithm].config
+    if tasks == "flight":
+        return defaults_for(algorithm, *TASKS[tasks]).config
+    families = {"moon": LUNAR_LANDER, "pendulum": PENDULUM}
+    return families.get(tasks, BODY)[algorithm].config
 
 
 def settings(algorithm: str, group: str) -> dict[str, dict[str, Any]]:

@@ -5,16 +5,15 @@ PPO's preset on CartPole, and the same with 100 times its learning rate. The pag
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib as mpl
-import torch
 from matplotlib.figure import Figure
 
-from book.results.studies.record import Record, read_rows
+from book.results.studies.record import asked, read_rows
 from minerva_book.figures import book_style
 from minerva_book.figures.style import BLUE, RED
 from minerva_lite import PPOAgent, make_env, preset, train
@@ -55,14 +54,8 @@ def picture(rows: list[dict[str, str]], target: Path) -> None:
         for ax, (name, unit) in zip(panels, FIGURES.items(), strict=True):
             for one, (_, color, line) in RUNS.items():
                 here = [row for row in rows if (row["run"], row["figure"]) == (one, name)]
-                ax.plot(
-                    [int(row["steps"]) for row in here],
-                    [float(row["value"]) for row in here],
-                    color=color,
-                    linestyle=line,
-                    linewidth=1.4,
-                    label=one,
-                )
+                steps, values = ([float(row[column]) for row in here] for column in ("steps", "value"))
+                ax.plot(steps, values, color=color, linestyle=line, linewidth=1.4, label=one)
             ax.set(title=f"{name}, {unit}", xlabel="environment steps")
             ax.set_ylim(0, None)
             ax.set_xticks([0, 30_000, 60_000])
@@ -72,13 +65,7 @@ def picture(rows: list[dict[str, str]], target: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m book.results.studies.sick", description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("book/results/sick.csv"))
-    parser.add_argument("--picture", type=Path, default=Path("book/_static/sick.svg"))
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    record = Record(options.out, Row, "book.results.studies.sick", digits=4)
-    for name in RUNS:
-        if (name,) not in record.names(1):
-            record.add(run(name))
+    target = {"type": Path, "default": Path("book/_static/sick.svg")}
+    record, options = asked(__spec__.name, __doc__, Row, digits=4, picture=target)
+    record.fill(((name,), partial(run, name)) for name in RUNS)
     picture(read_rows(options.out), options.picture)

@@ -8,8 +8,6 @@ that the old policy met elsewhere. The same command on the same file goes on whe
 
 from __future__ import annotations
 
-import argparse
-import copy
 import itertools
 import sys
 import time
@@ -18,18 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from book.results.studies.promise import mean_kl, saved
-from book.results.studies.record import Record, read_rows
+from book.results.studies.promise import watched
+from book.results.studies.record import asked, read_rows
 from minerva_lite.agents.ppo import PPOAgent
 from minerva_lite.agents.trpo import TRPOAgent
 from minerva_lite.training.evaluation import evaluate
 from minerva_lite.training.presets import preset
-from minerva_lite.worlds.envs import make_env
-from minerva_lite.worlds.seeding import ACTING, generator, stream
 
 TASKS = ("Pendulum-v1", "CartPole-v1")
 RATES = (0.3, 1.0, 3.0)  # tried for the plain gradient, on seeds that the comparison does not use
@@ -59,11 +53,11 @@ class Method(NamedTuple):
     changes: dict[str, Any]
 
 
-def plain(rate: float) -> Method:
-    return Method(PlainAgent, "trpo", {"step_rule": "fixed", "natural_step": rate, "cg_iterations": 1})
-
-
-METHODS = {f"plain {rate:g}": plain(rate) for rate in RATES} | {
+PLAIN = {
+    f"plain {rate:g}": Method(PlainAgent, "trpo", {"step_rule": "fixed", "natural_step": rate, "cg_iterations": 1})
+    for rate in RATES
+}
+METHODS = PLAIN | {
     # One product of conjugate gradient finds the gradient's direction, and the scaling its length on the ellipsoid.
     "plain scaled": Method(TRPOAgent, "trpo", {"step_rule": "natural", "cg_iterations": 1}),
     "natural": Method(TRPOAgent, "trpo", {"step_rule": "natural"}),
@@ -94,30 +88,18 @@ def run(env_id: str, name: str, seed: int, updates: int | None = None) -> list[R
     method = METHODS[name]
     settings = preset(method.algorithm, env_id)
     config = replace(settings.config, **method.changes)
-    env, elsewhere = (make_env(env_id, config.num_envs, seed=s) for s in (seed, seed + 1000))
-    agent = method.agent_class(config, env.spec, seed=seed, device="cpu")
-    obs, other_obs, rows, seconds = env.reset(), elsewhere.reset(), [], 0.0
     total = -(-settings.total_steps // config.batch_size)
-    for update in range(min(total, updates or total)):
-        old_agent = copy.deepcopy(agent)
-        old_agent.generator = generator(stream(seed + 1000, ACTING, update))
-        rollout, obs = agent.collect(env, obs)
-        before, start = saved(agent), time.process_time()
-        figures = agent.update(rollout, progress=update / total)
-        seconds += time.process_time() - start
-        after = saved(agent)
-        fresh, other_obs = old_agent.collect(elsewhere, other_obs)
-        last = update + 1 == total
-        episodes = 100 if last else 20 if (update + 1) % EVERY == 0 else 0
-        kl, fresh_kl = (
-            mean_kl(before, after, states.numpy().astype(np.float64)) for states in (rollout.obs, fresh.obs)
-        )
+    rows, seconds = [], 0.0
+    seen = watched(method.agent_class, config, env_id, min(total, updates or total), seed=seed, total=total)
+    for update, (agent, _, figures, taken, _, (kl, fresh_kl)) in enumerate(seen, start=1):
+        seconds += taken
+        episodes = 100 if update == total else 20 if update % EVERY == 0 else 0
         rows.append(
             Row(
                 env_id=env_id,
                 method=name,
                 seed=seed,
-                steps=(update + 1) * config.batch_size,
+                steps=update * config.batch_size,
                 kl=kl,
                 fresh_kl=fresh_kl,
                 bound=0.0 if method.agent_class is PlainAgent else float(figures.get("kl/bound", 0.0)),
@@ -131,18 +113,17 @@ def run(env_id: str, name: str, seed: int, updates: int | None = None) -> list[R
 
 def trials() -> list[Name]:
     """The runs that decide which rate the plain gradient is compared with."""
-    return list(itertools.product(TASKS, [f"plain {rate:g}" for rate in RATES], TRIED))
+    return list(itertools.product(TASKS, PLAIN, TRIED))
 
 
 def best_rate(env_id: str, final: Mapping[Name, float]) -> str:
     """The plain gradient's method whose worst trial was best, `final` being each run's mean return."""
-    names = [f"plain {rate:g}" for rate in RATES]
-    return max(names, key=lambda name: min(final[env_id, name, seed] for seed in TRIED))
+    return max(PLAIN, key=lambda name: min(final[env_id, name, seed] for seed in TRIED))
 
 
 def comparison(final: Mapping[Name, float]) -> list[Name]:
     """The runs that are compared, seed by seed, once the trials are done."""
-    rest = [name for name in METHODS if name not in {f"plain {rate:g}" for rate in RATES}]
+    rest = [name for name in METHODS if name not in PLAIN]
     names = {env_id: [best_rate(env_id, final), *rest] for env_id in TASKS}
     names["CartPole-v1"] = names["CartPole-v1"][:-2]  # the last two are about what Pendulum's preset leaves unspent
     return [(env_id, name, seed) for seed in COMPARED for env_id in TASKS for name in names[env_id]]
@@ -154,25 +135,17 @@ def finals(path: Path) -> dict[Name, float]:
     return {(row["env_id"], row["method"], int(row["seed"])): float(row["mean"]) for row in rows}
 
 
-def main(path: Path, most: int) -> None:
-    torch.set_num_threads(1)
-    record = Record(path, Row, "book.results.studies.steps", digits=4)
+if __name__ == "__main__":
+    most = {"type": int, "default": sys.maxsize, "help": "runs of this call; the next one goes on"}
+    record, options = asked(__spec__.name, __doc__, Row, digits=4, most=most)
     run(TASKS[0], "TRPO", 0, updates=1)  # what PyTorch does once should not count
-    for _ in range(most):
-        held = finals(path)
+    for _ in range(options.most):
+        held = finals(options.out)
         left = [each for each in trials() if each not in held]
         left = left or [each for each in comparison(held) if each not in held]
         if not left:
-            return
+            break
         start, rows = time.perf_counter(), run(*left[0])
         record.add(rows)
         told = f"{rows[-1].mean:.0f}, {rows[-1].seconds:.1f} CPU s of updates"
         print(*left[0], told, f"{time.perf_counter() - start:.0f} s", flush=True)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m book.results.studies.steps", description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("book/results/steps.csv"))
-    parser.add_argument("--most", type=int, default=sys.maxsize, help="runs of this call; the next one goes on")
-    options = parser.parse_args()
-    main(options.out, options.most)

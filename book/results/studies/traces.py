@@ -8,15 +8,15 @@ A row is one world; `knob` (lambda, or the steps of the uncorrected return) is t
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
-from book.results.studies.record import Record
+from book.results.studies.record import asked
 from minerva_book.worlds.off_policy import METHODS, target_moments, trace_of, uncorrected_moments
 from minerva_lite.worlds.tabular import TabularMDP, random_policy
 
@@ -43,16 +43,6 @@ def knobs_of(method: str) -> tuple[float, ...]:
     return STEPS if method == "uncorrected" else LAMBDAS
 
 
-def moments(
-    world: TabularMDP, policy: Tensor, behavior: Tensor, method: str, knob: float, critic: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Mean and variance [S, A] of a method's target."""
-    if method == "uncorrected":
-        return uncorrected_moments(world, policy, behavior, int(knob), critic)
-    sampled = knob if method == "Peng's Q(lambda)" else 0.0
-    return target_moments(world, policy, behavior, trace_of(method, policy, behavior, knob), critic, sampled=sampled)
-
-
 def errors(actions: int, mixture: float, seed: int, method: str) -> Tensor:
     """Squared bias and variance of a target for each knob, [2, knobs], as shares of the critic's squared error."""
     generator = Generator().manual_seed(1000 * actions + seed)
@@ -65,7 +55,11 @@ def errors(actions: int, mixture: float, seed: int, method: str) -> Tensor:
     own = (critic - truth).square().mean()
     found = []
     for knob in knobs_of(method):
-        mean, variance = moments(world, policy, behavior, method, knob, critic)
+        if method == "uncorrected":
+            mean, variance = uncorrected_moments(world, policy, behavior, int(knob), critic)
+        else:
+            trace, sampled = trace_of(method, policy, behavior, knob), knob if method == "Peng's Q(lambda)" else 0.0
+            mean, variance = target_moments(world, policy, behavior, trace, critic, sampled=sampled)
         found.append(torch.stack([(mean - truth).square().mean(), variance.mean()]) / own)
     return torch.stack(found, -1)
 
@@ -84,13 +78,9 @@ def cell(actions: int, mixture: float, method: str) -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m book.results.studies.traces", description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("book/results/traces.csv"))
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    record = Record(options.out, Row, "book.results.studies.traces", digits=4)
-    for actions in ACTIONS:
-        for mixture in MIXTURES:
-            if (str(actions), f"{mixture:.4g}") not in record.names(2):
-                record.add([row for method in METHODS for row in cell(actions, mixture, method)])
-                print(actions, mixture, flush=True)
+    record, _ = asked(__spec__.name, __doc__, Row, digits=4)
+    record.fill(
+        ((actions, mixture), partial(chain.from_iterable, map(partial(cell, actions, mixture), METHODS)))
+        for actions in ACTIONS
+        for mixture in MIXTURES
+    )
