@@ -35,6 +35,7 @@ CACHE := $(CURDIR)/.build/executed
 book: setup
 	$(if $(EXECUTE),OMP_NUM_THREADS=1 $(PY) book/_ext/execute.py --cache "$(CACHE)" $(CHAPTERS))
 	$(if $(EXECUTE),BOOK_CACHE="$(CACHE)") $(RENDER) --all
+	@touch $(COPIES)
 	@echo "The book is rendered. Open $(CURDIR)/.build/_build/html/index.html"
 
 chapter: setup
@@ -43,9 +44,14 @@ chapter: setup
 	$(RENDER)
 	@echo "Open $(CURDIR)/.build/_build/html/$(basename $(firstword $(wildcard book/$(N)_*.ipynb))).html"
 
-lab: setup
+# Copies that a reader may change, made with the pages (book/_ext/copies.py), in .notebooks (book/_ext/lab.py).
+COPIES := .build/copies/.made
+$(COPIES): $(wildcard *.yml book/*.* book/_ext/*.* book/api/* book/annotated/*) $(shell find minerva_lite book/minerva_book -name "*.py")
 	$(RENDER) --all
-	PYTHONPATH=book $(PY) book/_ext/lab.py
+	@touch $@
+
+lab: setup $(COPIES)
+	$(PY) book/_ext/lab.py
 
 # One thread a process. Three processes share two cores, because a test often waits for a kernel, a browser or a process
 # of its own. A file's tests stay together, because some share a run of minutes; so do a notebook's cells, which need one
@@ -54,13 +60,13 @@ lab: setup
 # The list of fonts is the tree's own: one in the user's folder may be of a Matplotlib that is gone, and every picture
 # of a notebook would complain of it.
 TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 MPLCONFIGDIR="$(CURDIR)/.build/matplotlib" $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
-NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout 300 $(CHAPTERS)
+NBVAL := --nbval --nbval-current-env --nbval-cell-timeout 300
 # MINUTES=40: red if it takes longer. Of the notebooks those are executed that a change may have reached, and a quarter of
-# the others (tests/chapters).
+# the others (tests/chapters), one of them from its runnable copy (tests/copies).
 test: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(TESTS) -m "$(QUICK)" $(MINUTES:%=--minutes %) --changed-chapters tests $(NOTEBOOKS)
+	$(TESTS) -m "$(QUICK)" $(MINUTES:%=--minutes %) --changed-chapters tests $(NBVAL) $(CHAPTERS)
 
 # For a change of the package: no notebooks, pages or homework. tests/README.md says which folder belongs to which room.
 ROOMS := formulas markers worlds experience agents language training figures exercises house
@@ -70,14 +76,14 @@ test-package: setup
 	$(TESTS) -m "$(QUICK) and not page" $(ROOMS:%=tests/%)
 
 # All mutation proofs run first. What they prove is kept (tests/mutants/record.json), and so is what each notebook depends
-# on (tests/chapters/record.json): commit both.
+# on (tests/chapters/record.json): commit both. Chapters are executed from their copies, and once more backwards.
 WATCH := .build/chapters
 test-full: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(PY) -m tests.mutants --write
 	rm -rf $(WATCH)
-	$(TESTS) -k "not slow_line" $(MINUTES:%=--minutes %) --watch-chapters $(WATCH) tests $(NOTEBOOKS)
+	$(TESTS) -k "not slow_line" $(MINUTES:%=--minutes %) --watch-chapters $(WATCH) tests $(NBVAL) $(filter book/homework/%,$(CHAPTERS))
 	$(PY) -m tests.chapters.record $(WATCH)
 	@# What goes by the clock has the machine to itself.
 	$(BIN)/pytest -q -k slow_line tests/pages

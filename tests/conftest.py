@@ -28,20 +28,21 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]  # 
 
 # Three processes share the files; those that take longest start first, and pages last, so that both end together.
 LONGEST = (
-    "test_classroom.py", "test_build.py", "test_mutants.py", "test_solves.py", "test_release.py", "test_studies.py",
-    "test_chapters.py", "test_contributing.py", "test_resume.py", "test_questions.py", "test_widgets.py",
-    "test_video.py",
+    "test_run.py", "test_classroom.py", "test_build.py", "test_mutants.py", "test_solves.py", "test_release.py",
+    "test_studies.py", "test_chapters.py", "test_contributing.py", "test_resume.py", "test_questions.py",
+    "test_widgets.py", "test_video.py",
 )  # fmt: skip
 LONG_RUN = 20  # minutes, after which a run says that it has outgrown itself
+COPY = re.compile(r"^tests/copies/test_run.py::test_a_copy_gives_")
 PAGE = re.compile(r"^tests/pages/.*\[(book/[\w/]+\.(?:md|ipynb))")
 
 
-def resting(config) -> list[Path]:
-    """The notebooks that this run does not execute: nothing has changed that their outputs depend on."""
+def in_turn(config) -> list[Path]:
+    """The notebooks that nothing has changed since they were recorded, in this run's order."""
     if not config.getoption("--changed-chapters"):
         return []
     chapters = [Path(word).resolve() for word in config.args if word.endswith(".ipynb")]
-    return record.at_rest(chapters, record.read(), record.Tree())
+    return record.in_turn(chapters, record.read(), record.Tree())
 
 
 def pytest_configure(config):
@@ -50,9 +51,16 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    left_out = resting(config)
-    config.hook.pytest_deselected(items=[item for item in items if item.path in left_out])
-    items[:] = [item for item in items if item.path not in left_out]
+    turn = in_turn(config)
+    copied = record.by_copy(turn)
+
+    def left_out(item):
+        if COPY.match(item.nodeid):  # a chapter is executed itself or from its copy
+            return config.getoption("--changed-chapters") and item.callspec.params["chapter"] not in copied
+        return item.path in record.at_rest(turn) + copied
+
+    config.hook.pytest_deselected(items=[item for item in items if left_out(item)])
+    items[:] = [item for item in items if not left_out(item)]
 
     def place(item):
         name = item.path.name
@@ -93,18 +101,27 @@ def pytest_sessionfinish(session):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    if left_out := resting(config):
-        names = ", ".join(sorted(path.stem for path in left_out))
-        terminalreporter.write_line(f"Not executed, as nothing they depend on has changed: {names}")
+    turn = in_turn(config)
+    for said, paths in (
+        ("Not executed, as nothing they depend on has changed", record.at_rest(turn)),
+        ("Executed from its runnable copy", record.by_copy(turn)),
+    ):
+        if paths:
+            terminalreporter.write_line(f"{said}: {', '.join(sorted(path.stem for path in paths))}")
     wanted = min(config.getoption("--minutes") or LONG_RUN, LONG_RUN)
     if config.took > wanted:
         terminalreporter.write_line(f"{config.took:.1f} minutes; wanted at most {wanted:g}", red=True)
 
 
 class Together(LoadFileScheduling):
-    """What runs in one process, in its order: a file, whose tests may share a run of minutes; all visits to a page."""
+    """What runs in one process, in its order: a file, whose tests may share a run of minutes; all visits to a page.
+
+    Each chapter that is executed from its copy may have a process to itself.
+    """
 
     def _split_scope(self, nodeid):
+        if COPY.match(nodeid):
+            return nodeid
         page = PAGE.match(nodeid)
         return f"page {page[1]}" if page else super()._split_scope(nodeid)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -18,6 +19,7 @@ from docutils import nodes
 from numbering import chapter_name
 from pictures import png
 from plain import Plain, Unknown
+from run_all import seconds
 from sphinx.errors import ExtensionError
 
 import minerva_lite
@@ -27,8 +29,10 @@ from minerva_book.wheel import build_wheel
 ADDRESS = os.environ.get("BOOK_ADDRESS", "").rstrip("/")  # where the pages will stand, if that is known
 WHEEL = f"minerva_lite-{minerva_lite.__version__}-py3-none-any.whl"
 FIRST_CELL = Path(__file__).with_name("first_cell.py")
+OPEN = "device"  # a line that the page does not have, and whoever runs the chapter changes
 FOLDED = {"hide-cell", "hide-input", "remove-cell"}  # their code; on the page a click shows it, but for the last
 LINES = 10_000  # myst-nb numbers the lines of a notebook's cells from here on, 10,000 apart
+DRAWING = Path(__file__).with_name("pictures.py").read_text("utf8")
 WITHOUT_TRUST = "image/png", "text/plain", "text/html"
 
 
@@ -84,7 +88,7 @@ class Copy:
         outputs = {block["cell_index"]: block for _, _, block in self.blocks if "cell_index" in block}
         for place, cell in enumerate(self.notebook.cells):
             if place == 1:
-                cells.append(first_cell())
+                cells += self.opening()
             cells.append(cell)
             if cell.cell_type == "markdown":
                 cell.source = self.text(place)
@@ -92,12 +96,22 @@ class Copy:
             fold(cell)
             for output in cell.outputs:
                 if "data" in output:
-                    output.data = shown(output.data)
+                    output.data = shown(output.data, folder_of(self.app) / ".drawn")
             if place in outputs:
                 cells += self.captions(cell, outputs[place])
         self.notebook.cells = cells
         self.notebook.metadata.pop("widgets", None)
         return self.notebook
+
+    def opening(self) -> list[nbformat.NotebookNode]:
+        """Below the title: how long it runs, and the cell that finds the package."""
+        told = seconds().get(self.docname.rpartition("/")[2])
+        if told is None:
+            return [first_cell()]
+        text = f"*Run All takes about {told} seconds on two cores. Numbers in the text are the CPU's.*"
+        note = nbformat.v4.new_markdown_cell(text, metadata={"added": True})
+        note.id = "run-all"
+        return [note, first_cell()]
 
     def captions(self, cell, block: nodes.Element):
         for figure in block.findall(nodes.figure):
@@ -112,7 +126,7 @@ def first_cell() -> nbformat.NotebookNode:
     """Finds or fetches the package, and says what the notebook runs on."""
     wheel = f"{ADDRESS}/{WHEEL}" if ADDRESS else ""
     source = FIRST_CELL.read_text("utf8").replace("@MARK@", mark()).replace("@WHEEL@", wheel).strip()
-    hidden = {"added": True, "cellView": "form", "jupyter": {"source_hidden": True}}
+    hidden = {"added": True, "cellView": "form", "jupyter": {"source_hidden": True}, "tags": ["nbval-ignore-output"]}
     cell = nbformat.v4.new_code_cell(source, metadata=hidden)
     cell.id = "the-package"
     return cell
@@ -121,7 +135,7 @@ def first_cell() -> nbformat.NotebookNode:
 def fold(cell: nbformat.NotebookNode) -> None:
     """Fold what the page folds; elsewhere than in JupyterLab, Notebook 7 and Colab the first line says what it is."""
     tags, prompt = set(cell.metadata.get("tags", [])), cell.metadata.pop("mystnb", {}).get("code_prompt_show", "")
-    hidden = {"source_hidden": True} if tags & FOLDED else {}
+    hidden = {"source_hidden": True} if tags & FOLDED and OPEN not in tags else {}
     if tags & {"hide-cell", "hide-output"}:
         hidden["outputs_hidden"] = True
     if "source_hidden" in hidden:
@@ -133,10 +147,18 @@ def fold(cell: nbformat.NotebookNode) -> None:
         cell.metadata["jupyter"] = hidden
 
 
-def shown(data: dict[str, str]) -> dict[str, str]:
-    """An output as it shows in a notebook that is not trusted: pictures as PNG, of a widget its picture alone."""
+def shown(data: dict[str, str], drawn: Path) -> dict[str, str]:
+    """An output as it shows in a notebook that is not trusted: pictures as PNG, of a widget its picture alone.
+
+    drawn: the folder of pictures that a former build has drawn.
+    """
     if "image/svg+xml" in data:
-        data["image/png"] = b64encode(png(data["image/svg+xml"])).decode()
+        svg = data["image/svg+xml"]
+        file = drawn / f"{sha256((svg + DRAWING).encode()).hexdigest()}.png"
+        if not file.exists():
+            drawn.mkdir(exist_ok=True)
+            file.write_bytes(png(svg))
+        data["image/png"] = b64encode(file.read_bytes()).decode()
     return {kind: data[kind] for kind in WITHOUT_TRUST if kind in data}
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 from jupyter_server.base.handlers import FileFindHandler
 from jupyterlab.labapp import main
+from run_all import seconds
 
 from minerva_book import mark
 
@@ -25,7 +26,8 @@ GRADERS = "formgrader", "validate_assignment", "assignment_list", "course_list"
 START = """# Policy Optimization, Line by Line: the chapters, to run
 
 **Begin** with [chapter 1]({first}), or with [Appendix A](a_prerequisites.ipynb) if derivatives and expectations are \
-far away. In a chapter choose *Run › Run All Cells*, then change a line and run its cell again.
+far away. In a chapter choose *Run › Run All Cells* (the seconds here are what that takes on two cores), then change a \
+line and run its cell again.
 
 {chapters}
 
@@ -72,10 +74,11 @@ def title(path: Path) -> str:
 
 def start_page(folder: Path, made: Path, beside: dict[str, str], handout: Path) -> None:
     """Write `start.ipynb`: the chapters in the book's order, newer copies, homework if a term's was handed out here."""
-    lines = []
+    lines, takes = [], seconds()
     for name, newer in beside.items():
         more = f" (yours; the book's present one is [here](<{newer}>))" if newer else ""
-        lines.append(f"- [{title(made / name)}]({name}){more}")
+        told = f", {takes[stem]} s" if (stem := name.removesuffix(".ipynb")) in takes else ""
+        lines.append(f"- [{title(made / name)}]({name}){told}{more}")
     assignments = sorted(handout.glob("*/*.ipynb")) if handout.is_dir() else []
     for each in assignments:
         target = folder / "homework" / each.parent.name / each.name

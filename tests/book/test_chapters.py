@@ -194,7 +194,6 @@ def test_a_flipped_sign_in_the_main_function_turns_nbval_red(tmp_path):
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     first = next(i for i, cell in enumerate(cells) if "checks:ppo-cases" in tags(cell))
     (tmp_path / "part.ipynb").write_text(json.dumps(notebook | {"cells": cells[: first + 1]}))
-    (tmp_path / "results").symlink_to(ROOT / "book" / "results")  # recorded studies are read from beside a chapter
     shutil.copytree(ROOT / "minerva_lite", tmp_path / "minerva_lite", ignore=shutil.ignore_patterns("__pycache__"))
     source = tmp_path / "minerva_lite" / "formulas" / "objectives.py"
     line = "return torch.minimum(ratio * advantage, clipped_ratio * advantage)"

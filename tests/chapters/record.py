@@ -215,12 +215,21 @@ def fresh(notebooks: Iterable[Path], recorded: dict[str, dict[str, Any]], tree: 
     return found
 
 
-def at_rest(notebooks: Iterable[Path], recorded: dict[str, dict[str, Any]], tree: Tree) -> list[Path]:
-    """The notebooks that need not be executed this time: the fresh ones but one in SHARE, drawn by the sources."""
+def in_turn(notebooks: Iterable[Path], recorded: dict[str, dict[str, Any]], tree: Tree) -> list[Path]:
+    """The fresh notebooks, in an order drawn by the sources."""
     seed = digest([[module, *(unit.text for units in tree[module].units.values() for unit in units)]
                    for module in tree.modules])  # fmt: skip
-    left = sorted(fresh(notebooks, recorded, tree), key=lambda path: digest(seed, path.name))
-    return left[math.ceil(len(left) / SHARE) :]
+    return sorted(fresh(notebooks, recorded, tree), key=lambda path: digest(seed, path.name))
+
+
+def at_rest(turn: list[Path]) -> list[Path]:
+    """Of the fresh ones those that are not executed this time: all but one in SHARE."""
+    return turn[math.ceil(len(turn) / SHARE) :]
+
+
+def by_copy(turn: list[Path]) -> list[Path]:
+    """Of the others the first chapter: it is executed from its runnable copy."""
+    return [path for path in turn[: math.ceil(len(turn) / SHARE)] if path.parent.name == "book"][:1]
 
 
 def is_data(file: Path) -> bool:

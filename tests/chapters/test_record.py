@@ -130,8 +130,9 @@ def test_a_quarter_of_the_fresh_is_executed_all_the_same(place, monkeypatch):
     root, path, _ = place
     many = [path.with_name(f"{i}.ipynb") for i in range(10)]
     monkeypatch.setattr(record, "fresh", lambda notebooks, *_: list(notebooks)[2:])
-    left_out = record.at_rest(many, {}, record.Tree(root, ["pkg"]))
-    assert len(left_out) == 6 and not {many[0], many[1]} & set(left_out)
+    turn = record.in_turn(many, {}, record.Tree(root, ["pkg"]))
+    left_out, (copied,) = record.at_rest(turn), record.by_copy(turn)
+    assert len(left_out) == 6 and not {many[0], many[1], copied} & set(left_out) and copied in many[2:]
 
 
 def test_a_record_changed_by_hand_is_refused(place, tmp_path):

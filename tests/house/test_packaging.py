@@ -17,7 +17,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from minerva_book.wheel import build_wheel
 from minerva_lite.training.reached import reached, table_of_presets
+from tests.chapters import record
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf8"))["project"]
@@ -112,22 +114,21 @@ def test_the_package_alone_trains_and_tells_its_presets():
 
 
 def wheel_of(folder: Path) -> Path:
-    """The wheel, built from a copy, because building leaves traces where it is done."""
-    for place in ("minerva_lite", "book/minerva_book", "book/_ext", "book/homework/course", "tests/house"):
-        shutil.copytree(ROOT / place, folder / "source" / place, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, folder / "source")
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder]
-    subprocess.run([*command, folder / "source"], capture_output=True, check=True)
+    build_wheel(folder)
     [wheel] = folder.glob("*.whl")
     return wheel
 
 
-def test_the_wheel_holds_the_two_packages_and_nothing_else(tmp_path):
-    with zipfile.ZipFile(wheel_of(tmp_path)) as archive:
+def test_the_wheel_holds_the_two_packages_and_what_chapters_read(tmp_path):
+    wheel = wheel_of(tmp_path)
+    with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     ours = {f"{name}/{path.relative_to(place)}" for name, place in PACKAGES.items() for path in place.rglob("*.py")}
-    assert held == ours | {"minerva_lite/py.typed", "minerva_lite/training/reached.csv"}
+    recorded = {name for name in held if name.startswith("minerva_book/recorded/")}
+    assert held - recorded == ours | {"minerva_lite/py.typed", "minerva_lite/training/reached.csv"}
+    opened = {name for notebook in record.read().values() for name in notebook["files"]}
+    read = {name.replace("book/results/", "minerva_book/recorded/") for name in opened if "/results/" in name}
+    assert read and read <= recorded and wheel.stat().st_size < 4_000_000
 
 
 @pytest.mark.parametrize("requirement", [*CORE, *sum(EXTRAS.values(), [])], ids=str)
@@ -142,6 +143,7 @@ def test_binder_installs_the_versions_of_the_requirements(tmp_path):
     """All but torch, for conda brings one without CUDA: the script itself runs, with a pip that tells what it got."""
     assert "==" not in (ROOT / ".binder" / "environment.yml").read_text("utf8")
     shutil.copy(ROOT / "requirements.txt", tmp_path)
+    (tmp_path / "minerva_lite-1-py3-none-any.whl").touch()
     (tmp_path / "pip").write_text('#!/bin/sh\necho "$@"\ncat .versions\n')
     (tmp_path / "pip").chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
@@ -149,8 +151,8 @@ def test_binder_installs_the_versions_of_the_requirements(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env={"PATH": path}, capture_output=True, text=True, check=True)
     asked, *versions = done.stdout.splitlines()
     assert [line for line in versions if line in LINES] == [line for line in LINES if not line.startswith("torch==")]
-    assert asked.startswith("install --constraint .versions --editable .[book,studies] ")
-    assert set(asked.split()[5:]) <= set(PINS)
+    assert asked.startswith("install --constraint .versions ./minerva_lite-1-py3-none-any.whl[book,studies] ")
+    assert set(asked.split()[4:]) <= set(PINS)
 
 
 def run_apart(folder: Path, *words: object) -> str:

@@ -1,0 +1,90 @@
+"""A plugin of pytest for nbval: after a notebook's last cell all are run once more, from the last to the first.
+
+A reader goes back and runs a cell again. What then raises, or prints something else than is stored, is told by cell
+in the file named by SECOND_PASS. Cells that train (tag `loop`) are left out. `python -m tests.copies.second_pass`
+writes what the runs told, and the seconds that each took, into the two records.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import time
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOLD = ROOT / ".build" / "second_pass"
+RECORD = Path(__file__).with_name("second_pass.json")
+SECONDS = ROOT / "book" / "results" / "run_all.csv"
+LEFT_OUT = {"loop", "nbval-skip"}
+
+
+def texts(outputs: list[dict[str, Any]]) -> str:
+    """What outputs say, without their pictures."""
+    said = [each.get("text") or each.get("data", {}).get("text/plain", "") for each in outputs]
+    return "".join("".join(each) for each in said)
+
+
+def run(kernel, source: str, timeout: float) -> tuple[str, str]:
+    """The name of the exception that a cell raises, or "", and what it prints."""
+    message, error, outputs = kernel.execute_cell_input(source, allow_stdin=False), "", []
+    kernel.await_reply(message, timeout=timeout)
+    while True:
+        told = kernel.get_message("iopub", timeout=timeout)
+        if told["parent_header"].get("msg_id") != message:
+            continue
+        content = told["content"]
+        if told["msg_type"] == "status" and content["execution_state"] == "idle":
+            return error, texts(outputs)
+        if told["msg_type"] == "error":
+            error = content["ename"]
+        elif told["msg_type"] in ("stream", "display_data", "execute_result"):
+            outputs.append(content)
+
+
+def again(cells: list[dict[str, Any]], kernel, timeout: float) -> dict[str, str]:
+    """By cell: the exception, or "other print"."""
+    found = {}
+    for cell in reversed(cells):
+        tags = set(cell.metadata.get("tags", []))
+        if cell.cell_type != "code" or cell.metadata.get("added") or tags & LEFT_OUT:
+            continue
+        error, said = run(kernel, cell.source, timeout)
+        if error or (said != texts(cell.outputs) and "nbval-ignore-output" not in tags):
+            found[cell.id] = error or "other print"
+    return found
+
+
+def pytest_runtest_setup(item):
+    if not hasattr(item.parent, "began"):
+        item.parent.began = time.perf_counter()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item, nextitem):
+    if nextitem is None and item.parent.kernel.is_alive():
+        seconds = time.perf_counter() - item.parent.began
+        try:
+            found = again(item.parent.nb.cells, item.parent.kernel, item.config.option.nbval_cell_timeout)
+        except Empty:
+            found = {"": "no answer"}
+        told = {"seconds": seconds, "found": dict(sorted(found.items()))}
+        Path(os.environ["SECOND_PASS"]).write_text(json.dumps(told), "utf8")
+    return (yield)
+
+
+def main() -> None:
+    runs = {path.stem: json.loads(path.read_text("utf8")) for path in sorted(TOLD.glob("*.json"))}
+    RECORD.write_text(json.dumps({name: run["found"] for name, run in runs.items()}, indent=1) + "\n", "utf8")
+    with SECONDS.open("w", newline="", encoding="utf8") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerows([("chapter", "seconds"), *((name, round(run["seconds"])) for name, run in runs.items())])
+
+
+if __name__ == "__main__":
+    main()
