@@ -13,7 +13,7 @@ RENDER := $(BIN)/jupyter-book build . --path-output .build -W --keep-going -q
 CHAPTERS := $(sort $(wildcard book/[0-9]*.ipynb) $(wildcard book/[a-z]_*.ipynb) $(wildcard book/homework/source/*/*.ipynb))
 QUICK := not slow and not gpu
 
-.PHONY: setup book chapter lab test test-package test-full pages measure links front bench bench-gpu formulas clean
+.PHONY: setup book chapter lab copies test test-package test-full pages measure links front bench bench-gpu formulas clean
 .PHONY: homework-release homework-unpack homework-grade homework-report homework-source
 
 setup: $(READY) .assets/node_modules/.package-lock.json
@@ -52,6 +52,9 @@ $(COPIES): $(wildcard *.yml book/*.* book/_ext/*.* book/api/* book/annotated/*) 
 
 lab: setup $(COPIES)
 	$(PY) book/_ext/lab.py
+
+copies: setup $(COPIES)
+	$(PY) book/_ext/lab.py --no-server
 
 # One thread a process. Three processes share two cores, because a test often waits for a kernel, a browser or a process
 # of its own. A file's tests stay together, because some share a run of minutes; so do a notebook's cells, which need one

@@ -19,6 +19,7 @@ from tests.chapters import record
 from tests.chapters.watch import Watch
 
 torch.set_num_threads(1)
+os.environ["BOOK_FRAMES"] = "1"  # figures as the pages have them
 settings.register_profile("book", max_examples=50, deadline=None, derandomize=True, database=None)
 # The mutants only ask whether a property fails, not for its smallest counterexample.
 settings.register_profile("no shrinking", settings.get_profile("book"), phases=[Phase.explicit, Phase.generate])

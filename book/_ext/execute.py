@@ -21,6 +21,7 @@ from jupyter_cache import get_cache
 from nbclient import NotebookClient
 
 from minerva_book.figures.vector import smaller
+from minerva_book.figures.widgets import FRAMES
 
 ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
 
@@ -54,6 +55,7 @@ def executed(path: Path) -> str:
     """The notebook as text, executed."""
     notebook = nbformat.read(path, as_version=4)
     notebook.metadata.pop("widgets", None)
+    os.environ[FRAMES] = "1"
     os.environ.setdefault("SOURCE_DATE_EPOCH", "0")  # matplotlib stamps its SVG files with it, not with today
     NotebookClient(
         notebook,

@@ -116,6 +116,8 @@ class Forgetful(dict):
 
 if __name__ == "__main__":
     start_page(FOLDER, MADE, lay_out(MADE, FOLDER, mark()), ROOT / ".homework" / "term" / "handout")
+    if "--no-server" in sys.argv:
+        sys.exit()
     os.environ["JUPYTER_CONFIG_PATH"] = str(without_graders(ROOT / ".build" / "jupyter"))
     # The server keeps where it found a file by its name alone, and JupyterLab's fonts are named as Notebook's: whoever
     # asked second would be refused them.

@@ -148,7 +148,7 @@ def test_the_moving_picture_shows_an_agent_that_learned():
 
 def test_a_container_is_set_up_as_any_machine():
     machine = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf8"))
-    assert machine["image"].endswith(":3.11") and machine["postCreateCommand"] == "make setup"
+    assert machine["image"].endswith(":3.11") and machine["postCreateCommand"] == "make copies"
 
 
 LINT = """

@@ -2,11 +2,13 @@
 
 A reader goes back and runs a cell again. What then raises, or prints something else than is stored, is told by cell
 in the file named by SECOND_PASS. Cells that train (tag `loop`) are left out. `python -m tests.copies.second_pass`
-writes what the runs told, and the seconds that each took, into the two records.
+writes what the runs told into the record, and with --seconds, if they had the machine to themselves (`pytest -n 0`),
+how long the first passes took.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import os
@@ -80,10 +82,13 @@ def pytest_runtest_teardown(item, nextitem):
 
 def main() -> None:
     runs = {path.stem: json.loads(path.read_text("utf8")) for path in sorted(TOLD.glob("*.json"))}
+    parser = argparse.ArgumentParser(prog="python -m tests.copies.second_pass")
+    parser.add_argument("--seconds", action="store_true")
+    if parser.parse_args().seconds:
+        with SECONDS.open("w", newline="", encoding="utf8") as file:
+            rows = [(name, round(run["seconds"])) for name, run in runs.items()]
+            csv.writer(file, lineterminator="\n").writerows([("chapter", "seconds"), *rows])
     RECORD.write_text(json.dumps({name: run["found"] for name, run in runs.items()}, indent=1) + "\n", "utf8")
-    with SECONDS.open("w", newline="", encoding="utf8") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerows([("chapter", "seconds"), *((name, round(run["seconds"])) for name, run in runs.items())])
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from minerva_book.figures.widgets import FRAMES
 from tests.chapters.watch import watched
 from tests.copies.second_pass import RECORD, TOLD, texts
 from tests.equations import CHAPTERS, ROOT
@@ -26,7 +27,8 @@ NBVAL = ("--nbval", "--nbval-current-env", "--nbval-cell-timeout", "300")
 def execute(copy: Path, told: Path) -> str:
     """Run a notebook by nbval in a process of its own; what it says."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.copies.second_pass", *NBVAL]
-    env = os.environ | {"SECOND_PASS": str(told), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'book'}"}
+    env = {name: value for name, value in os.environ.items() if name != FRAMES}  # a reader's figures are live
+    env |= {"SECOND_PASS": str(told), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'book'}"}
     here = [f"--rootdir={copy.parent}", str(copy)]
     done = subprocess.run([*command, *here], cwd=copy.parent, env=env, capture_output=True, text=True)
     return done.stdout + done.stderr

@@ -1,5 +1,6 @@
-"""Figures that move without a kernel: every choice has its own picture, and the links lead to it."""
+"""Figures that move without a kernel: every choice has its picture, and the links lead to it. With one: any value."""
 
+import html
 import io
 import re
 from base64 import b64decode
@@ -16,7 +17,7 @@ from minerva_book.figures import style, widgets
 from minerva_book.figures.mstep import decoupled_kl_optimum
 from minerva_book.figures.top_k import flow_example, top_k_example
 from minerva_book.figures.trpo import two_parameter_world
-from minerva_book.figures.widgets import MAX_FRAMES, frames_figure
+from minerva_book.figures.widgets import FRAMES, MAX_FRAMES, frames_figure
 from minerva_lite.worlds import tabular_trpo
 from minerva_lite.worlds.tabular import TabularMDP, drifting_critic
 from tests.figures.test_drawn import arrows, draw
@@ -323,3 +324,34 @@ def test_fewer_colors_keep_the_books_own_colors_exact():
     wanted = {name: tuple(bytes.fromhex(getattr(style, name)[1:])) for name in ("RED", "GREEN", "ORANGE", "GRAY")}
     wanted["white"] = (255, 255, 255)
     assert {name: color in colors for name, color in wanted.items()} == dict.fromkeys(wanted, True)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_kernel_draws_any_value_of_a_range(name, monkeypatch):
+    monkeypatch.delenv(FRAMES)
+    figure = getattr(widgets, f"explore_{name}")(**FIGURES[name][0])
+    *knobs, picture = figure.children
+    assert [knob.value for knob in knobs] == FIGURES[name][2] and figure.frames == 0
+    assert picture.value.count(f"alt='{html.escape(figure.alt)}'") == 1
+    for knob in knobs:
+        seen = {picture.value}
+        if isinstance(knob, ipywidgets.ToggleButtons):
+            values = [value for _, value in knob.options]
+        elif isinstance(knob, ipywidgets.FloatLogSlider):
+            values = [10**knob.min, 10 ** (0.3 * knob.min + 0.7 * knob.max), 10**knob.max]
+        else:
+            values = [type(knob.value)(knob.min + share * (knob.max - knob.min)) for share in (0, 0.31, 1)]
+        for value in values:
+            knob.value = value
+            seen.add(picture.value)
+        assert len(seen) >= len(values)
+        drawn = Image.open(io.BytesIO(b64decode(re.search("base64,([^']+)", picture.value)[1])))
+        assert drawn.width > 900
+
+
+def test_a_slider_goes_by_what_its_range_is(monkeypatch):
+    monkeypatch.delenv(FRAMES)
+    grids = {"whole": (1, 4), "near": (0.5, 1.0), "far": (0.01, 1.0), "one": (3,), "named": {"a": 1.0}}
+    figure = frames_figure(lambda ax, **values: ax.plot([0, 1]), alt=lambda **values: "", size=(2, 2), **grids)
+    kinds = ["IntSlider", "FloatSlider", "FloatLogSlider", "ToggleButtons", "ToggleButtons", "HTML"]
+    assert [type(child).__name__ for child in figure.children] == kinds

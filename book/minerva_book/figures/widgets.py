@@ -1,8 +1,8 @@
-"""Interactive figures that also live without a kernel.
+"""Interactive figures, which also live without a kernel.
 
-Every picture is drawn beforehand; the controls only choose which one is shown, by links that run in the
-browser. So the same figure moves in a notebook and on a rendered page opened from disk. The pictures are vectors,
-and what they have in common is stored once (`vector`).
+In a notebook a control takes any value of its range, and the kernel draws the picture anew. For a page, that is where
+`BOOK_FRAMES` is set, every picture is drawn beforehand; the controls only choose which one is shown, by links that run
+in the browser. These pictures are vectors, and what they have in common is stored once (`vector`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import io
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from html import escape
@@ -35,10 +36,15 @@ from .values import corridor_gae_error, plot_discount, plot_gae, plot_readings
 from .vector import ROOT_STYLE, written_together
 
 MAX_FRAMES = 24
+FRAMES = "BOOK_FRAMES"  # the environment variable, which the book's build and its checks set
+POSITIONS = 200  # of a slider that takes any value of its range
 
 
 class FramesFigure(widgets.VBox):
-    """Controls above a picture; `frames` is the number of pictures. Without widgets a reader sees one still picture."""
+    """Controls above a picture; `frames` is the number of those that were drawn beforehand, none where a kernel draws.
+
+    Without widgets a reader sees one still picture.
+    """
 
     def __init__(self, children, *, alt: str, still: bytes, frames: int):
         super().__init__(children, _dom_classes=("frames-figure",))
@@ -77,12 +83,13 @@ def frames_figure(
     size: tuple[float, float] = (6.4, 3.8),
     **grids: Mapping[str, object] | Sequence[object],
 ) -> FramesFigure:
-    """Figure that moves: one picture for every combination of the grids, at most 24 of them.
+    """Figure that moves: on a page one picture for every combination of the grids, at most 24 of them.
 
     draw(ax, **values) draws a picture and alt(**values) describes it, one value a grid; every plotting function
     whose settings are named arguments will do for `draw`. A grid given as a mapping (label to value) becomes a row
-    of buttons, one given as a sequence becomes a slider. `start` names the first value shown (otherwise each
-    grid's first), `labels` what a control is called, `size` the picture's inches.
+    of buttons, one given as a sequence becomes a slider; with a kernel it goes to any value between the sequence's
+    ends, by whole numbers if all are whole, by factors if the ends are 30 times apart. `start` names the first value
+    shown (otherwise each grid's first), `labels` what a control is called, `size` the picture's inches.
 
         frames_figure(plot_discount, alt=describe, labels={"gamma": "γ"}, start={"gamma": 0.5}, gamma=(0.1, 0.5, 0.9))
 
@@ -112,6 +119,27 @@ def frames_figure(
             figure.savefig(file, **save)
         return file.getvalue()
 
+    wide = widgets.Layout(width="100%", max_width="45em")
+    first = {name: choices[at[name]][1] for name, choices in options.items()}
+    names = {name: (labels or {}).get(name, name) for name in options}
+    still = io.BytesIO()
+    drawn = Image.open(io.BytesIO(render(first, format="png", dpi=100))).convert("RGB")
+    few_colors(drawn).save(still, format="png", optimize=True)
+    about = {"alt": alt(**first), "still": still.getvalue()}
+    if not os.environ.get(FRAMES):
+        knobs = {name: knob(grid, first[name], names[name]) for name, grid in grids.items()}
+        picture = widgets.HTML(layout=wide)
+
+        def redraw(change: object = None) -> None:
+            values = {name: each.value for name, each in knobs.items()}
+            drawn = base64.b64encode(render(values, format="png", dpi=144)).decode()
+            said = escape(alt(**values))
+            picture.value = f"<img style='width:100%' alt='{said}' src='data:image/png;base64,{drawn}'>"
+
+        for each in knobs.values():
+            each.observe(redraw, "value")
+        redraw()
+        return FramesFigure([*knobs.values(), picture], frames=0, **about)
     every = [dict(zip(options, values, strict=True))
              for values in product(*([value for _, value in choices] for choices in options.values()))]  # fmt: skip
     shared, bodies = written_together([render(values, format="svg").decode() for values in every])
@@ -121,7 +149,6 @@ def frames_figure(
         f"<svg aria-hidden='true' width='0' height='0' style='position:absolute'><defs>{shared}</defs></svg>",
         layout=widgets.Layout(height="0", margin="0"),
     )
-    wide = widgets.Layout(width="100%", max_width="45em")
     box = f"viewBox='0 0 {72 * size[0]:g} {72 * size[1]:g}' style='display:block;width:100%;{ROOT_STYLE}'"
     pictures = iter([
         widgets.HTML(f"<svg role='img' aria-label='{escape(alt(**values))}' {box}>{body}</svg>", layout=wide,
@@ -140,19 +167,26 @@ def frames_figure(
 
     controls = {
         name: (widgets.ToggleButtons if isinstance(grids[name], Mapping) else widgets.SelectionSlider)(
-            options=choices, index=at[name], description=(labels or {}).get(name, name))
+            options=choices, index=at[name], description=names[name])
         for name, choices in options.items()
     }  # fmt: skip
-    first = {name: choices[at[name]][1] for name, choices in options.items()}
-    still = io.BytesIO()
-    drawn = Image.open(io.BytesIO(render(first, format="png", dpi=100))).convert("RGB")
-    few_colors(drawn).save(still, format="png", optimize=True)
-    return FramesFigure(
-        [*controls.values(), nest(list(options)), common],
-        alt=alt(**first),
-        still=still.getvalue(),
-        frames=frames,
-    )
+    return FramesFigure([*controls.values(), nest(list(options)), common], frames=frames, **about)
+
+
+def knob(grid: Mapping[str, object] | Sequence[object], start: object, description: str) -> widgets.Widget:
+    """What sets a value in a notebook: buttons, or a slider from the least to the largest of the grid."""
+    if isinstance(grid, Mapping):
+        return widgets.ToggleButtons(options=list(grid.items()), value=start, description=description)
+    low, high = min(grid), max(grid)
+    if low == high:
+        return widgets.ToggleButtons(options=[(f"{low:g}", low)], description=description)
+    if all(isinstance(value, int) for value in grid):
+        return widgets.IntSlider(start, low, high, description=description)
+    if low > 0 and high / low >= 30:
+        ends = {"min": math.log10(low), "max": math.log10(high), "step": math.log10(high / low) / POSITIONS}
+        return widgets.FloatLogSlider(start, **ends, description=description, readout_format=".3g")
+    step = (high - low) / POSITIONS
+    return widgets.FloatSlider(start, min=low, max=high, step=step, description=description, readout_format=".3g")
 
 
 def explore_ppo_clip(
