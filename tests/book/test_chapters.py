@@ -53,7 +53,7 @@ def display_equations(text: str) -> list[str | None]:
 @chapters
 def test_the_size_of_a_chapter(path):
     lengths = {True: [], False: []}  # of cells that hold a training loop, and of the others
-    for cell in cells_of(path, "code"):
+    for cell in (each for each in cells_of(path, "code") if "device" not in tags(each)):
         lengths["loop" in tags(cell)].append(len(cell["source"].splitlines()))
     every = lengths[True] + lengths[False]
     assert max(lengths[False]) <= 25 and max(every) <= 45
@@ -174,7 +174,7 @@ LONG = {"04_trpo", "05_ppo", "06b_mpo_policy"}
     [pytest.param(path, marks=[pytest.mark.slow] * (path.stem in LONG), id=path.stem) for path in CHAPTERS],
 )
 def test_every_solution_runs_and_checks_something(tmp_path, monkeypatch, path):
-    setup = next(cell["source"] for cell in cells_of(path, "code"))
+    setup = next(cell["source"] for cell in cells_of(path, "code") if "device" not in tags(cell))
     solutions = re.findall(r"```\{solution\} ([\w-]+)\n.*?~~~python\n(.*?)~~~", markdown(path), re.S)
     assert len(solutions) == markdown(path).count("```{solution}")
     script = [setup.replace('set_matplotlib_formats("svg")', "")]

@@ -74,8 +74,8 @@ def test_names_and_numbers_are_the_pages(chapter):
     assert [f"({number})" for number in re.findall(r"\\tag\{(.*?)\}", text)] == [
         each.removesuffix("#") for each in on_the_page("eqno")
     ]
-    assert text.count("*Proof.*") == len(page.xpath('//*[contains(@class, "proof proof")]'))
-    assert text.count("<summary>") == len(page.xpath("//details[not(contains(@class, 'hide'))]")) + len(
+    assert text.count("*Proof.*") == len(page.xpath('//*[@class="proof admonition"]'))
+    assert text.count("<summary>") == len(page.xpath("//details[contains(@class, 'sd-dropdown')]")) + len(
         page.xpath('//*[contains(@class, "admonition") and contains(@class, "dropdown")]')
     )
 

@@ -1,5 +1,5 @@
 """Each chapter is executed from its runnable copy and compared with what the chapter has stored; then once more,
-backwards. `make test` runs one copy, in place of its chapter (tests/conftest.py).
+backwards. `make test` runs one copy, in place of its chapter.
 """
 
 from __future__ import annotations

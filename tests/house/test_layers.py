@@ -32,7 +32,7 @@ SHARED = {("language", "agents"): {"AGENTS", "base", "optimizers", "settings"}}
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 FILES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")
 ROOMS_OF_THE_BOOK = {"figures", "exercises"}  # which do not know each other
-FILES_OF_THE_BOOK = sorted(p for p in BOOK.rglob("*.py") if p != BOOK / "__init__.py")
+FILES_OF_THE_BOOK = sorted(p for p in BOOK.rglob("*.py") if p.parent != BOOK)
 
 
 def imported(source: str, package: tuple[str, ...], root: str = "minerva_lite") -> set[tuple[str, ...]]:

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -103,7 +104,9 @@ def test_what_is_imported_is_declared_and_no_other_dependency():
     assert at_once == names(CORE)
     assert later <= every
     at_once, later = imports("minerva_book")
-    assert at_once <= names([*CORE, *EXTRAS["book"]]) and names(EXTRAS["book"]) <= at_once | later <= every
+    cells = "\n".join(cell["source"] for path in (ROOT / "book").glob("*.ipynb") for cell in record.cells_of(path))
+    chapters = names(EXTRAS["book"]) & {*re.findall(r"^(?:import|from) (\w+)", cells, re.M)}
+    assert at_once <= names([*CORE, *EXTRAS["book"]]) and names(EXTRAS["book"]) <= at_once | later | chapters <= every
 
 
 def test_the_package_alone_trains_and_tells_its_presets():
