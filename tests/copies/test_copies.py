@@ -22,7 +22,7 @@ from tests.pages import build
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
 from copies import by_cell  # noqa: E402
-from pictures import MARGIN, WIDTH, png  # noqa: E402
+from pictures import MARGIN, WIDTH  # noqa: E402
 from plain import Plain, Unknown  # noqa: E402
 
 # Roles, fences of directives and their options, labels of blocks and of equations, comments.
@@ -95,58 +95,6 @@ def test_pictures_are_png_and_widgets_their_picture_alone(chapter):
                 assert (edge[:MARGIN] == 255).all() and (edge[:, :MARGIN] == 255).all()
                 sizes.append(len(file))
     assert not sizes or sum(sizes) / len(sizes) < 60_000
-
-
-# Of each a chapter's picture is made in a browser, too.
-IN_A_BROWSER = """async svg => {
-    const image = new Image();
-    image.src = 'data:image/svg+xml;base64,' + svg;
-    await image.decode();
-    const canvas = Object.assign(document.createElement('canvas'), {width: %d, height: %d});
-    const context = canvas.getContext('2d');
-    context.fillStyle = 'white';
-    context.fillRect(0, 0, canvas.width, canvas.height);
-    context.drawImage(image, 0, 0, canvas.width, canvas.height);
-    return canvas.toDataURL('image/png').split(',')[1];
-}"""
-
-
-def differs(drawn: bytes, shown: bytes) -> float:
-    """The largest mean difference of gray, out of 255, over squares of 16 pixels."""
-    ours, theirs = (np.asarray(Image.open(io.BytesIO(each)).convert("L"), dtype=float) for each in (drawn, shown))
-    off = np.abs(ours[MARGIN:-MARGIN, MARGIN:-MARGIN] - theirs)
-    rows, columns = (size // 16 * 16 for size in off.shape)
-    return off[:rows, :columns].reshape(rows // 16, 16, columns // 16, 16).mean((1, 3)).max()
-
-
-@pytest.mark.page
-@by_chapter
-def test_pictures_are_those_of_a_browser(chapter, browser):
-    svgs = [
-        output.data["image/svg+xml"]
-        for cell in nbformat.read(chapter, as_version=4).cells
-        for output in cell.get("outputs", [])
-        if "image/svg+xml" in output.get("data", {})
-    ]
-    page = browser.new_page()
-    try:
-        for place, svg in enumerate(svgs):
-            drawn = png(svg)
-            width, height = (size - 2 * MARGIN for size in Image.open(io.BytesIO(drawn)).size)
-            script = IN_A_BROWSER % (width, height)
-
-            def shown(svg, script=script):
-                return base64.b64decode(page.evaluate(script, base64.b64encode(svg.encode()).decode()))
-
-            assert differs(drawn, shown(svg)) < 40, place
-            if not place:  # a curve or a letter that is missing is seen
-                for what in ("<use ", "<path style", "<path d"):
-                    if what in svg.partition("</defs>")[2]:
-                        at = svg.index(what, svg.index("</defs>"))
-                        less = svg[:at] + svg[svg.index("/>", at) + 2 :]
-                        assert differs(png(less), shown(svg)) > 40 or len(svg) == len(less)
-    finally:
-        page.close()
 
 
 def test_what_has_no_plain_form_is_an_error():
