@@ -54,11 +54,12 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     turn = in_turn(config)
     copied = record.by_copy(turn)
+    not_here = record.at_rest(turn) + copied
 
     def left_out(item):
         if COPY.match(item.nodeid):  # a chapter is executed itself or from its copy
             return config.getoption("--changed-chapters") and item.callspec.params["chapter"] not in copied
-        return item.path in record.at_rest(turn) + copied
+        return item.path in not_here
 
     config.hook.pytest_deselected(items=[item for item in items if left_out(item)])
     items[:] = [item for item in items if not left_out(item)]

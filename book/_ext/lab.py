@@ -22,6 +22,7 @@ from minerva_book import mark
 ROOT = Path(__file__).resolve().parents[2]
 MADE, FOLDER = ROOT / ".build" / "copies", ROOT / ".notebooks"
 RECORD = ".made.json"  # of each file what it said when it was written
+FIRST = "the-package"  # the cell that finds the package, and has its mark
 GRADERS = "formgrader", "validate_assignment", "assignment_list", "course_list"
 START = """# Policy Optimization, Line by Line: the chapters, to run
 
@@ -39,12 +40,22 @@ fresh chapter delete its file (right-click on its name at the left) and type `ma
 
 
 def essence(path: Path) -> str:
-    """What a notebook says, without what it printed; "" for a file that is none."""
+    """What a notebook says, without what it printed, and without the package's mark; "" for a file that is none."""
     try:
         cells = nbformat.read(path, as_version=4).cells
     except (OSError, ValueError, KeyError, nbformat.reader.NotJSONError, nbformat.ValidationError):
         return ""
-    return hashlib.sha256(json.dumps([(cell.cell_type, cell.source) for cell in cells]).encode()).hexdigest()
+    said = [(cell.cell_type, cell.source) for cell in cells if cell.get("id") != FIRST]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def renew(old: Path, new: Path) -> None:
+    """Put the mark of `new` into the first cell of `old`; outputs stay."""
+    notebooks = [nbformat.read(path, as_version=4) for path in (old, new)]
+    for ours, theirs in zip(*([c for c in each.cells if c.get("id") == FIRST] for each in notebooks), strict=True):
+        if ours.source != theirs.source:
+            ours.source = theirs.source
+            nbformat.write(notebooks[0], old)
 
 
 def lay_out(made: Path, folder: Path, mark: str) -> dict[str, str]:
@@ -64,6 +75,8 @@ def lay_out(made: Path, folder: Path, mark: str) -> dict[str, str]:
         if not target.exists() or (not edited and said != record.get(target.name)):
             shutil.copy(new, target)
             record[target.name] = said
+        elif not edited:
+            renew(target, new)
     file.write_text(json.dumps(record, indent=1), "utf8")
     return beside
 

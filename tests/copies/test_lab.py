@@ -43,6 +43,28 @@ def test_a_chapter_nobody_changed_follows_the_book(folders):
     assert lay_out(made, folder, "2") == {"05_ppo.ipynb": ""} and said(folder / "05_ppo.ipynb") == "second"
 
 
+def test_another_mark_is_no_other_chapter(folders):
+    """The first cell has it: an edited copy keeps its own, and nothing new lies beside; what was printed stays."""
+    made, folder = folders
+
+    def marked(path, mark, source, output=""):
+        write(path, source, output)
+        notebook = nbformat.read(path, as_version=4)
+        first = nbformat.v4.new_code_cell(f"MARK = {mark}", id="the-package")
+        notebook.cells.insert(1, first)
+        nbformat.write(notebook, path)
+
+    marked(made / "05_ppo.ipynb", 1, "first")
+    lay_out(made, folder, "1")
+    marked(folder / "05_ppo.ipynb", 1, "first", output="printed")
+    marked(made / "05_ppo.ipynb", 2, "first")
+    assert lay_out(made, folder, "2") == {"05_ppo.ipynb": ""} and said(folder / "05_ppo.ipynb") == "MARK = 2"
+    assert "printed" in (folder / "05_ppo.ipynb").read_text()
+    marked(folder / "05_ppo.ipynb", 2, "mine")
+    marked(made / "05_ppo.ipynb", 3, "first")
+    assert lay_out(made, folder, "3") == {"05_ppo.ipynb": ""} and said(folder / "05_ppo.ipynb") == "MARK = 2"
+
+
 def test_a_changed_chapter_is_never_written_and_a_newer_one_lies_beside(folders):
     made, folder = folders
     lay_out(made, folder, "1")
