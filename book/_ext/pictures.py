@@ -1,4 +1,4 @@
-"""A stored SVG as a PNG: opaque, with a margin, in few colors."""
+"""A stored SVG as a PNG: opaque, with a margin, in 256 colors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import resvg_py
 from PIL import Image, ImageOps
 
-WIDTH, MARGIN, COLORS = 1280, 20, 64  # pixels of the whole picture; on each side; of the palette
+WIDTH, MARGIN, COLORS = 1280, 20, 256  # pixels of the whole picture; on each side; of the palette
 
 
 def png(svg: str) -> bytes:
