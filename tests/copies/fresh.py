@@ -61,7 +61,7 @@ def install(python: Path, wheel: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def execute(python: Path, copy: Path, folder: Path) -> None:
-    """Run a notebook from a folder."""
-    done = run(python, "-c", RUN, copy, cwd=folder)
+def execute(python: Path, copy: Path) -> None:
+    """Run a notebook in its folder."""
+    done = run(python, "-c", RUN, copy.name, cwd=copy.parent)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -25,8 +25,12 @@ import copies  # noqa: E402
 LINE = rf"minerva_lite {re.escape(mark())}, torch {re.escape(torch.__version__)}, Python {python_version()}, .+\n"
 BY_HAND = r'pip install "minerva_lite\[book\] @ http://\S+/minerva_lite-\S+\.whl"'
 IN_THE_FOLDER = r'pip install "\.\[book\]"  in the book\'s folder'
+AGAIN = r'pip install --force-reinstall --no-deps "http:\S+\.whl"'
 OTHER = r"This copy was made with 0\+1 and may not fit: type  {}  .*\n"
 INSTALLING = "Installing the book's package\n"
+FAILED = rf"Could not install .* type  {BY_HAND}  \(ERROR: .*\)\.\n"
+MISSING = rf"The book's package is missing: type  {IN_THE_FOLDER}  .*\n"
+NO_PIP = r"This Python has no pip: type  \S+python -m ensurepip  .*\n"
 BOOK = {"minerva_book", "minerva_lite"}
 NEW = {*BOOK, "ipywidgets"}
 
@@ -46,9 +50,10 @@ def machine(tmp_path_factory):
     for name in ("torch", "ipywidgets"):
         with zipfile.ZipFile(folder / "found" / f"{name}-99-py3-none-any.whl", "w") as wheel:
             wheel.writestr(f"{name}/__init__.py", "__version__ = '99'")
-            wheel.writestr(f"{name}-99.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 99\n")
-            wheel.writestr(f"{name}-99.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-            wheel.writestr(f"{name}-99.dist-info/RECORD", "")
+            info = f"{name}-99.dist-info"
+            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 99\n")
+            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{info}/RECORD", "")
     build_wheel(folder)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -59,13 +64,11 @@ def machine(tmp_path_factory):
 @pytest.mark.parametrize(("there", "address", "mark", "said", "new"), [
     pytest.param("book", None, mark(), LINE, set(), id="right"),
     pytest.param("pip", "served", mark(), INSTALLING + LINE, NEW, id="missing"),
-    pytest.param("book", "served", "0+1", LINE + OTHER.format(r'pip install --force-\S+ --no-deps "http:\S+\.whl"'), set(),
-                 id="another"),
+    pytest.param("book", "served", "0+1", LINE + OTHER.format(AGAIN), set(), id="another"),
     pytest.param("book", None, "0+1", LINE + OTHER.format(IN_THE_FOLDER), set(), id="another, no address"),
-    pytest.param("pip", "nowhere", mark(), rf"{INSTALLING}Could not install .* type  {BY_HAND}  \(ERROR: .*\)\.\n",
-                 NEW - BOOK, id="no network"),
-    pytest.param("pip", None, mark(), f"The book's package is missing: type  {IN_THE_FOLDER}  .*\n", set(), id="no address"),
-    pytest.param("", "served", mark(), r"This Python has no pip: type  \S+python -m ensurepip  .*\n", set(), id="no pip"),
+    pytest.param("pip", "nowhere", mark(), INSTALLING + FAILED, NEW - BOOK, id="no network"),
+    pytest.param("pip", None, mark(), MISSING, set(), id="no address"),
+    pytest.param("", "served", mark(), NO_PIP, set(), id="no pip"),
 ])  # fmt: skip
 def test_the_first_cell_says_what_it_found(there, address, mark, said, new, machine, tmp_path, monkeypatch):
     """It goes on with whatever package is there; without one it stops, with a sentence. A torch that is there stays."""
@@ -81,3 +84,18 @@ def test_the_first_cell_says_what_it_found(there, address, mark, said, new, mach
     assert re.fullmatch(said, done.stdout), done.stdout + done.stderr
     assert (done.returncode == 0) == (LINE in said) and done.stderr == ""
     assert {each.name for each in set(site.iterdir()) - before if each.suffix != ".dist-info"} == new
+
+
+@pytest.mark.slow
+def test_a_copy_alone_in_a_folder_reads_what_is_recorded(tmp_path):
+    """The first cells of chapter 5, with the wheel and nothing else of the book."""
+    python, _ = environment(tmp_path / "venv", linked(tmp_path / "links"))
+    build_wheel(tmp_path)
+    install(python, *tmp_path.glob("*.whl"))
+    notebook = nbformat.read(build.site().parents[1] / "copies" / "05_ppo.ipynb", as_version=4)
+    code = [place for place, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+    notebook.cells = notebook.cells[: code[12]]
+    assert any("recording(" in cell.source for cell in notebook.cells)
+    (tmp_path / "alone").mkdir()
+    nbformat.write(notebook, tmp_path / "alone" / "05_ppo.ipynb")
+    execute(python, tmp_path / "alone" / "05_ppo.ipynb")

@@ -103,16 +103,22 @@ def test_a_deleted_chapter_comes_back_and_a_lost_record_makes_all_the_readers(fo
     assert lay_out(made, folder, "2") == {"05_ppo.ipynb": "05_ppo 2.ipynb"} and said(folder / "05_ppo.ipynb") == "first"
 
 
-def test_the_start_page_links_homework_that_was_handed_out(folders, tmp_path):
+def test_the_start_page_links_the_one_of_homework_that_was_handed_out(folders, tmp_path):
     made, folder = folders
     lay_out(made, folder, "1")
     handout = tmp_path / "handout"
-    (handout / "hw2_gae").mkdir(parents=True)
-    shutil.copy(made / "05_ppo.ipynb", handout / "hw2_gae" / "hw2_gae.ipynb")
-    start_page(folder, made, {"05_ppo.ipynb": ""}, handout)
-    text = nbformat.read(folder / "start.ipynb", as_version=4).cells[0].source
-    assert "[5. PPO](05_ppo.ipynb)" in text and "homework/hw2_gae/hw2_gae.ipynb" in text
-    assert said(folder / "homework" / "hw2_gae" / "hw2_gae.ipynb") == "first"
+    for place in ("hw2_gae", "colab"):
+        (handout / place).mkdir(parents=True)
+        shutil.copy(made / "05_ppo.ipynb", handout / place / "hw2_gae.ipynb")
+    for page in ("first", "second"):
+        write(handout / "start.ipynb", page)
+        start_page(folder, made, {"05_ppo.ipynb": ""}, handout)
+        text = nbformat.read(folder / "start.ipynb", as_version=4).cells[0].source
+        assert "[5. PPO](05_ppo.ipynb)" in text and "(homework/start.ipynb)" in text
+        assert said(folder / "homework" / "start.ipynb") == page
+        assert [*folder.glob("homework/*/*")] == [answers := folder / "homework" / "hw2_gae" / "hw2_gae.ipynb"]
+        assert said(answers) == page.replace("second", "mine")
+        write(answers, "mine")
 
 
 def test_graders_extensions_are_off_in_these_settings_alone(tmp_path):

@@ -120,7 +120,7 @@ def test_nothing_handed_out_holds_a_solution(term, names):
     """Every file of the handout and of nbgrader's release: cells, outputs, metadata, attachments are all its text."""
     lines = {question: found for question, found in LINES[SEED].items() if question.split("/")[0] in names}
     files = [f for place in ("handout", "release") for f in (term / place).rglob("*") if f.is_file()]
-    assert len([f for f in files if f.suffix == ".ipynb"]) == 3 * len(names)
+    assert len([f for f in files if f.suffix == ".ipynb"]) == 3 * len(names) + 1
     assert len(lines) == sum(len(assignment(name).questions) for name in names) and all(lines.values())
     for file in files:
         if file.suffix == ".whl":
@@ -303,6 +303,8 @@ def test_variants_are_private_and_stay(varied, tmp_path):
     rows = {student: row["variant"] for student, row in table(varied, "variants.csv").items()}
     assert rows == {student: f"{place_of(varied, student):04}" for student in STUDENTS}
     handed = {f.relative_to(varied / "handout").as_posix(): f.read_text() for f in varied.glob("handout/**/*.ipynb")}
+    start = handed.pop("start.ipynb")
+    assert f"`{NAME}/your_name/{NAME}.ipynb`" in start and not [student for student in STUDENTS if student in start]
     assert sorted(handed) == sorted(f"{p}/{s}/{NAME}.ipynb" for s in STUDENTS for p in ("colab", NAME))
     assert not [text for text in handed.values() if SEED in text or any(place in text for place in rows.values())]
     for student in STUDENTS:
