@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sysconfig
 import venv
@@ -61,7 +62,9 @@ def install(python: Path, wheel: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def execute(python: Path, copy: Path) -> None:
-    """Run a notebook in its folder."""
-    done = run(python, "-c", RUN, copy.name, cwd=copy.parent)
+def execute(python: Path, copy: Path, folder: Path) -> None:
+    """Run a notebook in a folder that has nothing else."""
+    folder.mkdir()
+    shutil.copy(copy, folder)
+    done = run(python, "-c", RUN, copy.name, cwd=folder)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -148,8 +148,7 @@ def test_the_branch_that_is_launched_holds_copies_and_the_wheel(clone):
 def test_a_copy_of_that_branch_runs_with_its_wheel_alone(clone, tmp_path):
     python, _ = environment(tmp_path / "venv", linked(tmp_path / "links"))
     install(python, *clone.glob("*.whl"))
-    (tmp_path / "alone").mkdir()
-    execute(python, shutil.copy(clone / "book" / "a_prerequisites.ipynb", tmp_path / "alone"))
+    execute(python, clone / "book" / "a_prerequisites.ipynb", tmp_path / "alone")
 
 
 def git(*words) -> None:

@@ -96,6 +96,5 @@ def test_a_copy_alone_in_a_folder_reads_what_is_recorded(tmp_path):
     code = [place for place, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
     notebook.cells = notebook.cells[: code[12]]
     assert any("recording(" in cell.source for cell in notebook.cells)
-    (tmp_path / "alone").mkdir()
-    nbformat.write(notebook, tmp_path / "alone" / "05_ppo.ipynb")
-    execute(python, tmp_path / "alone" / "05_ppo.ipynb")
+    nbformat.write(notebook, tmp_path / "05_ppo.ipynb")
+    execute(python, tmp_path / "05_ppo.ipynb", tmp_path / "alone")
