@@ -7,8 +7,10 @@ A caption is a cell of its own, marked `added`.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import tomllib
 from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
@@ -24,7 +26,7 @@ from sphinx.errors import ExtensionError
 
 import minerva_lite
 from minerva_book import mark
-from minerva_book.wheel import build_wheel
+from minerva_book.wheel import ROOT, build_wheel
 
 ADDRESS = os.environ.get("BOOK_ADDRESS", "").rstrip("/")  # where the pages will stand, if that is known
 WHEEL = f"minerva_lite-{minerva_lite.__version__}-py3-none-any.whl"
@@ -125,7 +127,10 @@ class Copy:
 def first_cell() -> nbformat.NotebookNode:
     """Finds or fetches the package, and says what the notebook runs on."""
     wheel = f"{ADDRESS}/{WHEEL}" if ADDRESS else ""
-    source = FIRST_CELL.read_text("utf8").replace("@MARK@", mark()).replace("@WHEEL@", wheel).strip()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf8"))["project"]
+    needs = project["dependencies"] + project["optional-dependencies"]["book"]
+    source = FIRST_CELL.read_text("utf8").replace("@MARK@", mark()).replace("@WHEEL@", wheel)
+    source = source.replace('["@NEEDS@"]', json.dumps(needs)).strip()
     hidden = {"added": True, "cellView": "form", "jupyter": {"source_hidden": True}, "tags": ["nbval-ignore-output"]}
     cell = nbformat.v4.new_code_cell(source, metadata=hidden)
     cell.id = "the-package"

@@ -3,39 +3,41 @@ import importlib
 import platform
 import subprocess
 import sys
-from importlib.metadata import requires
 from importlib.util import find_spec
 
 MARK, WHEEL = "@MARK@", "@WHEEL@"  # of the package that this copy was made with, and where it lies
+NEEDS = ["@NEEDS@"]  # what the package itself needs, and its extra `book`
+BY_HAND = f'pip install "minerva_lite[book] @ {WHEEL}"' if WHEEL else 'pip install ".[book]"  in the book\'s folder'
 
 
-def install():
-    """The package, and what it needs of what is missing; a torch that is here stays."""
+class Stopped(Exception):
+    def _render_traceback_(self):  # IPython asks for it: the sentence alone, without the lines that led here
+        return [str(self)]
 
-    def pip(*what):
-        done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", *what], capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"Could not install {what[-1]}. With a network, type: pip install '{WHEEL}'\n{done.stderr[-300:]}")
 
-    pip("--no-deps", WHEEL)
-    importlib.invalidate_caches()
-    needs = [need.partition(";") for need in requires("minerva_lite")]
-    needs = [name.strip() for name, _, when in needs if not when or '"book"' in when.replace("'", '"')]
-    pip(*(need for need in needs if not (need.startswith("torch") and find_spec("torch"))))
-    importlib.invalidate_caches()
+def pip(*what):
+    done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", *what], capture_output=True, text=True)
+    if done.returncode:
+        why = next((line for line in done.stderr.splitlines() if line.lower().startswith("error")), "error: unknown")
+        raise Stopped(f"Could not install the package: with a network run this cell again or type  {BY_HAND}  ({why}).")
 
 
 if not find_spec("minerva_book"):
     if not WHEEL:
-        sys.exit("The book's package is missing: in the book's folder type  pip install '.[book]'  and run this again.")
-    install()
+        raise Stopped(f"The book's package is missing: type  {BY_HAND}  and run this cell again.")
+    if not find_spec("pip"):
+        raise Stopped(f"This Python has no pip: type  {sys.executable} -m ensurepip  and run this cell again.")
+    print("Installing the book's package")
+    pip(*(need for need in NEEDS if not need.startswith("torch") or not find_spec("torch")))  # one that is here stays
+    pip("--no-deps", WHEEL)  # last: if anything before fails, the package is still missing, and the next run goes on
+    importlib.invalidate_caches()
 
 import torch
 
 import minerva_book
 
-here = minerva_book.mark()
-device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-print(f"minerva_lite {here}, torch {torch.__version__}, Python {platform.python_version()}, {device}")
-if here != MARK:
-    print(f"This copy was made with {MARK}: what it prints, and names it imports, may differ.")
+gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+print(f"minerva_lite {minerva_book.mark()}, torch {torch.__version__}, Python {platform.python_version()}, {gpu}")
+if minerva_book.mark() != MARK:
+    how = f'pip install --force-reinstall --no-deps "{WHEEL}"' if WHEEL else BY_HAND
+    print(f"This copy was made with {MARK} and may not fit: type  {how}  and restart, or take a fresh copy.")

@@ -92,15 +92,16 @@ def start_page(folder: Path, made: Path, beside: dict[str, str], handout: Path) 
         more = f" (yours; the book's present one is [here](<{newer}>))" if newer else ""
         told = f", {takes[stem]} s" if (stem := name.removesuffix(".ipynb")) in takes else ""
         lines.append(f"- [{title(made / name)}]({name}){told}{more}")
-    assignments = sorted(handout.glob("*/*.ipynb")) if handout.is_dir() else []
-    for each in assignments:
+    for each in handout.glob("*/*.ipynb"):
         target = folder / "homework" / each.parent.name / each.name
-        if not target.exists():
+        if each.parent.name == each.stem and not target.exists():  # not those for Colab
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(each, target)
     homework = "**Homework** is handed out by your instructors; how they make it is on the book's page for instructors."
-    if assignments:
-        homework = "**Homework**: " + ", ".join(f"[{e.stem}](homework/{e.parent.name}/{e.name})" for e in assignments)
+    if (handout / "start.ipynb").exists():
+        (folder / "homework").mkdir(exist_ok=True)
+        shutil.copy(handout / "start.ipynb", folder / "homework")
+        homework = "**Homework**: [what there is, and what to do with it](homework/start.ipynb)."
     first = next(name for name in beside if name[0].isdigit())
     text = START.format(first=first, chapters="\n".join(lines), homework=homework)
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}

@@ -16,6 +16,7 @@ from docutils import nodes
 from lxml import html
 from PIL import Image
 
+from tests.copies.fresh import environment, execute, install, linked
 from tests.equations import CHAPTERS, ROOT
 from tests.pages import build
 
@@ -121,9 +122,11 @@ def test_a_block_stands_in_the_cell_of_its_line():
     assert [(cell, level) for cell, level, _ in by_cell([paragraphs[0], section])] == [(0, 0), (2, 1), (2, 1)]
 
 
-def test_the_branch_that_is_launched_holds_copies_and_the_wheel(tmp_path):
-    """Pushed to a repository of this machine, twice, from a folder that holds what a build leaves."""
-    tree, remote, clone = (tmp_path / name for name in ("tree", "remote.git", "clone"))
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """Of the branch that the script pushes to a repository of this machine, twice, from what a build leaves."""
+    folder = tmp_path_factory.mktemp("published")
+    tree, remote, clone = (folder / name for name in ("tree", "remote.git", "clone"))
     git("clone", "--quiet", "--depth", "1", f"file://{ROOT}", tree)
     shutil.copytree(build.site().parents[1] / "copies", tree / ".build" / "copies")
     (tree / ".build" / "_build" / "html").mkdir(parents=True)
@@ -133,8 +136,19 @@ def test_the_branch_that_is_launched_holds_copies_and_the_wheel(tmp_path):
     for _ in range(2):
         subprocess.run([tree / ".ci" / "publish", remote], check=True)
     git("clone", "--quiet", "--branch", "notebooks", remote, clone)
+    return clone
+
+
+def test_the_branch_that_is_launched_holds_copies_and_the_wheel(clone):
     assert sorted(each.name for each in (clone / "book").iterdir()) == [each.name for each in CHAPTERS]
-    assert (clone / wheel.name).is_file() and (clone / ".binder" / "postBuild").is_file()
+    assert [*clone.glob("minerva_lite-*.whl")] and (clone / ".binder" / "postBuild").is_file()
+
+
+@pytest.mark.slow
+def test_a_copy_of_that_branch_runs_with_its_wheel_alone(clone, tmp_path):
+    python, _ = environment(tmp_path / "venv", linked(tmp_path / "links"))
+    install(python, *clone.glob("*.whl"))
+    execute(python, clone / "book" / "a_prerequisites.ipynb", tmp_path / "alone")
 
 
 def git(*words) -> None:

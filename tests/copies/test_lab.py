@@ -1,18 +1,19 @@
 """The folder of `make lab`: what is the reader's stays the reader's."""
 
-import json
 import shutil
 import sys
-from pathlib import Path
 
 import nbformat
 import pytest
+from jupyter_core.paths import jupyter_config_path
+from jupyter_server.extension.config import ExtensionConfigManager
+from jupyterlab_server.config import get_page_config
 
 from tests.equations import ROOT
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
-from lab import RECORD, lay_out, start_page, without_graders  # noqa: E402
+from lab import GRADERS, RECORD, lay_out, start_page, without_graders  # noqa: E402
 
 
 def write(path, source, output=""):
@@ -103,21 +104,35 @@ def test_a_deleted_chapter_comes_back_and_a_lost_record_makes_all_the_readers(fo
     assert lay_out(made, folder, "2") == {"05_ppo.ipynb": "05_ppo 2.ipynb"} and said(folder / "05_ppo.ipynb") == "first"
 
 
-def test_the_start_page_links_homework_that_was_handed_out(folders, tmp_path):
+def test_the_start_page_links_the_one_of_homework_that_was_handed_out(folders, tmp_path):
     made, folder = folders
     lay_out(made, folder, "1")
     handout = tmp_path / "handout"
-    (handout / "hw2_gae").mkdir(parents=True)
-    shutil.copy(made / "05_ppo.ipynb", handout / "hw2_gae" / "hw2_gae.ipynb")
-    start_page(folder, made, {"05_ppo.ipynb": ""}, handout)
-    text = nbformat.read(folder / "start.ipynb", as_version=4).cells[0].source
-    assert "[5. PPO](05_ppo.ipynb)" in text and "homework/hw2_gae/hw2_gae.ipynb" in text
-    assert said(folder / "homework" / "hw2_gae" / "hw2_gae.ipynb") == "first"
+    for place in ("hw2_gae", "colab"):
+        (handout / place).mkdir(parents=True)
+        shutil.copy(made / "05_ppo.ipynb", handout / place / "hw2_gae.ipynb")
+    for page in ("first", "second"):
+        write(handout / "start.ipynb", page)
+        start_page(folder, made, {"05_ppo.ipynb": ""}, handout)
+        text = nbformat.read(folder / "start.ipynb", as_version=4).cells[0].source
+        assert "[5. PPO](05_ppo.ipynb)" in text and "(homework/start.ipynb)" in text
+        assert said(folder / "homework" / "start.ipynb") == page
+        assert [*folder.glob("homework/*/*")] == [answers := folder / "homework" / "hw2_gae" / "hw2_gae.ipynb"]
+        assert said(answers) == page.replace("second", "mine")
+        write(answers, "mine")
 
 
-def test_graders_extensions_are_off_in_these_settings_alone(tmp_path):
-    settings = without_graders(tmp_path)
-    named = json.loads(Path(sys.prefix, "etc/jupyter/jupyter_server_config.d/nbgrader.json").read_text())
-    ours = json.loads((settings / "jupyter_server_config.d/nbgrader.json").read_text())
-    on, off = (each["ServerApp"]["jpserver_extensions"] for each in (named, ours))
-    assert on.keys() == off.keys() and all(on.values()) and not any(off.values())
+def test_graders_extensions_are_off_in_these_settings_alone(tmp_path, monkeypatch):
+    """As JupyterLab finds them by itself, a formgrader and a JupyterHub with it, and as `make lab` does."""
+
+    def on() -> set[str]:
+        """nbgrader's extensions of the server and of the page, by what the folders of settings say."""
+        server = ExtensionConfigManager(read_config_path=jupyter_config_path()).get_jpserver_extensions()
+        disabled = {*get_page_config([]).get("disabledExtensions", [])}
+        names = {name for name, enabled in server.items() if enabled and name.startswith("nbgrader.")}
+        return names | {"@jupyter/nbgrader"} - disabled
+
+    monkeypatch.delenv("JUPYTER_CONFIG_PATH", raising=False)
+    assert on() == {*(f"nbgrader.server_extensions.{name}" for name in GRADERS), "@jupyter/nbgrader"}
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(without_graders(tmp_path)))
+    assert on() == set()

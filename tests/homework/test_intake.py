@@ -290,7 +290,7 @@ FORMS = {
     "as it should be": {FILE: MINE},
     "in its folder": {f"{NAME}/{FILE}": MINE},
     "beside a handout's": {f"colab/{FILE}": OTHER, FILE: MINE},
-    "a handout that was given back whole": {f"colab/{FILE}": OTHER, f"{NAME}/{FILE}": MINE},
+    "a handout that was given back whole": {"start.ipynb": OTHER, f"colab/{FILE}": OTHER, f"{NAME}/{FILE}": MINE},
     "beside what systems leave": {
         "Homework 2.ipynb": MINE, "._Homework 2.ipynb": OTHER,
         ".ipynb_checkpoints/Homework 2-checkpoint.ipynb": OTHER, f"__MACOSX/{FILE}": OTHER},
@@ -338,6 +338,8 @@ def test_every_form_in_which_a_notebook_comes_is_taken(tmp_path):
 def test_a_notebook_of_any_name_is_taken_if_it_is_the_only_one_and_only_one_is_asked_for(tmp_path):
     files = {"assignment.ipynb": MINE, "notes.txt": "x"}
     assert taken(tmp_path, files, alone=True)[1] == "mine" and not taken(tmp_path, files)[0].file
+    assert taken(tmp_path, files | {"start.ipynb": OTHER}, alone=True)[1] == "mine"
+    assert not taken(tmp_path, {"start.ipynb": MINE}, alone=True)[0].file
     assert not taken(tmp_path, {"hw3 final.ipynb": MINE}, alone=True)[0].file
     assert not taken(tmp_path, files | {"other.ipynb": answered("x")}, alone=True)[0].file
 

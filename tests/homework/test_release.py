@@ -12,8 +12,10 @@ import subprocess
 import sys
 import zipfile
 
+import nbclient
 import nbformat
 import pytest
+from nbgrader.utils import compute_checksum
 
 from .conftest import in_this_process
 from .hostile import NAME, Student, hand_in
@@ -120,7 +122,7 @@ def test_nothing_handed_out_holds_a_solution(term, names):
     """Every file of the handout and of nbgrader's release: cells, outputs, metadata, attachments are all its text."""
     lines = {question: found for question, found in LINES[SEED].items() if question.split("/")[0] in names}
     files = [f for place in ("handout", "release") for f in (term / place).rglob("*") if f.is_file()]
-    assert len([f for f in files if f.suffix == ".ipynb"]) == 3 * len(names)
+    assert len([f for f in files if f.suffix == ".ipynb"]) == 3 * len(names) + 1
     assert len(lines) == sum(len(assignment(name).questions) for name in names) and all(lines.values())
     for file in files:
         if file.suffix == ".whl":
@@ -139,6 +141,22 @@ def test_nothing_handed_out_holds_a_solution(term, names):
         for question in assignment(name, SEED).questions:
             assert f"## {question.name} {question.title} ({question.points} points)" in text
     assert not list((term / "handout").rglob("rubrics*")) and (term.stat().st_mode & 0o077) == 0
+
+
+def test_a_start_page_says_what_to_do_and_no_notebook_is_changed_for_it(term, names):
+    """Each is nbgrader's release to the byte, with the hashes by which it knows a locked cell again."""
+    folder = term / "handout"
+    for name in names:
+        file = folder / name / f"{name}.ipynb"
+        assert file.read_bytes() == (term / "release" / name / file.name).read_bytes()
+        cells = [cell for cell in nbformat.read(file, as_version=4).cells if "checksum" in cell.metadata.nbgrader]
+        assert cells and all(cell.metadata.nbgrader.checksum == compute_checksum(cell) for cell in cells)
+    page = nbformat.read(folder / "start.ipynb", as_version=4)
+    nbformat.validate(page)
+    text, check, hand_in = (cell.source for cell in page.cells)
+    links = re.findall(r"\[Homework .*?\]\((.*?)\)", text)
+    assert links == [f"{name}/{name}.ipynb" for name in names] and all((folder / link).is_file() for link in links)
+    assert "requirements.txt" in text and "`colab`" in text and "Ctrl+S" in text and "**Hand in**" in hand_in
 
 
 def test_what_students_install_is_pinned_and_holds_neither_solutions_nor_graders(term, names):
@@ -260,6 +278,14 @@ def test_the_self_check_tells_where_one_stands(term, tmp_path):
     assert "q5: there is no answer yet" in done.stdout
 
 
+@pytest.mark.slow
+def test_the_start_pages_cell_checks_a_notebook(term):
+    page = nbformat.read(term / "handout" / "start.ipynb", as_version=4)
+    nbclient.execute(page, cwd=str(term / "handout"))
+    said = "".join(output.text for output in page.cells[1].outputs)
+    assert "q1: there is no answer yet" in said and "WARNING" not in said
+
+
 # A notebook for each student
 
 
@@ -303,6 +329,8 @@ def test_variants_are_private_and_stay(varied, tmp_path):
     rows = {student: row["variant"] for student, row in table(varied, "variants.csv").items()}
     assert rows == {student: f"{place_of(varied, student):04}" for student in STUDENTS}
     handed = {f.relative_to(varied / "handout").as_posix(): f.read_text() for f in varied.glob("handout/**/*.ipynb")}
+    start = handed.pop("start.ipynb")
+    assert f"`{NAME}/your_name/{NAME}.ipynb`" in start and not [name for name in STUDENTS if f"/{name}/" in start]
     assert sorted(handed) == sorted(f"{p}/{s}/{NAME}.ipynb" for s in STUDENTS for p in ("colab", NAME))
     assert not [text for text in handed.values() if SEED in text or any(place in text for place in rows.values())]
     for student in STUDENTS:

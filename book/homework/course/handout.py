@@ -12,11 +12,33 @@ import nbformat
 
 from minerva_book.wheel import build_wheel
 
-from . import NAMES, known
+from . import NAMES, assignment, known, seed_of
 from .roster import moment_of, write_table
 from .term import ROOT, done, gradebook, new_term, opened, released, requirements, rubrics
 from .variants import base_of, folder_of, students_of, variant_of
 from .variants import variants as has_variants
+
+# A notebook, since JupyterLab shows a Markdown file as its source, and a cell can run the check by the kernel's Python.
+START = """# Homework: start here
+
+{files}
+
+**Run.** Each homework is one notebook. Open it, choose *Run › Run All Cells*, and write your answers in the cells \
+that say so. If its first cell finds no package, type `python -m pip install -r requirements.txt` in this folder, \
+restart the kernel and run it again.{colab}
+
+**Save** with Ctrl+S (⌘S on a Mac): what you hand in is the file as you last saved it.
+
+**Check** it before you hand it in. Save it, put its name into the cell below and run that cell. It runs your \
+notebook afresh, as the grader does, on the examples that stand in it, and says for each question whether something \
+is wrong with your answer."""
+COLAB = " On Colab open the notebook of the same name from the folder `colab`; its first cell installs the package."
+CHECK = """import sys
+
+notebook = "{name}"  # change this line
+!"{{sys.executable}}" -m minerva_book.exercises "{{notebook}}\""""
+HAND_IN = """**Hand in** that one file, under the name it has, where your course collects homework. To get it out of \
+JupyterLab, right-click on its name at the left and choose *Download*."""
 
 
 def release(
@@ -62,12 +84,31 @@ def release(
             if package:
                 write_for_colab(base, handout / "colab" / student, package)
         shutil.copy(term / "release" / name / "requirements.txt", handout / name)
+    start_page(term, handout)
     text = requirements()
     if wheel:
         build_wheel(handout)
         text += "".join(f"./{file.name}\n" for file in handout.glob("*.whl"))
     (handout / "requirements.txt").write_text(text)
     return handout
+
+
+def start_page(term: Path, handout: Path) -> None:
+    """What a student does with the notebooks; none of them is changed. Of variants it names nobody's folder."""
+    names, own = released(term), "your_name/" if has_variants(term) else ""
+    files = []
+    for name in names:
+        title = assignment(name, seed_of(term)).title
+        files.append(f"- {title}: `{name}/{own}{name}.ipynb`" if own else f"- [{title}]({name}/{name}.ipynb)")
+    text = START.format(files="\n".join(files), colab=COLAB if (handout / "colab").exists() else "")
+    check = CHECK.format(name=f"{names[0]}/{own}{names[0]}.ipynb")
+    cells = [
+        nbformat.v4.new_markdown_cell(text, id="start"),
+        nbformat.v4.new_code_cell(check, id="check"),
+        nbformat.v4.new_markdown_cell(HAND_IN, id="hand-in"),
+    ]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), handout / "start.ipynb")
 
 
 def write_variants(term: Path, names: Iterable[str]) -> None:

@@ -132,6 +132,7 @@ def from_archive(file: Path, place: PurePosixPath, scratch: Path, tried: Tried, 
 
 def likely(found: list[Found], name: str, alone: bool) -> list[Found]:
     """The notebooks that may be meant, of the best kind that there is."""
+    found = [each for each in found if each.base != "start"]  # the handout's own page is nobody's work
     number = name.split("_")[0].removeprefix("hw")
     short = re.compile(rf"(hw|homework)[ _-]*{number}(?!\d)", re.I)
     exact = [each for each in found if each.base == name]

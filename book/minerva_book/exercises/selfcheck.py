@@ -193,7 +193,8 @@ def jupyter(notebook: Any) -> dict[str, str]:
         return {}
     try:
         options = {"allow_errors": True, "interrupt_on_timeout": True, "kernel_name": "python3"}
-        NotebookClient(book, timeout=EXPERIMENT_SECONDS, **options).execute()
+        quiet = ["--log-level=ERROR"]  # else each kernel warns of its network in the midst of what is said here
+        NotebookClient(book, timeout=EXPERIMENT_SECONDS, extra_arguments=quiet, **options).execute()
     except Exception as error:
         why = f"the notebook could not be run in Jupyter ({type(error).__name__})"
         return dict.fromkeys(map(name_of, runs), why)
