@@ -3,6 +3,7 @@
 import re
 
 from tests.book.test_chapters import cells_of, chapters, figure_of, is_shown, kept_open, tags
+from tests.copies.second_pass import changed
 from tests.equations import markdown
 
 GRADE = re.compile(r"^```\{exercise\} (?P<kind>[\w ]+): .*? (?P<grade>★{1,3})$", re.M)
@@ -66,6 +67,15 @@ def test_three_or_four_predictions_are_asked_before_they_are_answered(path):
     for i in asked:
         assert "?" in cells[i]["source"].split(":class: predict")[1]
         assert "hide-output" in tags(cells[i + 1]), cells[i]["source"]
+
+
+@chapters
+def test_two_or_three_cells_begin_with_a_line_to_change(path):
+    """They stand open, train nothing, and the change can be made as it is told (test_run of the copies makes it)."""
+    asking = [cell for cell in cells_of(path, "code") if "change this line" in cell["source"].lower()]
+    assert 2 <= len(asking) <= 3
+    for cell in asking:
+        assert is_shown(cell) and "loop" not in tags(cell) and printed(cell) and changed(cell["source"])
 
 
 @chapters
