@@ -27,8 +27,8 @@ TOLD = ROOT / ".build" / "second_pass"
 RECORD = Path(__file__).with_name("second_pass.json")
 SECONDS = ROOT / "book" / "results" / "run_all.csv"
 LEFT_OUT = {"loop", "nbval-skip"}
-# Two lines at the head of a cell, or three where the second one is long.
-CHANGE = re.compile(r"# Change this line: (\w+ ?= ?)(\S.*) → (\S.*)\n# Look for: \S.*\n(?:# .*\n)?")
+# The head of a cell: a line, or as much of it as names it, what to write in the place of its value, what to look for.
+CHANGE = re.compile(r"# Change this line: (for [\w, ]+ in |[\w\[\], :]+?= ?)(\S.*) → (\S.*)\n# Look for: \S.*\n")
 
 
 def texts(outputs: list[dict[str, Any]]) -> str:
