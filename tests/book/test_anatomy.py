@@ -76,7 +76,8 @@ def test_two_or_three_cells_begin_with_a_line_to_change(path):
     assert 2 <= len(asking) <= 3
     for cell in asking:
         assert not tags(cell) & {"hide-cell", "hide-input", "remove-cell", "loop"} and printed(cell)
-        assert changed(cell["source"])
+        lengths = [len(line) for line in cell["source"].splitlines()]
+        assert changed(cell["source"]) and max(lengths[:2]) <= max(lengths[2:]), "no wider than the code beside it"
 
 
 @chapters
