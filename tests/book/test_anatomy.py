@@ -3,6 +3,7 @@
 import re
 
 from tests.book.test_chapters import cells_of, chapters, figure_of, is_shown, kept_open, tags
+from tests.copies.second_pass import changed
 from tests.equations import markdown
 
 GRADE = re.compile(r"^```\{exercise\} (?P<kind>[\w ]+): .*? (?P<grade>★{1,3})$", re.M)
@@ -66,6 +67,17 @@ def test_three_or_four_predictions_are_asked_before_they_are_answered(path):
     for i in asked:
         assert "?" in cells[i]["source"].split(":class: predict")[1]
         assert "hide-output" in tags(cells[i + 1]), cells[i]["source"]
+
+
+@chapters
+def test_two_or_three_cells_begin_with_a_line_to_change(path):
+    """Their code stands open, trains nothing, and is changed as it is told (test_run of the copies runs it)."""
+    asking = [cell for cell in cells_of(path, "code") if "change this line" in cell["source"].lower()]
+    assert 2 <= len(asking) <= 3
+    for cell in asking:
+        assert not tags(cell) & {"hide-cell", "hide-input", "remove-cell", "loop"} and printed(cell)
+        lengths = [len(line) for line in cell["source"].splitlines()]
+        assert changed(cell["source"]) and max(lengths[:2]) <= max(lengths[2:]), "no wider than the code beside it"
 
 
 @chapters

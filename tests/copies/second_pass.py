@@ -1,7 +1,8 @@
 """A plugin of pytest for nbval: after a notebook's last cell all are run once more, from the last to the first.
 
 A reader goes back and runs a cell again. What then raises, or prints something else than is stored, is told by cell
-in the file named by SECOND_PASS. Cells that train (tag `loop`) are left out. `python -m tests.copies.second_pass`
+in the file named by SECOND_PASS. Cells that train (tag `loop`) are left out. Then the cells that name a line to change
+are run with that line changed: what raises, or prints the same, is told as well. `python -m tests.copies.second_pass`
 writes what the runs told into the record, and with --seconds, if they had the machine to themselves (`pytest -n 0`),
 how long the first passes took.
 """
@@ -12,7 +13,9 @@ import argparse
 import csv
 import json
 import os
+import re
 import time
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -24,6 +27,8 @@ TOLD = ROOT / ".build" / "second_pass"
 RECORD = Path(__file__).with_name("second_pass.json")
 SECONDS = ROOT / "book" / "results" / "run_all.csv"
 LEFT_OUT = {"loop", "nbval-skip"}
+# The head of a cell: a line, or as much of it as names it, what to write in the place of its value, what to look for.
+CHANGE = re.compile(r"# Change this line: (for [\w, ]+ in |[\w\[\], :]+?= ?)(\S.*) → (\S.*)\n# Look for: \S.*\n")
 
 
 def texts(outputs: list[dict[str, Any]]) -> str:
@@ -62,6 +67,28 @@ def again(cells: list[dict[str, Any]], kernel, timeout: float) -> dict[str, str]
     return found
 
 
+def changed(source: str) -> str:
+    """A cell's code with the line changed that its head names, or "" if it names none."""
+    if not (head := CHANGE.match(source)):
+        return ""
+    name, old, new = head.groups()
+    place = rf"\b{re.escape(name + old)}(?![\w.])"
+    code, places = re.subn(place, lambda _: name + new, source[head.end() :])
+    assert places == 1, f"{name}{old} stands in {places} places"
+    return code
+
+
+def altered(cells: list[dict[str, Any]], kernel, timeout: float) -> dict[str, str]:
+    """By cell that names a line to change: the exception that the change raises, or "same print"."""
+    found = {}
+    for cell in cells:
+        if cell.cell_type == "code" and (source := changed(cell.source)):
+            error, said = run(kernel, source, timeout)
+            if error or said == run(kernel, cell.source, timeout)[1]:  # which also takes the change back
+                found[cell.id] = error or "same print"
+    return found
+
+
 def pytest_runtest_setup(item):
     if not hasattr(item.parent, "began"):
         item.parent.began = time.perf_counter()
@@ -71,11 +98,11 @@ def pytest_runtest_setup(item):
 def pytest_runtest_teardown(item, nextitem):
     if nextitem is None and item.parent.kernel.is_alive():
         seconds = time.perf_counter() - item.parent.began
-        try:
-            found = again(item.parent.nb.cells, item.parent.kernel, item.config.option.nbval_cell_timeout)
-        except Empty:
-            found = {"": "no answer"}
-        told = {"seconds": seconds, "found": dict(sorted(found.items()))}
+        at = item.parent.nb.cells, item.parent.kernel, item.config.option.nbval_cell_timeout
+        found = change = {"": "no answer"}
+        with suppress(Empty):
+            found, change = again(*at), altered(*at)
+        told = {"seconds": seconds, "found": dict(sorted(found.items())), "altered": change}
         Path(os.environ["SECOND_PASS"]).write_text(json.dumps(told), "utf8")
     return (yield)
 

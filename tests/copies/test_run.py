@@ -49,16 +49,22 @@ def test_a_copy_gives_what_its_chapter_has_stored_and_can_be_run_again(chapter, 
         said = execute(copy, told)
     passed = re.search(r"(\d+) passed", said)
     assert passed and int(passed[1]) == len(code) and "failed" not in said, said[-6000:]
-    assert json.loads(told.read_text())["found"] == json.loads(RECORD.read_text()).get(chapter.stem, {})
+    found = json.loads(told.read_text())
+    assert found["found"] == json.loads(RECORD.read_text()).get(chapter.stem, {})
+    assert found["altered"] == {}, "a line that the chapter asks to change"
 
 
 def test_a_second_pass_tells_what_raises_and_what_prints_otherwise(tmp_path):
-    cells = ["x = 1", "print(x)", "y = 2", "x = x + y", "del y", "print(3)"]
+    asked = [f"# Change this line: z = 1 → {new}\n# Look for: it.\nz = 1\nprint(1 / z)" for new in ("2", "1.0", "0")]
+    cells = ["x = 1", "print(x)", "y = 2", "x = x + y", "del y", "print(3)", *asked]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
-    for cell, name, said in zip(notebook.cells, "abcdef", ("", "1\n", "", "", "", "3\n"), strict=True):
+    outputs = "", "1\n", "", "", "", "3\n", "1.0\n", "1.0\n", "1.0\n"
+    for cell, name, said in zip(notebook.cells, "abcdefghi", outputs, strict=True):
         cell.id = name
         cell.outputs = [nbformat.v4.new_output("stream", text=said)] if said else []
     notebook.cells[4].metadata["tags"] = ["loop"]
     nbformat.write(notebook, tmp_path / "small.ipynb")
     execute(tmp_path / "small.ipynb", tmp_path / "told.json")
-    assert json.loads((tmp_path / "told.json").read_text())["found"] == {"b": "other print", "d": "NameError"}
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert told["found"] == {"b": "other print", "d": "NameError"}
+    assert told["altered"] == {"h": "same print", "i": "ZeroDivisionError"}
