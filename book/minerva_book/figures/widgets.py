@@ -12,7 +12,7 @@ import gc
 import io
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from html import escape
 from itertools import product
@@ -41,7 +41,8 @@ from .vector import ROOT_STYLE, written_together
 
 MAX_FRAMES = 24
 FRAMES = "BOOK_FRAMES"  # the environment variable, which the book's build and its checks set
-POSITIONS = 200  # of a slider that takes any value of its range
+POSITIONS = 200  # about so many has a slider that takes any value of its range
+READOUT = ".3g"  # such a value, beside the slider and in the picture
 
 
 class FramesFigure(widgets.VBox):
@@ -81,27 +82,27 @@ def few_colors(picture: Image.Image) -> Image.Image:
 class Sheet:
     """A figure that is drawn on again and again, in half of the time that a new one takes.
 
-    Axes stay where the first picture's layout has put them, and the canvas knows how large its words are. Artists
-    refer to one another in circles: the collector waits for the end of a picture and takes them at once, or it would
-    look for them, every few pictures, among all that a kernel holds.
+    Axes stay where the layout of the first picture of a kind has put them, and the canvas knows how large its words
+    are. Artists refer to one another in circles: the collector waits for the end of a picture and takes them at once,
+    or it would look for them, every few pictures, among all that a kernel holds.
     """
 
-    place: Bbox | None = None
-
-    def __init__(self, size: tuple[float, float], dpi: float = 144):
+    def __init__(self, size: tuple[float, float]):
+        self.places: dict[Hashable, Bbox] = {}
         with mpl.rc_context(book_style()):
-            self.canvas = FigureCanvasAgg(Figure(figsize=size, dpi=dpi))
+            self.canvas = FigureCanvasAgg(Figure(figsize=size, dpi=144))
 
-    def picture(self, draw: Callable[[Axes], None]) -> bytes:
+    def picture(self, draw: Callable[[Axes], None], kind: Hashable = None) -> bytes:
         figure, file, collects = self.canvas.figure, io.BytesIO(), gc.isenabled()
+        place = self.places.get(kind)
         gc.disable()
         try:
             with mpl.rc_context(book_style()):
-                ax = figure.add_axes(self.place) if self.place else figure.add_subplot()
+                figure.set_layout_engine("none" if place else "constrained")
+                ax = figure.add_axes(place) if place else figure.add_subplot()
                 draw(ax)
                 self.canvas.draw()
-            self.place = ax.get_position(original=True)
-            figure.set_layout_engine("none")
+            self.places[kind] = ax.get_position(original=True)
             pixels = Image.fromarray(np.asarray(self.canvas.buffer_rgba())).convert("RGB")
             pixels.save(file, format="png", compress_level=1)
         finally:
@@ -169,8 +170,9 @@ def frames_figure(
         picture, sheet = widgets.HTML(layout=wide), Sheet(size)
 
         def redraw(change: object = None) -> None:
-            values = {name: each.value for name, each in knobs.items()}
-            drawn = base64.b64encode(sheet.picture(partial(draw, **values))).decode()
+            values = {name: as_read(each) for name, each in knobs.items()}
+            kind = tuple(values[name] for name, grid in grids.items() if isinstance(grid, Mapping))
+            drawn = base64.b64encode(sheet.picture(partial(draw, **values), kind)).decode()
             said = escape(alt(**values))
             picture.value = f"<img style='width:100%' alt='{said}' src='data:image/png;base64,{drawn}'>"
 
@@ -222,9 +224,16 @@ def knob(grid: Mapping[str, object] | Sequence[object], start: object, descripti
         return widgets.IntSlider(start, low, high, description=description)
     if low > 0 and high / low >= 30:
         ends = {"min": math.log10(low), "max": math.log10(high), "step": math.log10(high / low) / POSITIONS}
-        return widgets.FloatLogSlider(start, **ends, description=description, readout_format=".3g")
-    step = (high - low) / POSITIONS
-    return widgets.FloatSlider(start, min=low, max=high, step=step, description=description, readout_format=".3g")
+        return widgets.FloatLogSlider(start, **ends, description=description, readout_format=READOUT)
+    steps = (digit * 10.0**power for power in range(-9, 9) for digit in (1, 2, 5))  # so that 0.9 can be reached
+    step = min(steps, key=lambda step: abs(math.log(step * POSITIONS / (high - low))))
+    return widgets.FloatSlider(start, min=low, max=high, step=step, description=description, readout_format=READOUT)
+
+
+def as_read(control: widgets.Widget) -> object:
+    """The value of a control, with the digits that a reader sees beside it."""
+    sliders = widgets.FloatSlider, widgets.FloatLogSlider
+    return float(format(control.value, READOUT)) if isinstance(control, sliders) else control.value
 
 
 def explore_ppo_clip(
