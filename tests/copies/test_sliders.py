@@ -29,9 +29,12 @@ from minerva_book.figures.widgets import *
 torch.set_num_threads(1)
 torch.set_default_dtype(torch.float64)
 generator = torch.Generator().manual_seed(0)"""
+READY = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'"
+DRAWN = "n => document.querySelectorAll('.frames-figure img').length == n"
 # Toward the middle. Then the picture's next change: milliseconds since the key, once it is decoded and a frame passed.
 NEXT = """([i, bar]) => {
-    const figure = document.querySelectorAll('.frames-figure')[i], slider = figure.querySelectorAll('[role=slider]')[bar]
+    const figure = document.querySelectorAll('.frames-figure')[i]
+    const slider = figure.querySelectorAll('[role=slider]')[bar]
     let began
     slider.addEventListener('keydown', () => began = performance.now(), {capture: true, once: true})
     window.changed = new Promise((done, never) => {
@@ -96,9 +99,9 @@ def test_a_picture_follows_its_slider_by_the_clock(lab, browser):
             break
         except Exception:
             page.wait_for_timeout(500)
-    page.wait_for_function("window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'", timeout=60_000)
+    page.wait_for_function(READY, timeout=60_000)
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
-    page.wait_for_function("n => document.querySelectorAll('.frames-figure img').length == n", arg=len(names), timeout=180_000)
+    page.wait_for_function(DRAWN, arg=len(names), timeout=180_000)
     took = {}
     for i, name in enumerate(names):
         bars = page.locator(".frames-figure").nth(i).locator("[role=slider]").count()

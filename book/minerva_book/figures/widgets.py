@@ -215,19 +215,20 @@ def frames_figure(
 
 def knob(grid: Mapping[str, object] | Sequence[object], start: object, description: str) -> widgets.Widget:
     """What sets a value in a notebook: buttons, or a slider from the least to the largest of the grid."""
+    wide = {"description": description, "layout": widgets.Layout(width="100%", max_width="32em")}
     if isinstance(grid, Mapping):
         return widgets.ToggleButtons(options=list(grid.items()), value=start, description=description)
     low, high = min(grid), max(grid)
     if low == high:
         return widgets.ToggleButtons(options=[(f"{low:g}", low)], description=description)
     if all(isinstance(value, int) for value in grid):
-        return widgets.IntSlider(start, low, high, description=description)
+        return widgets.IntSlider(start, low, high, **wide)
     if low > 0 and high / low >= 30:
         ends = {"min": math.log10(low), "max": math.log10(high), "step": math.log10(high / low) / POSITIONS}
-        return widgets.FloatLogSlider(start, **ends, description=description, readout_format=READOUT)
+        return widgets.FloatLogSlider(start, **ends, **wide, readout_format=READOUT)
     steps = (digit * 10.0**power for power in range(-9, 9) for digit in (1, 2, 5))  # so that 0.9 can be reached
     step = min(steps, key=lambda step: abs(math.log(step * POSITIONS / (high - low))))
-    return widgets.FloatSlider(start, min=low, max=high, step=step, description=description, readout_format=READOUT)
+    return widgets.FloatSlider(start, min=low, max=high, step=step, readout_format=READOUT, **wide)
 
 
 def as_read(control: widgets.Widget) -> object:
