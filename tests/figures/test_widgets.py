@@ -1,6 +1,7 @@
 """Figures that move without a kernel: every choice has its picture, and the links lead to it. With one: any value."""
 
 import html
+import inspect
 import io
 import re
 from base64 import b64decode
@@ -17,7 +18,7 @@ from minerva_book.figures import style, widgets
 from minerva_book.figures.mstep import decoupled_kl_optimum
 from minerva_book.figures.top_k import flow_example, top_k_example
 from minerva_book.figures.trpo import two_parameter_world
-from minerva_book.figures.widgets import FRAMES, MAX_FRAMES, frames_figure
+from minerva_book.figures.widgets import FRAMES, MAX_FRAMES, as_read, frames_figure, knob
 from minerva_lite.worlds import tabular_trpo
 from minerva_lite.worlds.tabular import TabularMDP, drifting_critic
 from tests.figures.test_drawn import arrows, draw
@@ -326,27 +327,52 @@ def test_fewer_colors_keep_the_books_own_colors_exact():
     assert {name: color in colors for name, color in wanted.items()} == dict.fromkeys(wanted, True)
 
 
+@pytest.mark.filterwarnings("error", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_kernel_draws_any_value_of_a_range(name, monkeypatch):
+    """Nothing is cut off, and axes stay in place while a slider moves."""
+    places = []
+
+    class Watched(widgets.FigureCanvasAgg):
+        def draw(self):
+            super().draw()
+            box, (width, height) = self.figure.get_tightbbox(self.get_renderer()), self.figure.get_size_inches()
+            assert box.x0 >= 0.0 and box.y0 >= 0.0 and box.x1 <= width and box.y1 <= height
+            places.append([ax.get_position(original=True).bounds for ax in self.figure.axes])
+
     monkeypatch.delenv(FRAMES)
-    figure = getattr(widgets, f"explore_{name}")(**FIGURES[name][0])
+    monkeypatch.setattr(widgets, "FigureCanvasAgg", Watched)
+    figure, random = getattr(widgets, f"explore_{name}")(**FIGURES[name][0]), np.random.default_rng(0)
     *knobs, picture = figure.children
     assert [knob.value for knob in knobs] == FIGURES[name][2] and figure.frames == 0
     assert picture.value.count(f"alt='{html.escape(figure.alt)}'") == 1
-    for knob in knobs:
-        seen = {picture.value}
-        if isinstance(knob, ipywidgets.ToggleButtons):
-            values = [value for _, value in knob.options]
-        elif isinstance(knob, ipywidgets.FloatLogSlider):
-            values = [10**knob.min, 10 ** (0.3 * knob.min + 0.7 * knob.max), 10**knob.max]
+    for control in sorted(knobs, key=lambda each: isinstance(each, ipywidgets.ToggleButtons)):
+        seen, buttons = {picture.value}, isinstance(control, ipywidgets.ToggleButtons)
+        if buttons:
+            values = [value for _, value in control.options]
         else:
-            values = [type(knob.value)(knob.min + share * (knob.max - knob.min)) for share in (0, 0.31, 1)]
-        for value in values:
-            knob.value = value
+            shares = (0.0, *random.uniform(size=2), 1.0)
+            values = [control.min + share * (control.max - control.min) for share in shares]
+            values = [10**each if isinstance(control, ipywidgets.FloatLogSlider) else each for each in values]
+            values = [type(control.value)(each) for each in values]
+        for control.value in values:
             seen.add(picture.value)
-        assert len(seen) >= len(values)
+            assert buttons or places[-1] == places[0]
+        assert len(seen) >= len(set(values))
         drawn = Image.open(io.BytesIO(b64decode(re.search("base64,([^']+)", picture.value)[1])))
         assert drawn.width > 900
+
+
+def test_a_slider_reaches_the_values_of_its_grid_and_what_is_drawn_is_what_is_read():
+    for name in FIGURES:
+        for each in inspect.signature(getattr(widgets, f"explore_{name}")).parameters.values():
+            slider = knob(each.default, each.default[0], "") if isinstance(each.default, tuple) else None
+            if isinstance(slider, ipywidgets.FloatSlider):
+                steps = (np.array(each.default) - slider.min) / slider.step
+                assert np.allclose(steps, steps.round()) and 100 < steps.max() < 400
+    slider = knob((0.01, 1.0), 0.01, "")
+    slider.value = 0.0832553
+    assert as_read(slider) == 0.0833
 
 
 def test_a_slider_goes_by_what_its_range_is(monkeypatch):

@@ -51,7 +51,7 @@ def plot_clip_objective(ax: Axes, *, advantage: float, clip_eps: float, max_rati
         ylim=(-0.1 * span, 1.05 * span) if advantage > 0 else (-1.05 * span, 0.1 * span),
         xlabel=r"ratio $\rho = \pi_\theta(a\mid s) / \pi_b(a\mid s)$ (dimensionless)",
         ylabel="objective (advantage units)",
-        title=rf"$A = {advantage:+.0f}$,  $\varepsilon = {clip_eps:.2f}$",
+        title=rf"$A = {advantage:+.0f}$,  $\varepsilon = {f'{clip_eps:.3f}'.removesuffix('0')}$",
     )
     ax.legend(loc="upper left" if advantage > 0 else "lower left")
 

@@ -127,12 +127,14 @@ def plot_gae(ax: Axes, *, error: float, lam: float, rollout_steps: int) -> None:
     world = drifting_critic(error)[0]
     shown = min(rollout_steps, 40)
     weight = world.gamma * (1.0 - lam) * (world.gamma * lam) ** torch.arange(shown)
+    seam = world.gamma * (world.gamma * lam) ** (rollout_steps - 1)
     if rollout_steps <= shown:
-        weight[-1] = world.gamma * (world.gamma * lam) ** (rollout_steps - 1)
+        weight[-1] = seam
+    beyond = f" (step {rollout_steps}: {seam:.2f})" if rollout_steps > shown and seam >= 0.005 else ""
     colors = [BLUE] * (shown - 1) + [RED if rollout_steps <= shown else BLUE]
     left.bar(range(1, shown + 1), weight.tolist(), color=colors, width=0.8, zorder=2)
     left.plot([], [], "s", color=BLUE, label="rows between")
-    left.plot([], [], "s", color=RED, label="end of the rollout")
+    left.plot([], [], "s", color=RED, label=f"end of the rollout{beyond}")
     left.set(xlabel="steps ahead", ylabel="weight of the critic's error there", ylim=(0.0, 1.05), xlim=(0.0, 41.0))
     left.legend(loc="upper right")
     grid, curves = _gae_curves(error, rollout_steps)
