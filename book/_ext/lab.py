@@ -109,10 +109,11 @@ def start_page(folder: Path, made: Path, beside: dict[str, str], handout: Path) 
 
 
 def without_graders(folder: Path) -> Path:
-    """A folder of settings for Jupyter in which nbgrader's extensions are off."""
+    """A folder of settings for Jupyter in which nbgrader's extensions are off, and JupyterLab asks about no news."""
     extensions = [f"nbgrader.server_extensions.{name}" for name in GRADERS]
     server = {"ServerApp": {"jpserver_extensions": dict.fromkeys(extensions, False)}}
-    page = {"disabledExtensions": {"@jupyter/nbgrader": True}}
+    off = "@jupyter/nbgrader", "@jupyterlab/apputils-extension:announcements"
+    page = {"disabledExtensions": dict.fromkeys(off, True)}
     for name, settings in (("jupyter_server_config.d/nbgrader.json", server), ("labconfig/page_config.json", page)):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,13 +128,18 @@ class Forgetful(dict):
         pass
 
 
-if __name__ == "__main__":
-    start_page(FOLDER, MADE, lay_out(MADE, FOLDER, mark()), ROOT / ".homework" / "term" / "handout")
-    if "--no-server" in sys.argv:
-        sys.exit()
+def serve(made: Path, folder: Path, words: list[str]) -> None:
+    """words: for JupyterLab; with --no-server the folder is all."""
+    start_page(folder, made, lay_out(made, folder, mark()), ROOT / ".homework" / "term" / "handout")
+    if "--no-server" in words:
+        return
     os.environ["JUPYTER_CONFIG_PATH"] = str(without_graders(ROOT / ".build" / "jupyter"))
     # The server keeps where it found a file by its name alone, and JupyterLab's fonts are named as Notebook's: whoever
     # asked second would be refused them.
     FileFindHandler._static_paths = Forgetful()
-    os.chdir(FOLDER)
-    sys.exit(main(["start.ipynb", *sys.argv[1:]]))
+    os.chdir(folder)
+    sys.exit(main(["start.ipynb", *words]))
+
+
+if __name__ == "__main__":
+    serve(MADE, FOLDER, sys.argv[1:])
