@@ -86,10 +86,10 @@ test-full: setup
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(PY) -m tests.mutants --write
 	rm -rf $(WATCH)
-	$(TESTS) -k "not slow_line" $(MINUTES:%=--minutes %) --watch-chapters $(WATCH) tests $(NBVAL) $(filter book/homework/%,$(CHAPTERS))
+	$(TESTS) -k "not slow_line and not by_the_clock" $(MINUTES:%=--minutes %) --watch-chapters $(WATCH) tests $(NBVAL) $(filter book/homework/%,$(CHAPTERS))
 	$(PY) -m tests.chapters.record $(WATCH)
 	@# What goes by the clock has the machine to itself.
-	$(BIN)/pytest -q -k slow_line tests/pages
+	$(BIN)/pytest -q -k "slow_line or by_the_clock" tests/pages tests/copies
 
 # Renders the stored outputs (no execution) and opens them in a headless Chromium.
 pages: setup
