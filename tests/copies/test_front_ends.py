@@ -30,6 +30,7 @@ WORDS = "--no-browser", "--allow-root", "--port-retries=0", *EXPOSED
 SERVE = "import sys; from pathlib import Path; from lab import serve; serve(*map(Path, sys.argv[1:3]), sys.argv[3:])"
 KNOWN = "reading 'schema'", "filebrowser:open-path"  # what Notebook 7 says of itself, on any notebook
 READY = "window.jupyterapp?.shell.currentWidget?.content?.widgets?.length && document.querySelector('.jp-Notebook h1')"
+KERNEL = "jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus === 'idle'"  # before it, a run is ignored
 CODE = "jupyterapp.shell.currentWidget.content.widgets.filter(cell => cell.model.type === 'code')"
 RAN = f"""n => {CODE}.slice(0, n).every(
   ({{model}}, at) => model.executionCount === at + 1 && model.executionState !== 'running')"""  # by this kernel
@@ -155,6 +156,7 @@ def test_a_copy_runs_and_moves_and_works_by_keyboard(opened, front, theme):
     answer = page.locator(".jp-OutputPlaceholder")
     assert answer.count() == 1 and "k1" not in answer.inner_text()  # by its first line it would be known
     page.locator(".jp-Notebook h1").click()
+    page.wait_for_function(KERNEL, timeout=60_000)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     page.wait_for_function(RAN, arg=5, timeout=60_000)
@@ -226,6 +228,7 @@ def test_the_front_door_opens_by_the_clock(browser, tmp_path):
             drawn = time.perf_counter()
             page.locator(".jp-RenderedMarkdown a:has-text('chapter 1')").first.click()
             page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) h1:has-text('1. ')", timeout=60_000)
+            page.wait_for_function(KERNEL, timeout=60_000, polling=50)
             for _ in range(presses):
                 page.keyboard.press("Shift+Enter")
             page.wait_for_function(RAN, arg=2, timeout=60_000, polling=50)
