@@ -8,6 +8,7 @@ nbgrader is off in this server.
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -16,8 +17,6 @@ import nbformat
 from jupyter_server.base.handlers import FileFindHandler
 from jupyterlab.labapp import main
 from run_all import seconds
-
-from minerva_book import mark
 
 ROOT = Path(__file__).resolve().parents[2]
 MADE, FOLDER = ROOT / ".build" / "copies", ROOT / ".notebooks"
@@ -47,6 +46,13 @@ def essence(path: Path) -> str:
         return ""
     said = [(cell.cell_type, cell.source) for cell in cells if cell.get("id") != FIRST]
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def mark(made: Path) -> str:
+    """The package's, from a copy: the package itself imports PyTorch, which takes as long as all else here."""
+    found = re.search(r'MARK, WHEEL = \\"([^"\\]+)', next(made.glob("0*.ipynb")).read_text("utf8"))
+    assert found, "the first cell of a copy has no mark"
+    return found[1]
 
 
 def renew(old: Path, new: Path) -> None:
@@ -110,10 +116,11 @@ def start_page(folder: Path, made: Path, beside: dict[str, str], handout: Path) 
 
 
 def without_graders(folder: Path) -> Path:
-    """A folder of settings for Jupyter in which nbgrader's extensions are off."""
+    """A folder of settings for Jupyter in which nbgrader's extensions are off, and JupyterLab asks about no news."""
     extensions = [f"nbgrader.server_extensions.{name}" for name in GRADERS]
     server = {"ServerApp": {"jpserver_extensions": dict.fromkeys(extensions, False)}}
-    page = {"disabledExtensions": {"@jupyter/nbgrader": True}}
+    off = "@jupyter/nbgrader", "@jupyterlab/apputils-extension:announcements"
+    page = {"disabledExtensions": dict.fromkeys(off, True)}
     for name, settings in (("jupyter_server_config.d/nbgrader.json", server), ("labconfig/page_config.json", page)):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,14 +143,19 @@ class Forgetful(dict):
         pass
 
 
-if __name__ == "__main__":
-    start_page(FOLDER, MADE, lay_out(MADE, FOLDER, mark()), ROOT / ".homework" / "term" / "handout")
-    if "--no-server" in sys.argv:
-        sys.exit()
+def serve(made: Path, folder: Path, words: list[str]) -> None:
+    """words: for JupyterLab; with --no-server the folder is all."""
+    start_page(folder, made, lay_out(made, folder, mark(made)), ROOT / ".homework" / "term" / "handout")
+    if "--no-server" in words:
+        return
     os.environ["JUPYTER_CONFIG_PATH"] = str(without_graders(ROOT / ".build" / "jupyter"))
     # The server keeps where it found a file by its name alone, and JupyterLab's fonts are named as Notebook's: whoever
     # asked second would be refused them.
     FileFindHandler._static_paths = Forgetful()
-    os.chdir(FOLDER)
     saves = f"--ContentsManager.pre_save_hook={Path(__file__).stem}.{pictures_alone.__name__}"
-    sys.exit(main(["start.ipynb", saves, *sys.argv[1:]]))
+    os.chdir(folder)
+    sys.exit(main(["start.ipynb", saves, *words]))
+
+
+if __name__ == "__main__":
+    serve(MADE, FOLDER, sys.argv[1:])

@@ -60,7 +60,7 @@ class Plain:
                 text, where = self.inline(node), self.link(node)
                 return f"[{text}]({where})" if where else text
             case nodes.inline():
-                return self.inline(node)
+                return code(node.astext()) if "src" in node["classes"] else self.inline(node)
             case nodes.target():
                 return ""
         raise Unknown(type(node).__name__)

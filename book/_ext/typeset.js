@@ -9,7 +9,7 @@ async function typeset(mathjax, [formula, display]) {
     const error = /data-mjx-error="([^"]*)"/.exec(drawn);
     if (error || drawn.includes('data-mml-node="merror"')) return { fault: error ? error[1] : "MathJax error" };
     // A sign that no font of MathJax has is left to the system's, whose widths nobody knows.
-    const strange = /<text [^>]*>([^<]*)/.exec(drawn);
+    const strange = /<text [^>]*>([^<]+)/.exec(drawn);
     if (strange) return { fault: `no font of MathJax has the sign ${strange[1]}` };
     const [svg] = /<svg [^>]*>/.exec(drawn);
     const length = (name) => Number(new RegExp(`${name}[=:] ?"?(-?[\\d.]+)`).exec(svg)?.[1] ?? 0);
