@@ -154,9 +154,8 @@ def added(cell: nbformat.NotebookNode, name: str) -> nbformat.NotebookNode:
 
 def to_implement(block: nodes.Element) -> str:
     """The label of an *Implement* exercise; "" of another block."""
-    if isinstance(block, exercise_enumerable_node) and re.match(r"\W*Implement\b", block.next_node(nodes.title).astext()):
-        return block["label"]
-    return ""
+    implement = isinstance(block, exercise_enumerable_node) and re.match(r"\W*Implement\b", block.children[0].astext())
+    return block["label"] if implement else ""
 
 
 def first_cell() -> nbformat.NotebookNode:

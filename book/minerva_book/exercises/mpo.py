@@ -95,7 +95,7 @@ def check_bounded_fit(function: Callable[..., tuple[Tensor, Tensor]]) -> None:
     """
     check_bounded_mean(lambda *arguments: function(*arguments, 1e-3)[0])
     mean_old, std_old = torch.randn(2, 4, generator=Generator().manual_seed(0), dtype=torch.float64)
-    std_old, std = std_old.exp(), torch.tensor([0.1, 0.99, 1.02, 9.0], dtype=torch.float64)
+    std_old, std = std_old.exp(), torch.tensor([0.1, 0.99, 1.02, 90.0], dtype=torch.float64)
     for eps_std in (1e-3, 0.3, 3.0):
         action, weights = mean_old + std_old * std * torch.tensor([[1.0], [-1.0], [1.0]]), torch.tensor([1.0, 3.0, 2.0])
         got = function(action, weights.double(), mean_old, std_old, 0.01, eps_std)[1]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
+from torch.distributions import Categorical
 
 from minerva_lite.formulas.duals import kl_price, multiplier_loss, top_k_mask, vmpo_temperature_loss, vmpo_weights
 from minerva_lite.worlds.tabular import random_policy
@@ -59,8 +60,7 @@ def check_refusing_temperature(function: Callable[..., float | None], *, seed: i
         if endless is not (eta is None):
             raise AssertionError(f"{name}, eps_eta = {eps_eta}: wanted {'None' if endless else 'a number'}; got {eta}")
         if eta is not None:
-            psi = (gap / eta).softmax(0)
-            spent = torch.xlogy(psi, psi).sum() + math.log(len(psi))
+            spent = math.log(len(gap)) - Categorical(logits=gap / eta).entropy()
             compare(f"{name}, the KL at your temperature", spent, torch.tensor(eps_eta, dtype=torch.float64), 1e-6)
 
 
