@@ -2,16 +2,19 @@
 
 Cells, their order and their code are the chapter's. Its text is plain Markdown (`plain.py`), its pictures are PNG, so
 that they show in a notebook nobody trusts yet; what the page folds is folded in JupyterLab, Notebook 7 and Colab.
-A caption is a cell of its own, marked `added`.
+A caption is a cell of its own, marked `added`. So are a stub and its check, in the middle of a text, below each
+*Implement* exercise.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tomllib
 from base64 import b64encode
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urljoin
@@ -23,9 +26,11 @@ from pictures import png
 from plain import Plain, Unknown
 from run_all import seconds
 from sphinx.errors import ExtensionError
+from sphinx_exercise.nodes import exercise_enumerable_node
 
 import minerva_lite
 from minerva_book import mark
+from minerva_book.exercises.implement import NOT_YET, stub_and_check
 from minerva_book.wheel import ROOT, build_wheel
 
 ADDRESS = os.environ.get("BOOK_ADDRESS", "").rstrip("/")  # where the pages will stand, if that is known
@@ -74,7 +79,8 @@ class Copy:
         name = page.removesuffix(".html")
         return f"{name}.ipynb" if chapter_name(f"book/{name}") else ""
 
-    def text(self, cell: int) -> str:
+    def texts(self, cell: int) -> Iterator[tuple[str, str]]:
+        """A cell's text in parts: each ends with an *Implement* exercise, and has its label, but for the last."""
         texts = []
         for at, level, block in self.blocks:
             if at == cell:
@@ -83,7 +89,29 @@ class Copy:
                     texts.append(self.plain.block(block))
                 except Unknown as error:
                     raise ExtensionError(f"{self.docname}: cell {cell}: no plain form of a {error}") from error
-        return "\n\n".join(filter(None, texts))
+                if label := to_implement(block):
+                    yield "\n\n".join(filter(None, texts)), label
+                    texts = []
+        yield "\n\n".join(filter(None, texts)), ""
+
+    def text(self, cell: nbformat.NotebookNode, place: int) -> Iterator[nbformat.NotebookNode]:
+        """A text, and below each *Implement* exercise a stub and its check."""
+        name = ""
+        for text, label in self.texts(place):
+            if not name:
+                cell.source, name = text, cell.id
+                yield cell
+            elif text:
+                yield added(nbformat.v4.new_markdown_cell(text), f"{name}-on")
+            if label:
+                try:
+                    stub, check = stub_and_check(label)
+                except KeyError as error:
+                    raise ExtensionError(f"{self.docname}: cell {place}: no stub for the exercise {error}") from error
+                yield added(nbformat.v4.new_code_cell(stub), f"{label}-stub")
+                said = [nbformat.v4.new_output("stream", text=f"{NOT_YET}\n")]
+                yield added(nbformat.v4.new_code_cell(check, outputs=said), f"{label}-check")
+                name = label
 
     def made(self) -> nbformat.NotebookNode:
         cells = []
@@ -91,10 +119,10 @@ class Copy:
         for place, cell in enumerate(self.notebook.cells):
             if place == 1:
                 cells += self.opening()
-            cells.append(cell)
             if cell.cell_type == "markdown":
-                cell.source = self.text(place)
+                cells += self.text(cell, place)
                 continue
+            cells.append(cell)
             fold(cell)
             for output in cell.outputs:
                 if "data" in output:
@@ -111,17 +139,25 @@ class Copy:
         if told is None:
             return [first_cell()]
         text = f"*Run All takes about {told} seconds on two cores. Numbers in the text are the CPU's.*"
-        note = nbformat.v4.new_markdown_cell(text, metadata={"added": True})
-        note.id = "run-all"
-        return [note, first_cell()]
+        return [added(nbformat.v4.new_markdown_cell(text), "run-all"), first_cell()]
 
     def captions(self, cell, block: nodes.Element):
         for figure in block.findall(nodes.figure):
             caption = next(figure.findall(nodes.caption))
             text = f"**Figure {self.plain.number('figure', figure)}.** {self.plain.inline(caption)}"
-            added = nbformat.v4.new_markdown_cell(text, metadata={"added": True})
-            added.id = f"{cell.id}-caption"
-            yield added
+            yield added(nbformat.v4.new_markdown_cell(text), f"{cell.id}-caption")
+
+
+def added(cell: nbformat.NotebookNode, name: str) -> nbformat.NotebookNode:
+    """A cell that the chapter does not have."""
+    cell.id, cell.metadata["added"] = name, True
+    return cell
+
+
+def to_implement(block: nodes.Element) -> str:
+    """The label of an *Implement* exercise; "" of another block."""
+    implement = isinstance(block, exercise_enumerable_node) and re.match(r"\W*Implement\b", block.children[0].astext())
+    return block["label"] if implement else ""
 
 
 def first_cell() -> nbformat.NotebookNode:
@@ -131,10 +167,8 @@ def first_cell() -> nbformat.NotebookNode:
     needs = project["dependencies"] + project["optional-dependencies"]["book"]
     source = FIRST_CELL.read_text("utf8").replace("@MARK@", mark()).replace("@WHEEL@", wheel)
     source = source.replace('["@NEEDS@"]', json.dumps(needs)).strip()
-    hidden = {"added": True, "cellView": "form", "jupyter": {"source_hidden": True}, "tags": ["nbval-ignore-output"]}
-    cell = nbformat.v4.new_code_cell(source, metadata=hidden)
-    cell.id = "the-package"
-    return cell
+    hidden = {"cellView": "form", "jupyter": {"source_hidden": True}, "tags": ["nbval-ignore-output"]}
+    return added(nbformat.v4.new_code_cell(source, metadata=hidden), "the-package")
 
 
 def fold(cell: nbformat.NotebookNode) -> None:

@@ -15,14 +15,16 @@ import pytest
 from docutils import nodes
 from lxml import html
 from PIL import Image
+from sphinx.errors import ExtensionError
+from sphinx_exercise.nodes import exercise_enumerable_node, exercise_title
 
 from tests.copies.fresh import environment, execute, install, linked
-from tests.equations import CHAPTERS, ROOT
+from tests.equations import CHAPTERS, ROOT, markdown
 from tests.pages import build
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
-from copies import by_cell  # noqa: E402
+from copies import Copy, by_cell  # noqa: E402
 from pictures import MARGIN, WIDTH  # noqa: E402
 from plain import Plain, Unknown  # noqa: E402
 
@@ -91,7 +93,7 @@ def test_pictures_are_png_and_widgets_their_picture_alone(chapter):
     source = {cell.id: cell for cell in nbformat.read(chapter, as_version=4).cells}
     sizes = []
     for cell in copy_of(chapter).cells:
-        for place, output in enumerate(stored(cell)):
+        for place, output in enumerate([] if cell.metadata.get("added") else stored(cell)):
             data, before = output.get("data", {}), source[cell.id].outputs[place].get("data", {})
             assert set(data) <= {"image/png", "text/plain", "text/html"}
             if "image/svg+xml" in before:
@@ -101,6 +103,30 @@ def test_pictures_are_png_and_widgets_their_picture_alone(chapter):
                 assert (edge[:MARGIN] == 255).all() and (edge[:, :MARGIN] == 255).all()
                 sizes.append(len(file))
     assert not sizes or sum(sizes) / len(sizes) < 60_000
+
+
+@by_chapter
+def test_below_each_implement_exercise_is_its_stub_and_its_check(chapter):
+    """Nothing stands between, and the solution comes after them."""
+    cells, labels = copy_of(chapter).cells, re.findall(r"Implement: .*\n:label: ([\w-]+)", markdown(chapter))
+    places = [place for place, cell in enumerate(cells) if cell.id.endswith("-stub")]
+    assert [cells[place].id.removesuffix("-stub") for place in places] == labels
+    for label, place in zip(labels, places, strict=True):
+        above, stub, check, below = cells[place - 1 : place + 3]
+        last = above.source.rpartition("> **")[2]
+        assert re.match(r"Exercise [\w.]+ \(Implement: ", last) and "<details>" not in last
+        assert check.id == f"{label}-check" and check.outputs[0].text == "not answered yet\n"
+        assert re.match("<details>\n<summary>.*Implement: ", below.source)
+        assert all(cell.metadata.added for cell in (stub, check, below))
+
+
+def test_an_implement_exercise_without_a_stub_stops_the_build():
+    title, label = exercise_title("", " (Implement: a new thing)"), "ex-a-new-thing"
+    node = exercise_enumerable_node("", title, nodes.section(), label=label, ids=[label])
+    copy = Copy.__new__(Copy)
+    copy.docname, copy.blocks, copy.plain = "book/05_ppo", [(7, 1, node)], Plain({"exercise": {label: (5, 1)}}, str)
+    with pytest.raises(ExtensionError, match="book/05_ppo: cell 7: no stub .*ex-a-new-thing"):
+        list(copy.text(nbformat.v4.new_markdown_cell(), 7))
 
 
 def test_what_has_no_plain_form_is_an_error():

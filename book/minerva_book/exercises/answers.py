@@ -12,8 +12,10 @@ CLOSE = 1e-5  # of homework: a float32 computation of these sizes is well within
 ENTRIES = 200_000  # numbers that an answer to homework may have
 
 
-def compare(name: str, got: Tensor, wanted: Tensor, atol: float = 1e-9) -> None:
+def compare(name: str, got: Tensor | float, wanted: Tensor, atol: float = 1e-9) -> None:
     """Raise AssertionError naming the first wrong entry unless `got` equals `wanted` within `atol`."""
+    if isinstance(got, (int, float)):
+        got = torch.tensor(got, dtype=torch.float64)
     if not isinstance(got, Tensor) or got.shape != wanted.shape:
         shape = tuple(got.shape) if isinstance(got, Tensor) else type(got).__name__
         raise AssertionError(f"{name}: wanted a tensor of shape {tuple(wanted.shape)}; got {shape}")

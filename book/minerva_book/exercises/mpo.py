@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
+from minerva_lite.formulas.distributions import gaussian_kl_mean_std
 from minerva_lite.formulas.duals import estep_weights, temperature_loss, weights_kl
 from minerva_lite.formulas.returns import retrace_targets
 from minerva_lite.worlds.tabular import random_policy
@@ -85,6 +86,23 @@ def check_bounded_mean(function: Callable[..., Tensor]) -> None:
         reach = std_old * (2.0 * eps_mean) ** 0.5
         wanted = torch.maximum(torch.minimum(fit, mean_old + reach), mean_old - reach)
         compare(name, function(action, weights, mean_old, std_old, eps_mean), wanted)
+
+
+def check_bounded_fit(function: Callable[..., tuple[Tensor, Tensor]]) -> None:
+    """Raise AssertionError unless `function(action, weights, mean_old, std_old, eps_mean, eps_std)` is the best M-step.
+
+    Arguments as in `check_bounded_mean`, and a bound on the std's part of the KL. The answer is mean [D] and std [D].
+    """
+    check_bounded_mean(lambda *arguments: function(*arguments, 1e-3)[0])
+    mean_old, std_old = torch.randn(2, 4, generator=Generator().manual_seed(0), dtype=torch.float64)
+    std_old, std = std_old.exp(), torch.tensor([0.1, 0.99, 1.02, 90.0], dtype=torch.float64)
+    for eps_std in (1e-3, 0.3, 3.0):
+        action, weights = mean_old + std_old * std * torch.tensor([[1.0], [-1.0], [1.0]]), torch.tensor([1.0, 3.0, 2.0])
+        got = function(action, weights.double(), mean_old, std_old, 0.01, eps_std)[1]
+        compare(f"eps_std = {eps_std}, whether the std is wider", (got > std_old).double(), (std > 1.0).double())
+        asked = gaussian_kl_mean_std(mean_old, std_old, mean_old, std_old * std)[1]
+        kl = gaussian_kl_mean_std(mean_old, std_old, mean_old, got)[1]
+        compare(f"eps_std = {eps_std}, the KL of the std", kl, asked.clamp(max=eps_std), 1e-8)
 
 
 def check_retrace(function: Callable[..., Tensor], *, seed: int = 0) -> None:

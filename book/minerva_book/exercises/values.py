@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 
 import torch
@@ -35,6 +36,54 @@ def check_visitation(function: Callable[[TabularMDP, Tensor], Tensor], *, seed: 
     """Raise AssertionError unless `function(world, policy)` is the discounted visitation [S], not normalized."""
     for name, world, policy in _worlds(seed):
         compare(name, function(world, policy), world.visitation(policy))
+
+
+def check_turning_point(function: Callable[[int, float], float]) -> None:
+    """Raise AssertionError unless `function(state, slip)` is the discount at which the best action turns, to 8 digits.
+
+    state: a square of the corridor of six. The answer is 0 for a square whose best action is right at any discount.
+    """
+    for slip in (0.0, 0.1, 0.25):
+        for state in range(6):
+
+            def goes_right(step: int, state: int = state, slip: float = slip) -> bool:
+                return bool(TabularMDP.chain(6, step / 1e9, slip=slip).best_policy()[state, 1] == 1)
+
+            turn = bisect_left(range(990_000_000), True, lo=10_000_000, key=goes_right)
+            wanted = torch.tensor(0.0 if turn == 10_000_000 else turn / 1e9, dtype=torch.float64)
+            compare(f"square {state}, slip = {slip}", function(state, slip), wanted, 1e-8)
+
+
+def check_path_gradient(function: Callable[[TabularMDP, Tensor, int], Tensor], *, seed: int = 0) -> None:
+    """Raise AssertionError unless `function(world, policy, T)` is the gradient of the return of T steps, [S, A].
+
+    It is by the logits of a softmax, one for each state and action, whose probabilities are `policy` [S, A].
+    """
+    generator = Generator().manual_seed(seed)
+    for states, actions, steps in ((2, 2, 1), (2, 2, 4), (2, 3, 3), (3, 2, 2)):
+        world = TabularMDP.random(states, actions, 0.8, generator)
+        logits = torch.randn(states, actions, generator=generator, dtype=torch.float64).requires_grad_()
+        policy, value = logits.softmax(-1), torch.zeros(states, dtype=torch.float64)
+        for _ in range(steps):
+            value = (policy * (world.reward + world.gamma * world.transition @ value)).sum(-1)
+        wanted = torch.autograd.grad(world.start @ value, logits)[0]
+        compare(f"S = {states}, A = {actions}, T = {steps}", function(world, policy.detach(), steps), wanted)
+
+
+def check_best_baseline(function: Callable[[Tensor, Tensor], Tensor], *, seed: int = 0) -> None:
+    """Raise AssertionError unless `function(score, returns)` is each sample's estimate [N] of the best baseline.
+
+    score: [N, n]. returns: [N]. A sample is left out of its own estimate.
+    """
+    generator = Generator().manual_seed(seed)
+    for rows, n in ((2, 1), (5, 3), (40, 5)):
+        score, returns = (torch.randn(*shape, generator=generator).double() for shape in ((rows, n), (rows,)))
+        wanted = torch.empty_like(returns)
+        for i in range(rows):
+            others = torch.arange(rows) != i
+            push = score[others].square().sum(-1)
+            wanted[i] = (push * returns[others]).sum() / push.sum()
+        compare(f"N = {rows}, n = {n}", function(score, returns), wanted)
 
 
 def check_lambda_return(function: Callable[..., Tensor], *, seed: int = 0) -> None:
