@@ -10,7 +10,7 @@ from minerva_lite.training.progress import State, live
 Thing = TypeVar("Thing")
 
 
-def shown(things: Iterable[Thing], what: str, returns: Sequence = ()) -> Iterator[Thing]:
+def counted(things: Iterable[Thing], what: str, returns: Sequence = ()) -> Iterator[Thing]:
     """The same things; in a notebook a line says how many of them are done, "12 of 40 updates".
 
     returns: a list that grows meanwhile, of numbers or of tuples that end with one: drawn as a curve.

@@ -20,7 +20,7 @@ from tqdm import tqdm
 FRAMES = "BOOK_FRAMES"  # the environment variable, which the book's build and its checks set: nothing is shown
 PAUSE = 0.5  # seconds at least from one state to the next
 LIVE = {"minerva_lite": "live"}  # metadata of the output, by which a comparison of outputs finds it
-POINTS = 200  # of a curve, at most
+POINTS, PAST = 200, 20  # of a curve, and curves of before, at most
 
 Curve = Sequence[tuple[float, float]]  # shares of the whole, and values
 
@@ -56,7 +56,7 @@ class Live:
     """The output of one cell. What runs inside of something else adds its line to that one's."""
 
     def __init__(self, display: Callable[..., Any]):
-        self.display, self.handle, self.due = display, None, -math.inf
+        self.display, self.handle, self.due = display, None, time.monotonic() + PAUSE
         self.states: list[State] = []  # of what runs, the outermost first
         self.past: list[Curve] = []
 
@@ -64,7 +64,7 @@ class Live:
     def following(self, state: Callable[[], State]) -> Iterator[Callable[[], None]]:
         """Yields what to call after every step; `state` is asked at most every PAUSE seconds, and at the end.
 
-        A line of text is left, and its curve too, if not all is done.
+        A line of text is left, and its curve too, if not all is done; nothing of what takes no longer than a pause.
         """
         depth = len(self.states)
 
@@ -73,14 +73,14 @@ class Live:
                 self.states[depth:] = [state()]
                 self.write()
 
-        self.states.append(State("", 0.0))
+        self.states.append(state())
         try:
-            tell()
             yield tell
         finally:
             self.states[depth:] = [last] = [state()]
-            self.write(ends=not depth)
-            self.past += last.curves
+            if self.handle:
+                self.write(ends=not depth)
+            self.past = (self.past + [each for each in last.curves if each])[-PAST:]
             del self.states[depth:]
 
     def write(self, ends: bool = False) -> None:
@@ -96,11 +96,11 @@ class Live:
         self.due = time.monotonic() + PAUSE
 
 
-_cell: tuple[int, Live] | None = None  # the last one that showed something, by its number
+_last: tuple[Any, Live] | None = None  # of the cell that ran last, and what the front end asked for with it
 
 
 def in_notebook() -> bool:
-    return hasattr(_shell(), "kernel")
+    return hasattr(_shell(), "get_parent")
 
 
 def _shell() -> Any:
@@ -109,15 +109,13 @@ def _shell() -> Any:
 
 def live() -> Live | None:
     """The output of the cell that runs; None outside of a notebook, and where `BOOK_FRAMES` is set."""
-    global _cell
+    global _last
     if not in_notebook() or os.environ.get(FRAMES):
         return None
-    number = _shell().execution_count
-    if _cell is None or _cell[0] != number:
-        from IPython.display import display
-
-        _cell = number, Live(display)
-    return _cell[1]
+    asked = _shell().get_parent()
+    if _last is None or _last[0] is not asked:
+        _last = asked, Live(sys.modules["IPython.display"].display)
+    return _last[1]
 
 
 @contextmanager

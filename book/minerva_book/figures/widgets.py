@@ -22,6 +22,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
+from minerva_lite.training.progress import FRAMES
 from minerva_lite.worlds.tabular import TabularMDP, drifting_critic
 
 from .comparison import plot_order
@@ -36,7 +37,6 @@ from .values import corridor_gae_error, plot_discount, plot_gae, plot_readings
 from .vector import ROOT_STYLE, written_together
 
 MAX_FRAMES = 24
-FRAMES = "BOOK_FRAMES"  # the environment variable, which the book's build and its checks set
 POSITIONS = 200  # of a slider that takes any value of its range
 
 
