@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
+import numpy as np
+
 from minerva_lite.training.progress import State, live
 
 Thing = TypeVar("Thing")
@@ -13,7 +15,7 @@ Thing = TypeVar("Thing")
 def counted(things: Iterable[Thing], what: str, returns: Sequence = ()) -> Iterator[Thing]:
     """The same things; in a notebook a line says how many of them are done, "12 of 40 updates".
 
-    returns: a list that grows meanwhile, of numbers or of tuples that end with one: drawn as a curve.
+    returns: a list that grows meanwhile, drawn as a curve: numbers, tensors whose mean counts, or tuples that end so.
     """
     page, things = live(), list(things)
     if page is None:
@@ -24,7 +26,7 @@ def counted(things: Iterable[Thing], what: str, returns: Sequence = ()) -> Itera
     def state() -> State:
         share = done / len(things) if things else 1.0
         heights = [each[-1] if isinstance(each, tuple) else each for each in returns]
-        curve = [(share * i / len(heights), float(height)) for i, height in enumerate(heights, 1)]
+        curve = [(share * i / len(heights), float(np.mean(np.asarray(y)))) for i, y in enumerate(heights, 1)]
         return State(f"{done} of {len(things)} {what}", share, [curve])
 
     with page.following(state) as tell:

@@ -18,6 +18,7 @@ from minerva_lite.formulas.statistics import (
     stratified_bootstrap,
 )
 
+from ..live import counted
 from .style import BLUE, GRAY, RED
 
 STYLES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)))
@@ -38,7 +39,7 @@ def plot_bands(
     curves: with `steps` [K] and `returns` [S, K] each, as `read_curves` gives them. best: the most that an episode can
     bring; bands end there, and a line marks it. colors: by name, instead of the axes' own.
     """
-    for (name, curve), style in zip(curves.items(), cycle(STYLES), strict=False):
+    for (name, curve), style in zip(counted(curves.items(), "bands"), cycle(STYLES), strict=False):
         middle = _middle_of_columns(curve.returns)
         low, high = stratified_bootstrap(_middle_of_columns, [curve.returns], generator=generator, resamples=RESAMPLES)
         if best is not None:
