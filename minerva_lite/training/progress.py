@@ -57,7 +57,7 @@ class Live:
 
     def __init__(self, display: Callable[..., Any]):
         self.display, self.handle, self.due = display, None, time.monotonic() + PAUSE
-        self.states: list[State] = []  # of what runs, the outermost first
+        self.asked: list[Callable[[], State]] = []  # of what runs, the outermost first
         self.past: list[Curve] = []
 
     @contextmanager
@@ -66,29 +66,29 @@ class Live:
 
         A line of text is left, and its curve too, if not all is done; nothing of what takes no longer than a pause.
         """
-        depth = len(self.states)
 
         def tell() -> None:
             if time.monotonic() >= self.due:
-                self.states[depth:] = [state()]
                 self.write()
 
-        self.states.append(state())
+        depth = len(self.asked)
+        self.asked.append(state)
         try:
             yield tell
         finally:
-            self.states[depth:] = [last] = [state()]
-            if self.handle:
-                self.write(ends=not depth)
-            self.past = (self.past + [each for each in last.curves if each])[-PAST:]
-            del self.states[depth:]
+            if depth:
+                tell()
+            elif self.handle:
+                self.write(ends=True)
+            self.past = (self.past + [each for each in state().curves if each])[-PAST:]
+            del self.asked[depth:]
 
     def write(self, ends: bool = False) -> None:
-        first, last = self.states[0], self.states[-1]
-        data = {"text/plain": "; ".join(each.line for each in self.states)}
-        if not ends or first.share < 1:
-            bar = "" if ends else f'<progress value="{first.share:.3f}" style="width:12em"></progress> '
-            data["text/html"] = f"<div>{bar}{escape(data['text/plain'])}{picture(self.past, last.curves)}</div>"
+        states = [state() for state in self.asked]
+        data = {"text/plain": "; ".join(each.line for each in states)}
+        if not ends or states[0].share < 1:
+            bar = "" if ends else f'<progress value="{states[0].share:.3f}" style="width:12em"></progress> '
+            data["text/html"] = f"<div>{bar}{escape(data['text/plain'])}{picture(self.past, states[-1].curves)}</div>"
         if self.handle is None:
             self.handle = self.display(data, raw=True, metadata=LIVE, display_id=True)
         else:
