@@ -30,25 +30,31 @@ class State(NamedTuple):
 
     line: str
     share: float  # of the whole, that is done
-    curves: list[Curve] = []  # a thin one, then a thick one
+    curves: dict[str, Curve] = {}  # by name
 
 
-def picture(past: list[Curve], curves: list[Curve]) -> str:
-    """Curves as an SVG in the notebook's own color, those of before pale; empty if there is nothing to draw."""
-    drawn = [(curve, 1.5, 0.25) for curve in past] + list(zip(curves, (1.5, 3.0), (0.6, 1.0), strict=False))
-    values = [y for curve, *_ in drawn for _, y in curve if math.isfinite(y)]
+def picture(past: list[Curve], curves: dict[str, Curve]) -> str:
+    """Curves as an SVG in the notebook's own color, those of before pale; empty if there is nothing to draw.
+
+    curves: by the word at their end.
+    """
+    now = [(name, curve, 1.5 * i, 0.5 + 0.2 * i) for i, (name, curve) in enumerate(curves.items(), 1)]
+    values = [y for curve in (*past, *curves.values()) for _, y in curve if math.isfinite(y)]
     if not values:
         return ""
-    low, high, lines = min(values), max(values), ""
-    for curve, width, strength in drawn:
-        finite = [(x, y) for x, y in curve[:: -(-len(curve) // POINTS) or 1] if math.isfinite(y)]
-        points = " ".join(f"{70 + 400 * x:.1f},{110 - 100 * (y - low) / (high - low or 1):.1f}" for x, y in finite)
-        lines += f'<polyline points="{points}" stroke-width="{width}" stroke-opacity="{strength}"/>'
-    ends = f'<text x="62" y="14">{high:.5g}</text><text x="62" y="113">{low:.5g}</text>'
+    low, high, lines, words = min(values), max(values), "", ""
+    for name, curve, width, strength in [("", each, 1.5, 0.25) for each in past] + now:
+        some = [(x, y) for x, y in curve[:: -(-len(curve) // POINTS) or 1] if math.isfinite(y)]
+        points = [f"{70 + 370 * x:.1f},{110 - 100 * (y - low) / (high - low or 1):.1f}" for x, y in some]
+        lines += f'<polyline points="{" ".join(points)}" stroke-width="{width}" stroke-opacity="{strength}"/>'
+        if name and points:
+            x, _, y = points[-1].partition(",")
+            words += f'<text x="{x}" y="{y}" dx="4" dy="4">{name}</text>'
+    words += f'<g text-anchor="end"><text x="62" y="14">{high:.4g}</text><text x="62" y="113">{low:.4g}</text></g>'
     return (
         f'<svg viewBox="0 0 480 120" width="480" style="display:block;max-width:100%" role="img" aria-label="returns">'
-        f'<g fill="none" stroke="currentColor"><path d="M70 5V115H470" stroke-opacity="0.4"/>{lines}</g>'
-        f'<g fill="currentColor" font-size="11" text-anchor="end">{ends}</g></svg>'
+        f'<g fill="none" stroke="currentColor"><path d="M70 5V115H440" stroke-opacity="0.4"/>{lines}</g>'
+        f'<g fill="currentColor" font-size="11">{words}</g></svg>'
     )
 
 
@@ -80,7 +86,7 @@ class Live:
                 tell()
             elif self.handle:
                 self.write(ends=True)
-            self.past = (self.past + [each for each in state().curves if each])[-PAST:]
+            self.past = (self.past + [each for each in state().curves.values() if each])[-PAST:]
             del self.asked[depth:]
 
     def write(self, ends: bool = False) -> None:
@@ -131,16 +137,14 @@ def watching(run: Any) -> Iterator[Callable[[], None] | None]:
 
 
 def _state(run: Any) -> State:
-    """Where a training stands. A thin curve is of its episodes, a thick one of the evaluations."""
-    history, total, curves = run.history, run.total_steps, []
+    history, total, curves = run.history, run.total_steps, {}
     line = f"{run.agent.spec.env_id}: {run.steps:,} of {total:,} steps in {run.seconds:.0f} s"
-    for word, rows, name in (
+    for name, rows, figure in (
         ("train", history.updates, "train/episode_return"),
         ("eval", history.evaluations, "eval/mean"),
     ):
-        curve = [(row["steps"] / total, row[name]) for row in rows if name in row]
-        line += f", {word} return {curve[-1][1]:.1f}" if curve else ""
-        curves.append(curve)
+        curves[name] = curve = [(row["steps"] / total, row[figure]) for row in rows if figure in row]
+        line += f", {name} return {curve[-1][1]:.1f}" if curve else ""
     return State(line, 1.0 if run.stopped else min(1.0, run.steps / total), curves)
 
 

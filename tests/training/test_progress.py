@@ -78,7 +78,7 @@ def test_states_are_a_pause_apart_and_a_line_of_text_is_left(notebook, clock):
     first, *_, last = notebook.screen.states
     assert notebook.screen.shown == 1 and len(notebook.screen.states) == 5
     assert first["text/plain"] == "4 of 20 updates" and '<progress value="0.200"' in first["text/html"]
-    assert curves(first["text/html"]) == [(4, 0.6)]
+    assert curves(first["text/html"]) == [(4, 0.7)]
     assert last == {"text/plain": "20 of 20 updates"}
 
 
@@ -95,7 +95,7 @@ def test_what_runs_inside_adds_its_line_and_former_curves_turn_pale(notebook, cl
     told = [state["text/plain"] for state in notebook.screen.states]
     assert "1 of 2 runs; 2 of 3 updates" in told and told[-1] == "2 of 2 runs"
     inside = notebook.screen.states[told.index("1 of 2 runs; 2 of 3 updates")]["text/html"]
-    assert '<progress value="0.500"' in inside and curves(inside) == [(3, 0.25), (2, 0.6)]
+    assert '<progress value="0.500"' in inside and curves(inside) == [(3, 0.25), (2, 0.7)]
 
 
 def test_every_cell_has_an_output_of_its_own(notebook, clock):
@@ -125,7 +125,7 @@ def test_a_training_shows_its_returns_and_leaves_its_last_ones(notebook, clock):
     history = train(agent, env, 640, eval_every=128, eval_episodes=1)
     *_, before, last = notebook.screen.states
     trained, evaluated = len(history.column("train/episode_return")), len(history.column("eval/mean"))
-    assert curves(before["text/html"]) == [(trained, 0.6), (evaluated, 1.0)]
+    assert curves(before["text/html"]) == [(trained, 0.7), (evaluated, 0.9)]
     means = history.column("train/episode_return")[-1], history.column("eval/mean")[-1]
     assert list(last) == ["text/plain"]
     told = r"CartPole-v1: 640 of 640 steps in \d+ s, train return {:.1f}, eval return {:.1f}".format(*means)
@@ -142,7 +142,7 @@ def test_the_stop_button_ends_a_training_and_leaves_agent_history_and_curve(note
     assert len(history.updates) == 4 and len(history.evaluations) == 3
     last = notebook.screen.states[-1]
     assert last["text/plain"].startswith("CartPole-v1: 256 of 6,400 steps")
-    assert "<progress" not in last["text/html"] and curves(last["text/html"])[1] == (3, 1.0)
+    assert "<progress" not in last["text/html"] and curves(last["text/html"])[1] == (3, 0.9)
     train(agent, env, 64, eval_episodes=1)  # it can go on
 
 
@@ -159,14 +159,14 @@ def test_an_error_leaves_the_curve(notebook, clock):
             clock[0] += 1
             returns.append(1 / (5 - update))
     assert notebook.screen.states[-1]["text/plain"] == "4 of 8 updates"
-    assert curves(notebook.screen.states[-1]["text/html"]) == [(4, 0.6)]
+    assert curves(notebook.screen.states[-1]["text/html"]) == [(4, 0.7)]
 
 
 def test_a_picture_has_few_points_and_no_others_than_numbers():
     curve = [(i / 5000, float(i)) for i in range(5000)]
-    assert curves(picture([], [curve])) == [(200, 0.6)]
-    assert picture([], []) == picture([], [[(0.5, float("nan"))]]) == ""
-    assert curves(picture([], [[(0.1, 1.0), (0.2, float("inf")), (0.3, 1.0)]])) == [(2, 0.6)]
+    assert curves(picture([], {"": curve})) == [(200, 0.7)]
+    assert picture([], {}) == picture([], {"": [(0.5, float("nan"))]}) == ""
+    assert curves(picture([], {"": [(0.1, 1.0), (0.2, float("inf")), (0.3, 1.0)]})) == [(2, 0.7)]
 
 
 def test_a_state_is_asked_for_only_when_it_is_shown(clock):
