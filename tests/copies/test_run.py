@@ -68,7 +68,7 @@ def test_a_second_pass_tells_what_raises_and_what_prints_otherwise(tmp_path):
 
 def test_a_cell_that_shows_nothing_is_told_and_what_it_shows_meanwhile_is_not_compared(tmp_path):
     helper = (
-        "import time\nfrom minerva_book.live import counted\n\n\ndef work(seconds):\n"
+        "import time\nfrom minerva_book import counted\n\n\ndef work(seconds):\n"
         "    until = time.process_time() + seconds\n    while time.process_time() < until:\n        pass\n"
     )
     cells = [

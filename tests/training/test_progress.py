@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from minerva_book.live import counted
+from minerva_book import counted
 from minerva_lite import PPOAgent, PPOConfig, make_env, train
 from minerva_lite.training import progress
 from minerva_lite.training.progress import LIVE, PAUSE, Live, State, picture

@@ -11,6 +11,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Generator, Tensor
 
+from minerva_book.live import counted
 from minerva_lite.formulas.statistics import (
     interquartile_mean,
     performance_profile,
@@ -18,7 +19,6 @@ from minerva_lite.formulas.statistics import (
     stratified_bootstrap,
 )
 
-from ..live import counted
 from .style import BLUE, GRAY, RED
 
 STYLES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)))
