@@ -5,6 +5,9 @@ from pathlib import Path
 
 import minerva_lite
 
+from .live import counted
+
+__all__ = ["counted", "mark", "recording"]
 HERE = Path(__file__).parent
 RESULTS = HERE.with_name("results")
 

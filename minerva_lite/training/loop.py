@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import signal
-import sys
 import threading
 import time
 import warnings
@@ -16,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm.asyncio import tqdm_asyncio
-from tqdm.auto import tqdm
 
 from ..agents.base import give_up
 from ..agents.settings import completed
@@ -30,6 +27,7 @@ from .checkpoints import claim, fitting, plain, read, save, stamp, state_of, unp
 from .defaults import episode_limit, evaluations
 from .evaluation import History, evaluate, official, warn_of_cut
 from .gpu import STEP, Plain, accelerate, floats
+from .progress import in_notebook, watching
 
 
 def train(
@@ -54,6 +52,8 @@ def train(
     time limit, without one after 1000 steps. stop_at: leave early once an evaluation's mean reaches it. callback:
     called with every row of figures. The row of an update in which episodes finished has their means,
     `train/episode_return` (raw rewards, actions sampled) and `train/episode_length`.
+    progress: show where the training stands, in a notebook by a curve. There Ctrl-C or the stop button, pressed once,
+    ends the training after the update in progress, and what it has so far is returned.
     checkpoint: a file written after the first update past each multiple of checkpoint_every (None: at every
     evaluation), at the end, where an evaluation fails, and on Ctrl-C, which waits for the update in progress; beside
     it, under the same name with `.best` before the suffix, the agent of the best evaluation, which is one whose mean is
@@ -84,7 +84,7 @@ def train(
         official(agent, env_id, eval_episodes) as copies,
         nullcontext(run.begin(resume)),
         runner,
-        _bar(run) if progress else nullcontext() as bar,
+        watching(run) if progress else nullcontext() as show,
         _finish_the_update() as interrupted,
     ):
         play = partial(evaluate, agent, episodes=eval_episodes, max_steps=episode_limit(env_id), copies=copies)
@@ -92,7 +92,7 @@ def train(
             run.report(history.updates[-1])  # a tracker forgets what it has from the first step that it gets again
             run.judge(play)
             run.save()
-        while run.steps < total_steps and not run.stopped:
+        while run.steps < total_steps and not run.stopped and not interrupted:
             start = time.perf_counter()
             rollout, run.obs = runner.collect(env, run.obs)
             figures = runner.update(rollout, progress=min(1.0, run.steps / total_steps))
@@ -114,9 +114,9 @@ def train(
                 run.judge(play)
                 if due or last or run.stopped or interrupted:
                     run.save()
-            if bar is not None:
-                _show(bar, run)
-            if interrupted:
+            if show is not None:
+                show()
+            if interrupted and not (progress and in_notebook()):
                 raise KeyboardInterrupt
     return history
 
@@ -149,28 +149,6 @@ def _require_fit(agent: Any, env: VectorEnv, total_steps: int) -> None:
         raise ValueError(
             f"env: wanted {agent.dtype} on {agent.device.type}, like the agent; got {env.dtype} on {env.device.type}"
         )
-
-
-def _bar(run: _Run) -> tqdm:
-    """The progress bar: live in a notebook and in a terminal; in a file its first and its last state alone."""
-    live = tqdm is not tqdm_asyncio or sys.stderr.isatty()  # tqdm.auto is something else in a notebook
-    return tqdm(
-        total=run.total_steps,
-        initial=min(run.steps, run.total_steps),  # a last rollout may pass the end, and tqdm would write "?"
-        mininterval=0.1 if live else math.inf,
-        # Without tqdm's own rate, which counts the time of evaluations.
-        bar_format="{l_bar}{bar}| {n_fmt}/{total_fmt} steps [{elapsed}<{remaining}{postfix}]",
-    )
-
-
-def _show(bar: tqdm, run: _Run) -> None:
-    """Move the bar to where the run stands."""
-    if "train/episode_return" in run.history.updates[-1]:
-        run.shown["train return"] = f"{run.history.updates[-1]['train/episode_return']:.1f}"
-    if run.history.evaluations:
-        run.shown["eval return"] = f"{run.history.evaluations[-1]['eval/mean']:.1f}"
-    bar.set_postfix(run.shown | {"steps/s": f"{run.steps / run.seconds:.0f}"}, refresh=False)
-    bar.update(min(run.steps, run.total_steps) - bar.n)  # tqdm drops the bar of a run that passes its end
 
 
 def _mean_reward(rollout: Any) -> torch.Tensor:

@@ -2,7 +2,9 @@
 
 A reader goes back and runs a cell again. What then raises, or prints something else than is stored, is told by cell
 in the file named by SECOND_PASS. Cells that train (tag `loop`) are left out. Then the cells that name a line to change
-are run with that line changed: what raises, or prints the same, is told as well. `python -m tests.copies.second_pass`
+are run with that line changed: what raises, or prints the same, is told as well. What a cell shows while it runs is no
+part of a comparison; but cells of the first pass that show nothing for too long are told, too, judged by the seconds
+that the kernel computed, because other tests run beside. `python -m tests.copies.second_pass`
 writes what the runs told into the record, and with --seconds, if they had the machine to themselves (`pytest -n 0`),
 how long the first passes took.
 """
@@ -15,12 +17,16 @@ import json
 import os
 import re
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty
 from typing import Any
 
+import psutil
 import pytest
+
+from minerva_lite.training.progress import LIVE
 
 ROOT = Path(__file__).parents[2]
 TOLD = ROOT / ".build" / "second_pass"
@@ -29,6 +35,47 @@ SECONDS = ROOT / "book" / "results" / "run_all.csv"
 LEFT_OUT = {"loop", "nbval-skip"}
 # The head of a cell: a line, or as much of it as names it, what to write in the place of its value, what to look for.
 CHANGE = re.compile(r"# Change this line: (for [\w, ]+ in |[\w\[\], :]+?= ?)(\S.*) → (\S.*)\n# Look for: \S.*\n")
+SILENCE = 3.0  # seconds that a cell may show nothing
+SEEN = {"stream", "display_data", "update_display_data", "execute_result", "error"}
+ENDS = {"execute_input", "status"}  # of a cell: it begins to run, and has run
+
+
+class Heard:
+    """What a kernel says, without what only shows that it computes; and by cell the longest silence."""
+
+    def __init__(self, kernel):
+        self.get, self.last, self.cell, self.silent = kernel.get_message, 0.0, "", {}
+        self.process = psutil.Process(kernel.km.provisioner.pid)
+        kernel.get_message = self.get_message
+
+    def get_message(self, stream: str, timeout: float | None = None) -> dict[str, Any]:
+        while True:
+            told = self.get(stream, timeout=timeout)
+            if told["msg_type"] in SEEN | ENDS:
+                now = told["header"]["date"].timestamp()
+                if told["msg_type"] != "execute_input":
+                    self.silent[self.cell] = max(self.silent.get(self.cell, 0.0), now - self.last)
+                self.last = now
+            if told["content"].get("metadata") != LIVE:
+                return told
+
+    @contextmanager
+    def running(self, cell: str) -> Iterator[None]:
+        """Seconds in which the kernel waited for a processor count for nothing."""
+        self.cell, self.last, began, used = cell, time.time(), time.time(), self.computed()
+        yield
+        share = (self.computed() - used) / (time.time() - began)
+        self.silent[cell] = self.silent.get(cell, 0.0) * min(1.0, share)
+
+    def computed(self) -> float:
+        return sum(self.process.cpu_times()[:2])
+
+
+def too_silent(cells: list[dict[str, Any]], silent: dict[str, float]) -> dict[str, float]:
+    """Cells after the imports, which are the first that is not added."""
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    first = next(i for i, cell in enumerate(code) if not cell.metadata.get("added"))
+    return {cell.id: round(silent[cell.id], 1) for cell in code[first + 1 :] if silent.get(cell.id, 0) > SILENCE}
 
 
 def texts(outputs: list[dict[str, Any]]) -> str:
@@ -95,14 +142,23 @@ def pytest_runtest_setup(item):
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    if not hasattr(item.parent, "heard"):
+        item.parent.heard = Heard(item.parent.kernel)
+    with item.parent.heard.running(item.cell.id):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item, nextitem):
     if nextitem is None and item.parent.kernel.is_alive():
         seconds = time.perf_counter() - item.parent.began
+        silent = too_silent(item.parent.nb.cells, item.parent.heard.silent)
         at = item.parent.nb.cells, item.parent.kernel, item.config.option.nbval_cell_timeout
         found = change = {"": "no answer"}
         with suppress(Empty):
             found, change = again(*at), altered(*at)
-        told = {"seconds": seconds, "found": dict(sorted(found.items())), "altered": change}
+        told = {"seconds": seconds, "silent": silent, "found": dict(sorted(found.items())), "altered": change}
         Path(os.environ["SECOND_PASS"]).write_text(json.dumps(told), "utf8")
     return (yield)
 

@@ -49,9 +49,10 @@ def test_a_copy_gives_what_its_chapter_has_stored_and_can_be_run_again(chapter, 
         said = execute(copy, told)
     passed = re.search(r"(\d+) passed", said)
     assert passed and int(passed[1]) == len(code) and "failed" not in said, said[-6000:]
-    found = json.loads(told.read_text())
-    assert found["found"] == json.loads(RECORD.read_text()).get(chapter.stem, {})
-    assert found["altered"] == {}, "a line that the chapter asks to change"
+    told = json.loads(told.read_text())
+    assert told["silent"] == {}, "cells that compute for more than three seconds and show nothing"
+    assert told["found"] == json.loads(RECORD.read_text()).get(chapter.stem, {})
+    assert told["altered"] == {}, "a line that the chapter asks to change"
 
 
 def test_a_second_pass_tells_what_raises_and_what_prints_otherwise(tmp_path):
@@ -68,3 +69,23 @@ def test_a_second_pass_tells_what_raises_and_what_prints_otherwise(tmp_path):
     told = json.loads((tmp_path / "told.json").read_text())
     assert told["found"] == {"b": "other print", "d": "NameError"}
     assert told["altered"] == {"h": "same print", "i": "ZeroDivisionError"}
+
+
+def test_a_cell_that_shows_nothing_is_told_and_what_it_shows_meanwhile_is_not_compared(tmp_path):
+    helper = (
+        "import time\nfrom minerva_book import counted\n\n\ndef work(seconds):\n"
+        "    until = time.process_time() + seconds\n    while time.process_time() < until:\n        pass\n"
+    )
+    cells = [
+        f"{helper}work(3.5)",
+        "time.sleep(3.5)",
+        "for _ in counted(range(5), 'rounds'):\n    work(0.8)",
+        "work(3.5)",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
+    for cell, name in zip(notebook.cells, ("imports", "waits", "shows", "silent"), strict=True):
+        cell.id, cell.execution_count = name, 1
+    nbformat.write(notebook, tmp_path / "small.ipynb")
+    assert "4 passed" in execute(tmp_path / "small.ipynb", tmp_path / "told.json")
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert list(told["silent"]) == ["silent"] and told["found"] == {}

@@ -11,6 +11,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Generator, Tensor
 
+from minerva_book.live import counted
 from minerva_lite.formulas.statistics import (
     interquartile_mean,
     performance_profile,
@@ -38,7 +39,7 @@ def plot_bands(
     curves: with `steps` [K] and `returns` [S, K] each, as `read_curves` gives them. best: the most that an episode can
     bring; bands end there, and a line marks it. colors: by name, instead of the axes' own.
     """
-    for (name, curve), style in zip(curves.items(), cycle(STYLES), strict=False):
+    for (name, curve), style in zip(counted(curves.items(), "bands"), cycle(STYLES), strict=False):
         middle = _middle_of_columns(curve.returns)
         low, high = stratified_bootstrap(_middle_of_columns, [curve.returns], generator=generator, resamples=RESAMPLES)
         if best is not None:

@@ -26,6 +26,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from PIL import Image
 
+from minerva_lite.training.progress import FRAMES
 from minerva_lite.worlds.tabular import TabularMDP, drifting_critic
 
 from .comparison import plot_order
@@ -40,7 +41,6 @@ from .values import corridor_gae_error, plot_discount, plot_gae, plot_readings
 from .vector import ROOT_STYLE, written_together
 
 MAX_FRAMES = 24
-FRAMES = "BOOK_FRAMES"  # the environment variable, which the book's build and its checks set
 POSITIONS = 200  # about so many has a slider that takes any value of its range
 READOUT = ".3g"  # such a value, beside the slider and in the picture
 
