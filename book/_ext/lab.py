@@ -49,7 +49,7 @@ def essence(path: Path) -> str:
 
 
 def mark(made: Path) -> str:
-    """The package's, from a copy: the package itself imports PyTorch, which takes as long as all else here."""
+    """The package's, from a copy: the package itself imports PyTorch, nearly half of the time to start."""
     found = re.search(r'MARK, WHEEL = \\"([^"\\]+)', next(made.glob("0*.ipynb")).read_text("utf8"))
     assert found, "the first cell of a copy has no mark"
     return found[1]

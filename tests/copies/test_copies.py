@@ -143,6 +143,8 @@ def test_text_is_not_taken_for_markdown():
     text = writer.block(nodes.paragraph("", "", nodes.Text(said)))
     assert text == r"2 \* 3 \* 4 costs \$5, a\_b\_c \[x\] \<b\>"
     assert writer.block(nodes.paragraph("", "", nodes.Text("1. first"))) == r"\1. first"
+    name = nodes.inline("", "a_b", classes=["xref", "src"])  # of a function, whose source the page has
+    assert writer.inline(nodes.paragraph("", "", name)) == "`a_b`"
 
 
 def test_a_block_stands_in_the_cell_of_its_line():
