@@ -102,6 +102,7 @@ def test_a_picture_follows_its_slider_by_the_clock(lab, browser):
     page.wait_for_function(READY, timeout=60_000)
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
     page.wait_for_function(DRAWN, arg=len(names), timeout=180_000)
+    page.wait_for_timeout(2000)  # while JupyterLab looks through what has run
     took = {}
     for i, name in enumerate(names):
         bars = page.locator(".frames-figure").nth(i).locator("[role=slider]").count()

@@ -155,9 +155,12 @@ def plot_gae(ax: Axes, *, error: float, lam: float, rollout_steps: int) -> None:
     right.legend(loc="upper center")
 
 
+_corridor = lru_cache(maxsize=8)(drifting_critic)  # each curve asks 41 times
+
+
 def corridor_gae_error(error: float, lam: float, rollout_steps: int) -> tuple[float, float]:
     """Squared bias and variance of GAE on the corridor, mean over the rows of a rollout: of `plot_gae` and its text."""
-    world, policy, critic = drifting_critic(error)
+    world, policy, critic = _corridor(error)
     bias, variance = world.gae_error(policy, critic, lam, rows=rollout_steps)
     return float(bias), float(variance)
 
