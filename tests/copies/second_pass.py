@@ -1,8 +1,8 @@
 """A plugin of pytest for nbval: after a notebook's last cell all are run once more, from the last to the first.
 
 A reader goes back and runs a cell again. What then raises, or prints something else than is stored, is told by cell
-in the file named by SECOND_PASS. Cells that train (tag `loop`) are left out. Then the cells that name a line to change
-are run with that line changed: what raises, or prints the same, is told as well. What a cell shows while it runs is no
+in the file named by SECOND_PASS. Cells that train (tag `loop`) are left out. A cell that names a line to change is run
+with that line changed first: what raises, or prints the same, is told as well. What a cell shows while it runs is no
 part of a comparison; but cells of the first pass that show nothing for too long are told, too, judged by the seconds
 that the kernel computed, because other tests run beside. `python -m tests.copies.second_pass`
 writes what the runs told into the record, and with --seconds, if they had the machine to themselves (`pytest -n 0`),
@@ -18,7 +18,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -101,19 +101,6 @@ def run(kernel, source: str, timeout: float) -> tuple[str, str]:
             outputs.append(content)
 
 
-def again(cells: list[dict[str, Any]], kernel, timeout: float) -> dict[str, str]:
-    """By cell: the exception, or "other print"."""
-    found = {}
-    for cell in reversed(cells):
-        tags = set(cell.metadata.get("tags", []))
-        if cell.cell_type != "code" or cell.metadata.get("added") or tags & LEFT_OUT:
-            continue
-        error, said = run(kernel, cell.source, timeout)
-        if error or (said != texts(cell.outputs) and "nbval-ignore-output" not in tags):
-            found[cell.id] = error or "other print"
-    return found
-
-
 def changed(source: str) -> str:
     """A cell's code with the line changed that its head names, or "" if it names none."""
     if not (head := CHANGE.match(source)):
@@ -125,15 +112,21 @@ def changed(source: str) -> str:
     return code
 
 
-def altered(cells: list[dict[str, Any]], kernel, timeout: float) -> dict[str, str]:
-    """By cell that names a line to change: the exception that the change raises, or "same print"."""
-    found = {}
-    for cell in cells:
-        if cell.cell_type == "code" and (source := changed(cell.source)):
-            error, said = run(kernel, source, timeout)
-            if error or said == run(kernel, cell.source, timeout)[1]:  # which also takes the change back
-                found[cell.id] = error or "same print"
-    return found
+def again(cells: list[dict[str, Any]], kernel, timeout: float) -> dict[str, dict[str, str]]:
+    """By cell: the exception, or "other print"; and with its line changed: the exception, or "same print"."""
+    found, altered = {}, {}
+    for cell in reversed(cells):
+        tags = set(cell.metadata.get("tags", []))
+        if cell.cell_type != "code" or cell.metadata.get("added") or tags & LEFT_OUT:
+            continue
+        asked = changed(cell.source)
+        trial = run(kernel, asked, timeout) if asked else ("", "")
+        error, said = run(kernel, cell.source, timeout)  # which also takes the change back
+        if error or (said != texts(cell.outputs) and "nbval-ignore-output" not in tags):
+            found[cell.id] = error or "other print"
+        if asked and (trial[0] or trial[1] == said):
+            altered[cell.id] = trial[0] or "same print"
+    return {"found": dict(sorted(found.items())), "altered": altered}
 
 
 def pytest_runtest_setup(item):
@@ -154,12 +147,11 @@ def pytest_runtest_teardown(item, nextitem):
     if nextitem is None and item.parent.kernel.is_alive():
         seconds = time.perf_counter() - item.parent.began
         silent = too_silent(item.parent.nb.cells, item.parent.heard.silent)
-        at = item.parent.nb.cells, item.parent.kernel, item.config.option.nbval_cell_timeout
-        found = change = {"": "no answer"}
-        with suppress(Empty):
-            found, change = again(*at), altered(*at)
-        told = {"seconds": seconds, "silent": silent, "found": dict(sorted(found.items())), "altered": change}
-        Path(os.environ["SECOND_PASS"]).write_text(json.dumps(told), "utf8")
+        try:
+            told = again(item.parent.nb.cells, item.parent.kernel, item.config.option.nbval_cell_timeout)
+        except Empty:
+            told = {"found": {"": "no answer"}, "altered": {}}
+        Path(os.environ["SECOND_PASS"]).write_text(json.dumps({"seconds": seconds, "silent": silent} | told), "utf8")
     return (yield)
 
 
