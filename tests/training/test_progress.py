@@ -87,15 +87,15 @@ def test_what_takes_no_longer_than_a_pause_leaves_nothing(notebook, clock):
 
 
 def test_what_runs_inside_adds_its_line_and_former_curves_turn_pale(notebook, clock):
-    for _ in counted(range(2), "runs"):
+    for _ in counted(range(3), "runs"):
         returns = []
         for _ in counted(range(3), "updates", returns):
             clock[0] += 2 * PAUSE
             returns.append(1.0)
     told = [state["text/plain"] for state in notebook.screen.states]
-    assert "1 of 2 runs; 2 of 3 updates" in told and told[-1] == "2 of 2 runs"
-    inside = notebook.screen.states[told.index("1 of 2 runs; 2 of 3 updates")]["text/html"]
-    assert '<progress value="0.500"' in inside and curves(inside) == [(3, 0.25), (2, 0.7)]
+    assert "2 of 3 runs; 2 of 3 updates" in told and told[-1] == "3 of 3 runs"
+    inside = notebook.screen.states[told.index("2 of 3 runs; 2 of 3 updates")]["text/html"]
+    assert '<progress value="0.667"' in inside and curves(inside) == [(3, 0.25), (3, 0.25), (2, 0.7)]
 
 
 def test_every_cell_has_an_output_of_its_own(notebook, clock):
