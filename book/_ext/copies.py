@@ -110,7 +110,7 @@ class Copy:
                     raise ExtensionError(f"{self.docname}: cell {place}: no stub for the exercise {error}") from error
                 yield added(nbformat.v4.new_code_cell(stub), f"{label}-stub")
                 said = [nbformat.v4.new_output("stream", text=f"{NOT_YET}\n")]
-                yield added(nbformat.v4.new_code_cell(check, outputs=said), f"{label}-check")
+                yield added(nbformat.v4.new_code_cell(check, outputs=said, execution_count=1), f"{label}-check")
                 name = label
 
     def made(self) -> nbformat.NotebookNode:
