@@ -19,6 +19,7 @@ from pathlib import Path
 import nbformat
 from jupyter_cache import get_cache
 from nbclient import NotebookClient
+from processor import as_intel
 
 from minerva_book.figures.vector import smaller
 from minerva_book.figures.widgets import FRAMES
@@ -91,6 +92,7 @@ if __name__ == "__main__":
     parser.add_argument("chapters", nargs="+", type=Path)
     parser.add_argument("--cache", type=Path)
     args = parser.parse_args()
+    as_intel()
     if args.cache:
         into_cache(args.chapters, args.cache)
     else:

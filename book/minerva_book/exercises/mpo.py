@@ -97,7 +97,7 @@ def check_bounded_fit(function: Callable[..., tuple[Tensor, Tensor]]) -> None:
     mean_old, std_old = torch.randn(2, 4, generator=Generator().manual_seed(0), dtype=torch.float64)
     std_old, std = std_old.exp(), torch.tensor([0.1, 0.99, 1.02, 90.0], dtype=torch.float64)
     for eps_std in (1e-3, 0.3, 3.0):
-        action, weights = mean_old + std_old * std * torch.tensor([[1.0], [-1.0], [1.0]]), torch.tensor([1.0, 3.0, 2.0])
+        action, weights = mean_old + std_old * std * torch.tensor([[1.0], [-1.0], [1.0]]), torch.tensor([1.0, 1.0, 2.0])
         got = function(action, weights.double(), mean_old, std_old, 0.01, eps_std)[1]
         compare(f"eps_std = {eps_std}, whether the std is wider", (got > std_old).double(), (std > 1.0).double())
         asked = gaussian_kl_mean_std(mean_old, std_old, mean_old, std_old * std)[1]
