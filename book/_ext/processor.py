@@ -1,7 +1,7 @@
 """One arithmetic on every x86 processor: what notebooks have stored is what they print anywhere.
 
-MKL, with which PyTorch multiplies and solves, takes other paths on processors that are not Intel's. The last digits then
-differ, and in a training those before them, too. The stored outputs are of Intel's paths.
+MKL, with which PyTorch multiplies and solves, takes other paths on processors that are not Intel's. Then the last
+digits differ, and in a training those before them, too. The stored outputs are of Intel's paths.
 """
 
 import os
@@ -16,7 +16,7 @@ PROCESSORS = Path("/proc/cpuinfo")
 
 
 def as_intel() -> None:
-    """Processes that start from here on take Intel's paths. Nothing is done without a C compiler, or outside of Linux."""
+    """Processes that start from here on take Intel's paths; not without a C compiler, and not outside of Linux."""
     compiler = shutil.which("cc")
     if not compiler or sys.platform != "linux" or "GenuineIntel" in PROCESSORS.read_text("utf8"):
         return
