@@ -138,7 +138,7 @@ class Copy:
         told = seconds().get(self.docname.rpartition("/")[2])
         if told is None:
             return [first_cell()]
-        text = f"*Run All takes about {told} seconds on two cores. Numbers in the text are the CPU's.*"
+        text = f"*Run All takes about {told} seconds on two cores. Numbers in the text are an Intel CPU's.*"
         return [added(nbformat.v4.new_markdown_cell(text), "run-all"), first_cell()]
 
     def captions(self, cell, block: nodes.Element):
