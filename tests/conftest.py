@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 import time
 from pathlib import Path
 
@@ -16,15 +15,10 @@ import torch
 from hypothesis import Phase, settings
 from xdist.scheduler import LoadFileScheduling
 
-from tests.chapters import record
+from tests.chapters import kernels, record  # noqa: F401 (kernels: what it does)
 from tests.chapters.watch import Watch
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "book" / "_ext"))
-
-from processor import as_intel  # noqa: E402
-
 torch.set_num_threads(1)
-as_intel()  # the notebooks' kernels
 os.environ["BOOK_FRAMES"] = "1"  # figures as the pages have them
 settings.register_profile("book", max_examples=50, deadline=None, derandomize=True, database=None)
 # The mutants only ask whether a property fails, not for its smallest counterexample.

@@ -87,7 +87,10 @@ def served(folder: Path, settings: Path):
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     folder, settings = tmp_path_factory.mktemp("notebooks"), tmp_path_factory.mktemp("settings")
-    nbformat.write(cut("05_ppo", "device", "ppo-01", "ppo-question", "ppo-16", "ppo-27c"), folder / "short.ipynb")
+    short = cut("05_ppo", "device", "ppo-01", "ppo-question", "ppo-16", "ppo-27c")
+    for front in (LAB, NOTEBOOK):
+        for theme in ("Light", "Dark"):  # of one file all would share a kernel
+            nbformat.write(short, folder / f"{front[:3]}{theme}.ipynb")
     with served(folder, settings) as address:
         yield address
 
@@ -141,7 +144,7 @@ def test_formulas_and_pictures_are_there_before_anything_runs(opened, front, the
 @pytest.mark.page
 @by_front_end
 def test_a_copy_runs_and_moves_and_works_by_keyboard(opened, front, theme):
-    page, faults = opened(front, theme, "short")
+    page, faults = opened(front, theme, f"{front[:3]}{theme}")
     summary = page.locator("summary").first
     page.locator(".jp-Notebook h1").click()
     for _ in range(20):
