@@ -169,7 +169,13 @@ def test_a_copy_runs_and_moves_and_works_by_keyboard(opened, front, theme):
     before, plain = picture.get_attribute("src"), handle.evaluate(LOOK)
     handle.focus()
     assert handle.evaluate(LOOK) != plain
-    page.keyboard.press("ArrowRight")
+    if front == LAB:
+        page.keyboard.press("ArrowRight")
+    else:  # Notebook 7 takes the arrows for itself; a number can be typed in both
+        page.locator(".widget-readout").first.focus()
+        page.keyboard.press("Control+a")
+        page.keyboard.type("0.35")
+        page.keyboard.press("Enter")
     page.wait_for_function("src => document.querySelector('.frames-figure img').src !== src", arg=before, timeout=5000)
     assert faults == []
 
