@@ -134,11 +134,10 @@ class Copy:
         return self.notebook
 
     def opening(self) -> list[nbformat.NotebookNode]:
-        """Below the title: how long it runs, and the cell that finds the package."""
+        """Below the title: how long it runs, if that is measured, and the cell that finds the package."""
         told = seconds().get(self.docname.rpartition("/")[2])
-        if told is None:
-            return [first_cell()]
-        text = f"*Run All takes about {told} seconds on two cores. Numbers in the text are an Intel CPU's.*"
+        takes = f"Run All takes about {told} seconds on two cores. " if told else ""
+        text = f"*{takes}Numbers in the text are an Intel CPU's.*"
         return [added(nbformat.v4.new_markdown_cell(text), "run-all"), first_cell()]
 
     def captions(self, cell, block: nodes.Element):
