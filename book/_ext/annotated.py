@@ -106,11 +106,10 @@ def warn_of_untypesettable(app, root: Path, library: dict[str, Module]) -> None:
         logger.info("annotated source: no MathJax for node, nobody asks whether formulas can be typeset")
         return
     macros = (app.config.mathjax3_config or {}).get("tex", {}).get("macros", {})
-    drawn = typeset([(marker.formula, True) for _, marker in found], macros, node_main)
-    for (module, marker), each in zip(found, drawn, strict=True):
-        if each["fault"]:
-            where = f"{module.location}:{marker.line}"
-            logger.warning("formula: %s in %s", each["fault"], marker.formula, location=where)
+    faults = typeset([(marker.formula, True) for _, marker in found], macros, node_main).faults
+    for (module, marker), fault in zip(found, faults, strict=True):
+        if fault:
+            logger.warning("formula: %s in %s", fault, marker.formula, location=f"{module.location}:{marker.line}")
 
 
 def rest_of(app, name: str, directive: str) -> list[str]:

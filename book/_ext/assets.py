@@ -1,7 +1,8 @@
-"""Give the pages local copies of the scripts they load, so that they work from disk with no network.
+"""Give the pages all that they load, so that they work from disk with no network.
 
-`npm ci` in `.assets` fetches MathJax, require.js and the widget manager. They go to `vendor/` beside the
-pages, outside `_static`. Without them the pages load the same versions from a CDN, and the build says so.
+`npm ci` in `.assets` fetches fonts, MathJax, require.js and the widget manager. Formulas are drawn while the book is
+built; without node the pages load MathJax and draw their own. Scripts go to `vendor/` beside the pages, outside
+`_static`. Without `.assets` the pages load the same versions from a CDN. The build says so.
 Also here, since the command line of Jupyter Book has no option for them: BOOK_CACHE=<folder> takes the chapters'
 outputs from there, executing what is missing, and BOOK_REPOSITORY=<address> adds the buttons that lead to the
 repository and to the machines that run its chapters. A build without it knows no address and shows no such button.
@@ -15,15 +16,19 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import fonts
 from docutils import nodes
+from sphinx.errors import ExtensionError
 from typeset import find_mathjax, typeset
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ROOT / ".assets" / "node_modules"
 CDN = "https://cdn.jsdelivr.net/npm/"
+NODE_MAIN = MODULES / "mathjax" / "es5" / "node-main.js"
 MATHJAX = ["tex-mml-chtml.js", "input/tex", "output/chtml", "a11y", "sre", "ui"]
 MANAGER = "@jupyter-widgets/html-manager"
 # Where a published book's chapters run. The workflow keeps a branch whose chapters install the package first.
@@ -47,7 +52,11 @@ FORMULA = re.compile(
 )  # fmt: skip
 # What a first visit's theme is. The theme's own "auto" is no scheme: its page has no colors until its scripts have run.
 SCHEME = 'matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"'
-UNTYPESET = 'document.documentElement.classList.add("untypeset")'  # book.js takes it back
+# What a page loads to draw formulas by itself.
+DRAWER = re.compile(r"\s*<script>window\.MathJax = .*?</script>|\s*<script [^>]*tex-mml-chtml\.js[^>]*></script>", re.S)
+# A page that is no search's own goes to the search page; only that one reads the index.
+SEARCH = re.compile(r'\s*<script [^>]*(?:searchtools|language_data|searchindex)\.js[^>]*></script>')
+FACES = "source-serif-4", "source-sans-3", "source-code-pro"
 
 
 def configure(app, config):
@@ -66,18 +75,16 @@ def configure(app, config):
     scripts = json.loads((ROOT / ".assets" / "package.json").read_text("utf8"))["dependencies"]
     config.myst_substitutions = {"run_online": run_online(repository), "version": book_version()}
     app.assets_are_local = MODULES.is_dir()
-    if app.assets_are_local:
-        mathjax, require, manager = (
-            f"../vendor/{name}" for name in ("mathjax/tex-mml-chtml.js", "require.js", "widgets/embed-amd.js")
-        )
-    else:
+    if not app.assets_are_local:
         print("assets: .assets/node_modules is missing (no npm?): the pages load their scripts from a CDN")
-        mathjax = f"{CDN}mathjax@{scripts['mathjax']}/es5/tex-mml-chtml.js"
-        require = f"{CDN}requirejs@{scripts['requirejs']}/require.js"
-        manager = f"{CDN}{MANAGER}@{scripts[MANAGER]}/dist/embed-amd.js"
-    config.mathjax_path = mathjax
-    # myst-nb adds these to the pages that hold widgets, and to no other. The text need not wait for them.
-    config.nb_ipywidgets_js = {each: {"defer": "defer"} for each in (require, "../vendor/widgets_page.js", manager)}
+    config.mathjax_path = (
+        "../vendor/mathjax/tex-mml-chtml.js" if app.assets_are_local
+        else f"{CDN}mathjax@{scripts['mathjax']}/es5/tex-mml-chtml.js"
+    )  # fmt: skip
+    # myst-nb adds this to the pages that hold widgets, and to no other. The text need not wait for it.
+    elsewhere = [f"{CDN}requirejs@{scripts['requirejs']}/require.js", f"{CDN}{MANAGER}@{scripts[MANAGER]}/dist/embed-amd.js"]
+    told = {} if app.assets_are_local else {"data-from": " ".join(elsewhere)}
+    config.nb_ipywidgets_js = {"../vendor/widgets_page.js": {"defer": "defer", **told}}
 
 
 def book_version() -> str:
@@ -122,28 +129,27 @@ def copy_vendor(app):
     if not app.assets_are_local:
         return
     copy(MODULES / "requirejs" / "require.js", vendor / "require.js")
-    for name in MATHJAX:
-        copy(MODULES / "mathjax" / "es5" / name, vendor / "mathjax" / name)
+    if not find_mathjax(NODE_MAIN):
+        print("assets: node is missing: the pages draw their formulas themselves, which takes them seconds")
+        for name in MATHJAX:
+            copy(MODULES / "mathjax" / "es5" / name, vendor / "mathjax" / name)
+    for name in FACES:
+        for font in (MODULES / "@fontsource-variable" / name / "files").glob("*-wght-*.woff2"):
+            if re.search(r"-(?:latin|greek)-wght", font.name):
+                copy(font, Path(app.outdir) / "_static" / "fonts" / font.name)
     copy(MODULES / MANAGER / "dist" / "embed-amd.js", vendor / "widgets" / "embed-amd.js")
     for font in (MODULES / MANAGER / "dist").glob("*.woff2"):  # its parts look for them in one folder or the other
         copy(font, vendor / "@jupyter-widgets" / font.name)
         copy(font, vendor / MANAGER / "dist" / font.name)
 
 
-def drop_second_icons(app, exception):
-    """The theme's style sheet draws every icon; its script of 540 kB (gzipped) would draw them again."""
-    script = Path(app.outdir) / "_static" / "scripts" / "fontawesome.js"
-    if exception is None and script.exists():
-        script.write_text("// The style sheet draws the icons.\n", "utf8")
-
-
 def mend_theme(app, exception):
     """What the theme leaves to be wished for.
 
-    Two of its controls have no name that a screen reader could say, all text waits for the search's scripts and has no
-    colors until the theme's have run, long identifiers break anywhere, a line may end between a formula and its comma,
-    formulas grow under the reader when MathJax arrives, and a picture cannot be opened alone, where a phone can
-    enlarge it.
+    Two of its controls have no name that a screen reader could say, each page loads the search's index and a script
+    that draws the icons once more, its text has no colors until the theme's scripts have run, long identifiers break
+    anywhere, a line may end between a formula and its comma, formulas wait for scripts, and a picture cannot be opened
+    alone, where a phone can enlarge it.
     """
     if exception is not None or app.builder.format != "html":
         return
@@ -154,7 +160,9 @@ def mend_theme(app, exception):
         text = page.read_text("utf8")
         if not text.endswith(MENDED):  # by an earlier build; Sphinx has left the page alone since
             pages[page] = text
-    places = kept_places("".join(pages.values()), app)
+    whole_text = "".join(pages.values())
+    drawn = formulas(whole_text, app) if pages else {}
+    write_icons(whole_text, app)
     for page, text in pages.items():
         toggle = '<span class="toctree-toggle"'
         named = text.replace(f"<summary>{toggle}", f'<summary aria-label="Show or hide the pages below">{toggle}')
@@ -176,28 +184,45 @@ def mend_theme(app, exception):
         start = named.find("<article")
         named = named[:start] + NAMES.sub(whole, named[start:]) if start >= 0 else named
         if page.name != "search.html":
-            scripts = r'<script (src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*")>'
-            named = re.sub(scripts, r"<script defer \1>", named)
-        named = FORMULA.sub(lambda found: found[1] + places.get(found[0], "") + found[2] + found[3], named)
+            named = SEARCH.sub("", named)
+        named = FORMULA.sub(lambda found: found[1] + found[2] + drawn.get(found[3], found[3]), named)
+        named = re.sub(r'\s*<script [^>]*scripts/fontawesome\.js[^>]*></script>', "", named)
         named = named.replace('localStorage.getItem("theme") || "auto"', f'localStorage.getItem("theme") || ({SCHEME})')
-        if places:
-            named = named.replace("<head>", f"<head>\n    <script>{UNTYPESET}</script>", 1)
+        if drawn:
+            named = DRAWER.sub("", named)
+        up = "../" * (len(page.relative_to(app.outdir).parts) - 1)
+        sheets = ["icons.css", *(["formulas.css"] if "mjx-container" in named else [])]
+        named = named.replace("</head>", links(up, sheets) + "</head>", 1)
         page.write_text(named + MENDED, "utf8")
 
 
-def kept_places(text: str, app) -> dict[str, str]:
-    """The style that tells each formula's size (book.css), so that the page stays where it is when MathJax arrives."""
-    node_main = find_mathjax(MODULES / "mathjax" / "es5" / "node-main.js")
-    if node_main is None:
+def links(up: str, names: Iterable[str]) -> str:
+    return "".join(f'<link rel="stylesheet" href="{up}_static/{name}">\n' for name in names)
+
+
+def formulas(text: str, app) -> dict[str, str]:
+    """Each formula, as Sphinx wrote it, and as it looks; with their style sheet and fonts. Without node there is none."""
+    if find_mathjax(NODE_MAIN) is None:
         return {}
-    found = {each[0]: (html.unescape(each[4]), each[3].startswith(r"\[")) for each in FORMULA.finditer(text)}
-    sizes = typeset(list(found.values()), app.config.mathjax3_config["tex"]["macros"], node_main)
-    lengths = ("width", "height", "depth")
-    return {
-        element: ' style="' + ";".join(f"--{name}:{size[name]:g}" for name in lengths) + '"'
-        for element, size in zip(found, sizes, strict=True)
-        if not size["fault"]
-    }
+    found = {each[3]: (html.unescape(each[4]), each[3].startswith(r"\[")) for each in FORMULA.finditer(text)}
+    drawn = typeset(list(found.values()), app.config.mathjax3_config["tex"]["macros"], NODE_MAIN)
+    if wrong := [f"{fault}: {tex}" for fault, tex in zip(drawn.faults, found, strict=True) if fault]:
+        raise ExtensionError("formulas that MathJax cannot draw:\n" + "\n".join(wrong))
+    kept = Path(app.doctreedir) / "formulas.css"  # of pages that have not changed since
+    style = fonts.merged(kept.read_text("utf8") if kept.exists() else "", drawn.style)
+    kept.write_text(style, "utf8")
+    static = Path(app.outdir) / "_static"
+    woff = MODULES / "mathjax" / "es5" / "output" / "chtml" / "fonts" / "woff-v2"
+    (static / "formulas.css").write_text(fonts.formulas(style, woff), "utf8")
+    return dict(zip(found, drawn.drawn, strict=True))
+
+
+def write_icons(text: str, app) -> None:
+    static = Path(app.outdir) / "_static"
+    theme = (static / "styles" / "pydata-sphinx-theme.css").read_text("utf8")
+    font = static / "vendor" / "fontawesome" / "webfonts" / "fa-solid-900.ttf"
+    if text:
+        (static / "icons.css").write_text(fonts.icons(text, theme, font), "utf8")
 
 
 def breakable(code: re.Match) -> str:
@@ -225,7 +250,7 @@ def copy(source, target):
 
 
 def add_fallbacks(app, doctree):
-    """Show a widget's stored picture to readers without JavaScript (and on paper)."""
+    """Show a widget's stored picture until it is drawn: to readers without JavaScript for good."""
     source = Path(app.env.doc2path(app.env.docname))
     if source.suffix != ".ipynb":
         return
@@ -237,7 +262,7 @@ def add_fallbacks(app, doctree):
         if "image/png" in data:
             png = base64.b64encode(base64.b64decode("".join(data["image/png"]))).decode()
             alt = nodes.unescape("".join(data.get("text/plain", ""))).replace('"', "&quot;")
-            image = f'<noscript><img alt="{alt}" src="data:image/png;base64,{png}"></noscript>'
+            image = f'<img class="widget-still" alt="{alt}" src="data:image/png;base64,{png}">'
             node.parent.insert(node.parent.index(node) + 1, nodes.raw("", image, format="html"))
 
 
@@ -257,6 +282,5 @@ def setup(app):
     app.connect("doctree-read", add_fallbacks)
     app.connect("html-page-context", name_folds)
     app.connect("html-page-context", aim_launches, priority=900)  # after the theme made the buttons
-    app.connect("build-finished", drop_second_icons)
     app.connect("build-finished", mend_theme)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

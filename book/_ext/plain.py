@@ -183,6 +183,9 @@ class Plain:
         title, content = node.children
         return self.folded(self.summary(title), content.children)
 
+    def block_answer(self, node: nodes.Element) -> str:
+        return self.folded("Answer", node.children)
+
     def block_dropdown_main(self, node: nodes.Element) -> str:
         title, body = node.children
         return self.folded(self.summary(title), body.children)

@@ -1,19 +1,21 @@
-// Typeset every formula once with the MathJax that the pages use: which fail, and how large are the others?
+// Typeset every formula with MathJax's CHTML, as its scripts would do it in the page.
 // usage: node typeset.js path/to/node-main.js < {"formulas": [[tex, is displayed], ...], "macros": {...}}
-// stdout: a list as long as `formulas`, of {fault} or {fault: "", width, height, depth}, lengths in the ex of the text.
+// stdout: {"formulas": [{fault, drawn}, ...], "style": "..."}; the style has the signs that these formulas need.
 const request = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;");
 
-async function typeset(mathjax, [formula, display]) {
+async function typeset({ startup: { adaptor }, tex2chtmlPromise }, [formula, display]) {
   try {
-    const drawn = mathjax.startup.adaptor.outerHTML(await mathjax.tex2svgPromise(formula, { display }));
+    const drawn = adaptor.outerHTML(await tex2chtmlPromise(formula, { display }));
     const error = /data-mjx-error="([^"]*)"/.exec(drawn);
-    if (error || drawn.includes('data-mml-node="merror"')) return { fault: error ? error[1] : "MathJax error" };
+    if (error || drawn.includes("<mjx-merror")) return { fault: error ? error[1] : "MathJax error" };
     // A sign that no font of MathJax has is left to the system's, whose widths nobody knows.
-    const strange = /<text [^>]*>([^<]+)/.exec(drawn);
+    const strange = /<mjx-utext [^>]*>([^<]+)/.exec(drawn);
     if (strange) return { fault: `no font of MathJax has the sign ${strange[1]}` };
-    const [svg] = /<svg [^>]*>/.exec(drawn);
-    const length = (name) => Number(new RegExp(`${name}[=:] ?"?(-?[\\d.]+)`).exec(svg)?.[1] ?? 0);
-    return { fault: "", width: length(" width"), height: length(" height"), depth: -length("vertical-align") };
+    // What a screen reader hears holds the TeX, too, for who copies it.
+    const annotation = `<annotation encoding="application/x-tex">${escaped(formula)}</annotation></semantics></math>`;
+    const told = drawn.replace(/(<math [^>]*>)(.*)<\/math>/s, (_, begin, inside) => `${begin}<semantics><mrow>${inside}</mrow>${annotation}`);
+    return { fault: "", drawn: told };
   } catch (error) {
     return { fault: String(error.message || error) };
   }
@@ -21,14 +23,15 @@ async function typeset(mathjax, [formula, display]) {
 
 require(require("path").resolve(process.argv[2]))
   .init({
-    loader: { load: ["input/tex", "output/svg"] },
+    loader: { load: ["input/tex", "output/chtml", "a11y/assistive-mml"] },
     // Without `noundefined` an unknown command is an error; with it, it is red text on the page.
     tex: { packages: { "[-]": ["noundefined"] }, macros: request.macros },
   })
-  .then(async (mathjax) => {
-    const answers = [];
-    for (const each of request.formulas) answers.push(await typeset(mathjax, each));
-    process.stdout.write(JSON.stringify(answers));
+  .then(async (MathJax) => {
+    const formulas = [];
+    for (const each of request.formulas) formulas.push(await typeset(MathJax, each));
+    const style = MathJax.startup.adaptor.textContent(MathJax.chtmlStylesheet());
+    process.stdout.write(JSON.stringify({ formulas, style }));
   })
   .catch((error) => {
     console.error(error);

@@ -26,8 +26,18 @@
     }
     watch([...document.querySelectorAll("article :is(div.math mjx-container, div.math, .wide-inline, .highlight pre)")]);
   };
-  const typeset = (window.MathJax?.startup?.promise ?? Promise.resolve()).catch(() => {});
-  typeset.then(() => document.fonts.ready).then(() => document.documentElement.classList.remove("untypeset"));
+  // What is copied has each formula as its TeX.
+  addEventListener("copy", (event) => {
+    const copied = getSelection().rangeCount ? getSelection().getRangeAt(0).cloneContents() : null;
+    const formulas = copied?.querySelectorAll("mjx-container:has(annotation)") ?? [];
+    if (!formulas.length) return;
+    for (const each of formulas) {
+      const mark = each.hasAttribute("display") ? "$$" : "$";
+      each.replaceWith(mark + each.querySelector("annotation").textContent.trim() + mark);
+    }
+    event.clipboardData.setData("text/plain", copied.textContent);
+    event.preventDefault();
+  });
   // A link into a fold opens it, also where a browser does not do so itself, and also for the second time.
   const reveal = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -69,7 +79,7 @@
       if (here && (here.top < frame.top || here.bottom > frame.bottom)) contents.scrollTop += here.top - frame.top - frame.height / 2;
     };
     if (contents) new MutationObserver(follow).observe(contents, { subtree: true, attributeFilter: ["class"] });
-    typeset.then(look);
+    (window.MathJax?.startup?.promise ?? document.fonts.ready).then(look);
     addEventListener("resize", look);
   });
 })();

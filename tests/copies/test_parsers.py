@@ -29,8 +29,8 @@ def faults(cells: list[str]) -> tuple[list[str], int]:
     read = json.loads(done.stdout)
     formulas = [tuple(formula) for cell in read for formula in cell["formulas"]]
     each = list(dict.fromkeys(formulas))
-    answers = zip(each, typeset(each, {}, MODULES / "mathjax/es5/node-main.js"), strict=True)
-    found = [f"MathJax: {answer['fault']}: {tex}" for (tex, _), answer in answers if answer["fault"]]
+    answers = zip(each, typeset(each, {}, MODULES / "mathjax/es5/node-main.js").faults, strict=True)
+    found = [f"MathJax: {fault}: {tex}" for (tex, _), fault in answers if fault]
     return [fault for cell in read for fault in cell["faults"]] + found, len(formulas)
 
 

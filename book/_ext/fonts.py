@@ -1,0 +1,62 @@
+"""The fonts that lie beside the pages: of MathJax's and of the theme's icons only the signs that the pages show."""
+
+from __future__ import annotations
+
+import io
+import re
+from base64 import b64encode
+from collections.abc import Iterable
+from pathlib import Path
+
+from fontTools import subset
+
+QUOTED = r'"(?:[^"\\]|\\.)*"'
+RULE = re.compile(rf'(?:[^{{}}"]|{QUOTED})+\{{(?:[^{{}}"]|{QUOTED})*\}}')
+FACE = re.compile(r'@font-face.*?font-family: (?P<family>[\w-]+);.*?(?P<file>[\w-]+)\.woff"', re.S)
+SIGN = re.compile(rf"mjx-c\.mjx-c\w+(?:\.(?P<variant>TEX-\w+))?::before.*?content: (?P<signs>{QUOTED})", re.S)
+EMPTY = "MJXZERO", 0xEFFC  # a font of MathJax for its lines' heights, and its one sign
+ICONS = "Font Awesome 6 Free"
+
+
+def decoded(quoted: str) -> set[int]:
+    """The signs in a string of a style sheet."""
+    return {int(code, 16) if code else ord(sign[-1]) for code, sign in re.findall(r"\\([\da-fA-F]+) ?|(\\?.)", quoted[1:-1])}
+
+
+def merged(*styles: str) -> str:
+    """Style sheets as one, each rule once."""
+    return "\n".join(dict.fromkeys(rule.strip() for style in styles for rule in RULE.findall(style))) + "\n"
+
+
+def part(font: Path, wanted: Iterable[int]) -> str:
+    """A font's wanted signs, as an address that holds them, so that they are there when the style sheet is."""
+    options = subset.Options(flavor="woff", layout_features=[], drop_tables=["FFTM"])
+    with subset.load_font(str(font), options) as loaded, io.BytesIO() as file:
+        chosen = subset.Subsetter(options)
+        chosen.populate(unicodes=wanted)
+        chosen.subset(loaded)
+        subset.save_font(loaded, file, options)
+        return f"data:font/woff;base64,{b64encode(file.getvalue()).decode()}"
+
+
+def formulas(style: str, folder: Path) -> str:
+    """MathJax's style sheet with the fonts in it that it names and needs; `folder` has all of them."""
+    wanted: dict[str, set[int]] = {EMPTY[0]: {EMPTY[1]}}
+    for each in SIGN.finditer(style):
+        wanted.setdefault(f"MJX{each['variant'] or 'TEX'}", set()).update(decoded(each["signs"]))
+    rules = []
+    for rule in RULE.findall(style):
+        if not (face := FACE.match(rule.strip())):
+            rules.append(rule)
+        elif signs := wanted.get(face["family"]):
+            source = part(folder / f"{face['file']}.woff", signs)
+            rules.append(f"\n@font-face {{font-family: {face['family']}; src: url({source}) format('woff')}}")
+    return "".join(rules)
+
+
+def icons(pages: str, theme: str, font: Path) -> str:
+    """The rule for the icons that are named on these pages, or by the theme itself for any page."""
+    named = dict(re.findall(r"\.(fa-[\w-]+):before[^{}]*\{content:\"\\(\w+)\"", theme))
+    used = {int(named[name], 16) for name in set(re.findall(r"\bfa-[\w-]+", pages)) & named.keys()}
+    used |= {ord(sign) for sign in re.findall(r"--pst-icon-[\w-]+: ?\"(.)\"", theme)}
+    return f'@font-face {{font-family: "{ICONS}"; font-weight: 900; src: url({part(font, used)}) format("woff")}}\n'
