@@ -55,7 +55,7 @@ SCHEME = 'matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"'
 # What a page loads to draw formulas by itself.
 DRAWER = re.compile(r"\s*<script>window\.MathJax = .*?</script>|\s*<script [^>]*tex-mml-chtml\.js[^>]*></script>", re.S)
 # A page that is no search's own goes to the search page; only that one reads the index.
-SEARCH = re.compile(r'\s*<script [^>]*(?:searchtools|language_data|searchindex)\.js[^>]*></script>')
+SEARCH = re.compile(r"\s*<script [^>]*(?:searchtools|language_data|searchindex)\.js[^>]*></script>")
 FACES = "source-serif-4", "source-sans-3", "source-code-pro"
 
 
@@ -82,7 +82,10 @@ def configure(app, config):
         else f"{CDN}mathjax@{scripts['mathjax']}/es5/tex-mml-chtml.js"
     )  # fmt: skip
     # myst-nb adds this to the pages that hold widgets, and to no other. The text need not wait for it.
-    elsewhere = [f"{CDN}requirejs@{scripts['requirejs']}/require.js", f"{CDN}{MANAGER}@{scripts[MANAGER]}/dist/embed-amd.js"]
+    elsewhere = [
+        f"{CDN}requirejs@{scripts['requirejs']}/require.js",
+        f"{CDN}{MANAGER}@{scripts[MANAGER]}/dist/embed-amd.js",
+    ]
     told = {} if app.assets_are_local else {"data-from": " ".join(elsewhere)}
     config.nb_ipywidgets_js = {"../vendor/widgets_page.js": {"defer": "defer", **told}}
 
@@ -186,7 +189,7 @@ def mend_theme(app, exception):
         if page.name != "search.html":
             named = SEARCH.sub("", named)
         named = FORMULA.sub(lambda found: found[1] + found[2] + drawn.get(found[3], found[3]), named)
-        named = re.sub(r'\s*<script [^>]*scripts/fontawesome\.js[^>]*></script>', "", named)
+        named = re.sub(r"\s*<script [^>]*scripts/fontawesome\.js[^>]*></script>", "", named)
         named = named.replace('localStorage.getItem("theme") || "auto"', f'localStorage.getItem("theme") || ({SCHEME})')
         if drawn:
             named = DRAWER.sub("", named)
@@ -201,7 +204,7 @@ def links(up: str, names: Iterable[str]) -> str:
 
 
 def formulas(text: str, app) -> dict[str, str]:
-    """Each formula, as Sphinx wrote it, and as it looks; with their style sheet and fonts. Without node there is none."""
+    """Each formula, as Sphinx wrote it, and as it looks; also writes their style sheet. Without node there is none."""
     if find_mathjax(NODE_MAIN) is None:
         return {}
     found = {each[3]: (html.unescape(each[4]), each[3].startswith(r"\[")) for each in FORMULA.finditer(text)}

@@ -1,19 +1,22 @@
-"""What a reader may open stands where it belongs.
+"""What a reader may open stands where it belongs, and is folded before any script runs.
 
 A folded cell that checks an equation (its tag is ``checks:label``) opens from a ✓ beside the equation's number. The
 code of a picture, with the cells before it that only define what it uses, opens from the end of the caption. The
-output of a *Predict* box and the block ``{answer}`` below it, which holds the words that tell it, open together.
+output of a *Predict* box and the block ``{answer}`` below it, which holds the words that tell it, open together. A
+solution, and each admonition of the class ``dropdown``, is a ``<details>`` as these are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
 from numbering import chapter_name
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
+from sphinx_design.dropdown import dropdown_main
+from sphinx_exercise.nodes import solution_node
 
 CHECKS = "tag_checks:"
 ANSWER = "Unfold the answer"
@@ -21,7 +24,11 @@ RUN = "Every run of the book's tests executes this check and compares what it pr
 
 
 class fold(nodes.General, nodes.Element):
-    """A summary that stands on the page, as HTML, and what it opens."""
+    """What stands on the page, a `summary`, and what it opens."""
+
+
+class summary(nodes.General, nodes.TextElement):
+    """It has a ``name`` where its text is a sign."""
 
 
 class answer(nodes.General, nodes.Element):
@@ -38,8 +45,8 @@ class Answer(SphinxDirective):
         return [node]
 
 
-def folded(kind: str, summary: str, *content: nodes.Node, name: str = "") -> fold:
-    return fold("", *content, classes=[kind], summary=summary, ids=[name] if name else [])
+def folded(kind: str, title: summary, *content: nodes.Node, ids: Iterable[str] = ()) -> fold:
+    return fold("", title, *content, classes=[kind], ids=[*ids])
 
 
 def is_cell(node: nodes.Node) -> bool:
@@ -53,7 +60,8 @@ def is_folded(cell: nodes.container) -> bool:
 
 def opened(cell: nodes.container) -> list[nodes.Node]:
     """A cell's code and output, without the bar that folds them."""
-    return [part for each in cell.children for part in (each.children if isinstance(each, HideCodeCellNode) else [each])]
+    bars = [each if isinstance(each, HideCodeCellNode) else [each] for each in cell.children]
+    return [part for bar in bars for part in bar]
 
 
 def labels(cell: nodes.container) -> list[str]:
@@ -106,14 +114,14 @@ class Page:
             first, *linking = labels(cell)
             cell.parent.remove(cell)
             content = nodes.container("", *opened(cell), classes=["cell"])
-            self.beside(first, folded("check", self.sign(first), content, *self.held(labels(cell)), name=name))
+            self.beside(first, folded("check", self.sign(first), content, *self.held(labels(cell)), ids=[name]))
         for label in linking:
             link = nodes.reference("", "✓", internal=True, refid=name, classes=["check"], reftitle="To its check")
             self.beside(label, nodes.paragraph("", "", link, classes=["check"]))
 
-    def sign(self, label: str) -> str:
+    def sign(self, label: str) -> summary:
         number = ".".join(map(str, self.numbers[self.equations[label]["ids"][0]]))
-        return f'<span role="img" aria-label="Check of equation ({number})" title="How this is checked">✓</span>'
+        return summary("", "✓", name=f"Check of equation ({number})")
 
     def held(self, checked: list[str]) -> Iterator[nodes.paragraph]:
         """Which tests hold the check."""
@@ -133,7 +141,7 @@ class Page:
         holder = equation.parent
         before = [each for each in holder.children if isinstance(each, fold)]
         if before and isinstance(check, fold):
-            before[0] += check.children
+            before[0] += check.children[1:]
         elif len(holder.children) == 1:
             holder += check
 
@@ -147,7 +155,7 @@ class Page:
         bar = cell.children[0]
         cell.remove(bar)
         code = [part for each in (*helpers, bar) for part in (opened(each) if is_cell(each) else each.children)]
-        figure += nodes.legend("", folded("code", "code", nodes.container("", *code, classes=["cell"])))
+        figure += nodes.legend("", folded("code", summary("", "code"), nodes.container("", *code, classes=["cell"])))
 
     def predict(self, cell: nodes.container) -> None:
         """Fold a prediction's output and the words that tell its answer together."""
@@ -156,7 +164,7 @@ class Page:
             return  # TODO: raise self.wrong(cell, "wanted an {answer} below its output")
         below.parent.remove(below)
         bar = cell.children[-1]
-        bar.replace_self(folded("answer", "Answer", *bar.children, *below.children))
+        bar.replace_self(folded("answer", summary("", "Answer"), *bar.children, *below.children))
 
 
 def tests(doctree: nodes.document) -> Iterator[tuple[str, tuple[nodes.entry, nodes.entry]]]:
@@ -175,17 +183,38 @@ def arrange(app, doctree: nodes.document, docname: str) -> None:
             raise ExtensionError(f"{docname}: an {{answer}} that stands below no prediction: {lost.astext()[:60]!r}")
 
 
+def fold_dropdowns(app, doctree: nodes.document, docname: str) -> None:
+    """Where the theme's script would fold them later."""
+    if app.builder.format != "html":
+        return
+    for node in [*doctree.findall(nodes.Admonition), *doctree.findall(dropdown_main)]:
+        if isinstance(node, dropdown_main) or "dropdown" in node["classes"]:
+            title, *content = node.children
+            kind = "solution" if isinstance(node, solution_node) else "aside"
+            node.replace_self(folded(kind, summary("", "", *title.children), *content, ids=node["ids"]))
+
+
 def visit_fold(self, node: fold) -> None:
-    name = f' id="{node["ids"][0]}"' if node["ids"] else ""
-    self.body.append(f'<details class="{" ".join(node["classes"])}"{name}><summary>{node["summary"]}</summary>\n')
+    self.body.append(self.starttag(node, "details"))
 
 
 def depart_fold(self, node: fold) -> None:
     self.body.append("</details>\n")
 
 
+def visit_summary(self, node: summary) -> None:
+    sign = {"aria-label": node["name"], "title": "How this is checked"} if "name" in node else {}
+    self.body.append(self.starttag(node, "summary", "", **sign))
+
+
+def depart_summary(self, node: summary) -> None:
+    self.body.append("</summary>\n")
+
+
 def setup(app) -> dict:
     app.add_node(fold, html=(visit_fold, depart_fold))
+    app.add_node(summary, html=(visit_summary, depart_summary))
     app.add_directive("answer", Answer)
     app.connect("doctree-resolved", arrange, priority=950)  # the runnable copies are written before
+    app.connect("doctree-resolved", fold_dropdowns, priority=960)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -20,7 +20,8 @@ ICONS = "Font Awesome 6 Free"
 
 def decoded(quoted: str) -> set[int]:
     """The signs in a string of a style sheet."""
-    return {int(code, 16) if code else ord(sign[-1]) for code, sign in re.findall(r"\\([\da-fA-F]+) ?|(\\?.)", quoted[1:-1])}
+    found = re.findall(r"\\([\da-fA-F]+) ?|(\\?.)", quoted[1:-1])
+    return {int(code, 16) if code else ord(sign[-1]) for code, sign in found}
 
 
 def merged(*styles: str) -> str:

@@ -38,6 +38,35 @@
     event.clipboardData.setData("text/plain", copied.textContent);
     event.preventDefault();
   });
+  // A chapter prints with its answers at the end; for a sheet of problems, without them and the solutions.
+  const home = new Map();
+  addEventListener("beforeprint", () => {
+    const end = document.querySelector("article > section");
+    for (const each of end?.querySelectorAll("details.answer") ?? []) {
+      home.set(each, Object.assign(document.createElement("i"), { hidden: true }));
+      each.replaceWith(home.get(each));
+      end.append(each);
+    }
+  });
+  addEventListener("afterprint", () => {
+    for (const [each, place] of home) place.replaceWith(each);
+    home.clear();
+    document.documentElement.classList.remove("without-solutions");
+  });
+  addEventListener("DOMContentLoaded", () => {
+    const item = document.querySelector(".btn-download-pdf-button")?.closest("li");
+    if (!item || !document.querySelector("details.solution")) return;
+    const sheet = item.cloneNode(true);
+    const button = sheet.querySelector("button");
+    button.querySelector(".btn__text-container").textContent = ".pdf, no solutions";
+    button.removeAttribute("onclick");
+    button.title = "Print without answers and solutions";
+    button.addEventListener("click", () => {
+      document.documentElement.classList.add("without-solutions");
+      print();
+    });
+    item.after(sheet);
+  });
   // A link into a fold opens it, also where a browser does not do so itself, and also for the second time.
   const reveal = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
