@@ -50,6 +50,8 @@ FORMULA = re.compile(
     r'(<(?:span|div) class="math notranslate nohighlight"[^>]*)(>\s*(?:<span class="eqno">.*?</span>\s*)?)'
     r"(\\[(\[](.*?)\\[)\]])", re.S
 )  # fmt: skip
+# A formula in a sentence, with the sign before and behind it that no line may end between.
+INLINE = re.compile(r'(\()?<span class="math notranslate nohighlight">[^<]*</span>(?(1)[,.;:!?)\]]*|[,.;:!?)\]]+)')
 # What a first visit's theme is. The theme's own "auto" is no scheme: its page has no colors until its scripts have run.
 SCHEME = 'matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"'
 # What a page loads to draw formulas by itself.
@@ -180,8 +182,7 @@ def mend_theme(app, exception):
         if 'id="pst-secondary-sidebar"' not in named:  # a wider column, from the first paint on
             named = re.sub(r'<body(?: class="([^"]*)")?', r'<body class="without-contents \1"', named, count=1)
         named = named.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
-        formula = r'(\(?<span class="math notranslate nohighlight">[^<]*</span>[,.;:!?)\]]+)'
-        named = re.sub(formula, r'<span class="unbroken">\1</span>', named)
+        named = INLINE.sub(r'<span class="unbroken">\g<0></span>', named)
         picture = r'(<figure\b[^>]*>\s*)(<img\b[^>]*?src="([^"]*_images/[^"]+)"[^>]*>)'
         named = re.sub(picture, r'\1<a class="picture" href="\3">\2</a>', named)
         start = named.find("<article")
