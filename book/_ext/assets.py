@@ -58,7 +58,6 @@ SCHEME = 'matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"'
 DRAWER = re.compile(r"\s*<script>window\.MathJax = .*?</script>|\s*<script [^>]*tex-mml-chtml\.js[^>]*></script>", re.S)
 # A page that is no search's own goes to the search page; only that one reads the index.
 SEARCH = re.compile(r"\s*<script [^>]*(?:searchtools|language_data|searchindex)\.js[^>]*></script>")
-FACES = "source-serif-4", "source-sans-3", "source-code-pro"
 
 
 def configure(app, config):
@@ -138,10 +137,10 @@ def copy_vendor(app):
         print("assets: node is missing: the pages draw their formulas themselves, which takes them seconds")
         for name in MATHJAX:
             copy(MODULES / "mathjax" / "es5" / name, vendor / "mathjax" / name)
-    for name in FACES:
-        for font in (MODULES / "@fontsource-variable" / name / "files").glob("*-wght-*.woff2"):
-            if re.search(r"-(?:latin|greek)-wght", font.name):
-                copy(font, Path(app.outdir) / "_static" / "fonts" / font.name)
+    rules, files = fonts.faces(MODULES)
+    for file in files:
+        copy(file, Path(app.outdir) / "_static" / "fonts" / file.name)
+    (Path(app.outdir) / "_static" / "faces.css").write_text(rules, "utf8")
     copy(MODULES / MANAGER / "dist" / "embed-amd.js", vendor / "widgets" / "embed-amd.js")
     for font in (MODULES / MANAGER / "dist").glob("*.woff2"):  # its parts look for them in one folder or the other
         copy(font, vendor / "@jupyter-widgets" / font.name)
@@ -178,7 +177,6 @@ def mend_theme(app, exception):
         named = re.sub(r"<(h[1-4])>.*?</\1>", lambda found: TEXT.sub(broken, found[0]), named, flags=re.S)
         if page.name == "genindex.html":
             named = re.sub(r'(?<=<a href=")[^<]*</a>', lambda found: TEXT.sub(broken, found[0]), named)
-        named = re.sub(r"(Solution to)(<a [^>]*>) ", r"\1 \2", named)  # the space is no link
         if 'id="pst-secondary-sidebar"' not in named:  # a wider column, from the first paint on
             named = re.sub(r'<body(?: class="([^"]*)")?', r'<body class="without-contents \1"', named, count=1)
         named = named.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
@@ -195,7 +193,7 @@ def mend_theme(app, exception):
         if drawn:
             named = DRAWER.sub("", named)
         up = "../" * (len(page.relative_to(app.outdir).parts) - 1)
-        sheets = ["icons.css", *(["formulas.css"] if "mjx-container" in named else [])]
+        sheets = ["faces.css"] * app.assets_are_local + ["icons.css"] + ["formulas.css"] * ("mjx-container" in named)
         named = named.replace("</head>", links(up, sheets) + "</head>", 1)
         page.write_text(named + MENDED, "utf8")
 

@@ -191,6 +191,8 @@ def fold_dropdowns(app, doctree: nodes.document, docname: str) -> None:
         if isinstance(node, dropdown_main) or "dropdown" in node["classes"]:
             title, *content = node.children
             kind = "solution" if isinstance(node, solution_node) else "aside"
+            for link in [*title.findall(nodes.reference)]:  # what opens and closes can hold nothing else to press
+                link.replace_self(link.children)
             node.replace_self(folded(kind, summary("", "", *title.children), *content, ids=node["ids"]))
 
 

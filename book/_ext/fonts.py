@@ -16,6 +16,9 @@ FACE = re.compile(r'@font-face.*?font-family: (?P<family>[\w-]+);.*?(?P<file>[\w
 SIGN = re.compile(rf"mjx-c\.mjx-c\w+(?:\.(?P<variant>TEX-\w+))?::before.*?content: (?P<signs>{QUOTED})", re.S)
 EMPTY = "MJXZERO", 0xEFFC  # a font of MathJax for its lines' heights, and its one sign
 ICONS = "Font Awesome 6 Free"
+FACES = {"Source Serif": "source-serif-4", "Source Sans": "source-sans-3", "Source Code": "source-code-pro"}
+RANGES = {"latin": "U+0-24F, U+2000-206F, U+2212", "greek": "U+370-3FF"}
+AT_ONCE = "source-serif-4-latin-wght-normal", "source-sans-3-latin-wght-normal"  # lines break by their widths
 
 
 def decoded(quoted: str) -> set[int]:
@@ -37,7 +40,30 @@ def part(font: Path, wanted: Iterable[int]) -> str:
         chosen.populate(unicodes=wanted)
         chosen.subset(loaded)
         subset.save_font(loaded, file, options)
-        return f"data:font/woff;base64,{b64encode(file.getvalue()).decode()}"
+        return address(file.getvalue(), "woff")
+
+
+def address(font: bytes, kind: str) -> str:
+    return f"data:font/{kind};base64,{b64encode(font).decode()}"
+
+
+def faces(modules: Path) -> tuple[str, list[Path]]:
+    """The rules for the text's faces, and the files that they ask for in `fonts/`, which may come late or never."""
+    rules, files = [], []
+    for family, name in FACES.items():
+        for signs, range_ in RANGES.items():
+            for slope in ("normal", "italic"):
+                file = modules / "@fontsource-variable" / name / "files" / f"{name}-{signs}-wght-{slope}.woff2"
+                source = f"fonts/{file.name}"
+                if file.stem in AT_ONCE:
+                    source = address(file.read_bytes(), "woff2")
+                else:
+                    files.append(file)
+                rules.append(
+                    f'@font-face {{font-family: "{family}"; font-weight: 200 900; font-style: {slope}; '
+                    f'font-display: optional; unicode-range: {range_}; src: url({source}) format("woff2")}}\n'
+                )
+    return "".join(rules), files
 
 
 def formulas(style: str, folder: Path) -> str:
@@ -57,7 +83,8 @@ def formulas(style: str, folder: Path) -> str:
 
 def icons(pages: str, theme: str, font: Path) -> str:
     """The rule for the icons that are named on these pages, or by the theme itself for any page."""
-    named = dict(re.findall(r"\.(fa-[\w-]+):before[^{}]*\{content:\"\\(\w+)\"", theme))
-    used = {int(named[name], 16) for name in set(re.findall(r"\bfa-[\w-]+", pages)) & named.keys()}
+    shown = set(re.findall(r"\bfa-[\w-]+", pages))
+    rules = re.findall(r"([^{}]*):before\{content:\"\\(\w+)\"", theme)
+    used = {int(code, 16) for names, code in rules if shown & set(re.findall(r"fa-[\w-]+", names))}
     used |= {ord(sign) for sign in re.findall(r"--pst-icon-[\w-]+: ?\"(.)\"", theme)}
     return f'@font-face {{font-family: "{ICONS}"; font-weight: 900; src: url({part(font, used)}) format("woff")}}\n'

@@ -82,33 +82,31 @@
   addEventListener("click", (event) => {
     if (event.target.closest?.('a[href*="#"]')) setTimeout(reveal);
   });
-  addEventListener("load", () => {
-    // On a phone a table's rows become blocks; each cell then says which column it is.
-    for (const table of document.querySelectorAll("article table.table")) {
-      const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
-      const rows = [...table.querySelectorAll("tbody tr")];
-      // The first cell is the block's title, unless a row's is a bare number or a whole sentence.
-      const titled = rows.every(({ children: [first] }) => {
-        const words = first?.textContent.trim() ?? "";
-        return words.length < 60 && !/^[\d.,–]+$/.test(words);
+  // On a phone a table's rows become blocks; each cell then says which column it is.
+  for (const table of document.querySelectorAll("article table.table")) {
+    const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
+    const rows = [...table.querySelectorAll("tbody tr")];
+    // The first cell is the block's title, unless a row's is a bare number or a whole sentence.
+    const titled = rows.every(({ children: [first] }) => {
+      const words = first?.textContent.trim() ?? "";
+      return words.length < 60 && !/^[\d.,–]+$/.test(words);
+    });
+    for (const row of rows)
+      [...row.children].forEach((cell, i) => {
+        const words = cell.textContent.trim();
+        const nothing = i > 0 && (words === "" || words === "—") && !cell.querySelector("img, input");
+        cell.classList.toggle("nothing", nothing);
+        if (heads[i] && !(i === 0 && titled)) cell.setAttribute("data-column", heads[i]);
       });
-      for (const row of rows)
-        [...row.children].forEach((cell, i) => {
-          const words = cell.textContent.trim();
-          const nothing = i > 0 && (words === "" || words === "—") && !cell.querySelector("img, input");
-          cell.classList.toggle("nothing", nothing);
-          if (heads[i] && !(i === 0 && titled)) cell.setAttribute("data-column", heads[i]);
-        });
-    }
-    // The list of contents shows the entry where the reader is, also where it is longer than the window.
-    const contents = document.querySelector(".bd-sidebar-secondary");
-    const follow = () => {
-      const here = [...contents.querySelectorAll(".nav-link.active")].pop()?.getBoundingClientRect();
-      const frame = contents.getBoundingClientRect();
-      if (here && (here.top < frame.top || here.bottom > frame.bottom)) contents.scrollTop += here.top - frame.top - frame.height / 2;
-    };
-    if (contents) new MutationObserver(follow).observe(contents, { subtree: true, attributeFilter: ["class"] });
-    (window.MathJax?.startup?.promise ?? document.fonts.ready).then(look);
-    addEventListener("resize", look);
-  });
+  }
+  // The list of contents shows the entry where the reader is, also where it is longer than the window.
+  const contents = document.querySelector(".bd-sidebar-secondary");
+  const follow = () => {
+    const here = [...contents.querySelectorAll(".nav-link.active")].pop()?.getBoundingClientRect();
+    const frame = contents.getBoundingClientRect();
+    if (here && (here.top < frame.top || here.bottom > frame.bottom)) contents.scrollTop += here.top - frame.top - frame.height / 2;
+  };
+  if (contents) new MutationObserver(follow).observe(contents, { subtree: true, attributeFilter: ["class"] });
+  (window.MathJax?.startup?.promise ?? document.fonts.ready).then(look);
+  addEventListener("resize", look);
 })();

@@ -27,12 +27,11 @@ def visits(browser):
         page.on("requestfinished", lambda request: files.add(request.url))
         page.goto(path.as_uri(), wait_until="load")
         if options.get("java_script_enabled", True):
-            page.evaluate("window.MathJax?.startup?.promise")
-            count = page.locator("script[type='application/vnd.jupyter.widget-view+json']").count()
-            if count:
-                page.wait_for_function(
-                    "n => document.querySelectorAll('.frames-figure svg[role=img]').length >= n", arg=count
-                )
+            if stills := page.locator(".widget-still").count():  # figures come when they are about to be seen
+                page.locator(".widget-still").first.scroll_into_view_if_needed()
+                drawn = "n => document.querySelectorAll('.frames-figure svg[role=img]').length >= n"
+                page.wait_for_function(drawn, arg=stills)
+                page.evaluate("scrollTo(0, 0)")
             page.wait_for_timeout(300)  # fonts asked for by what was just drawn
         return context, page, faults, files
 
