@@ -4,10 +4,13 @@ import platform
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 MARK, WHEEL = "@MARK@", "@WHEEL@"  # of the package that this copy was made with, and where it lies
 NEEDS = ["@NEEDS@"]  # what the package itself needs, and its extra `book`
 BY_HAND = f'pip install "minerva_lite[book] @ {WHEEL}"' if WHEEL else 'pip install ".[book]"  in the book\'s folder'
+for beside in Path().glob("minerva_lite-*.whl"):  # of a notebook that was handed out with it
+    WHEEL, BY_HAND = str(beside), f'pip install "./{beside}[book]"'
 
 
 class Stopped(Exception):
@@ -24,7 +27,8 @@ def pip(*what):
 
 if not find_spec("minerva_book"):
     if not WHEEL:
-        raise Stopped(f"The book's package is missing: type  {BY_HAND}  and run this cell again.")
+        how = f"put its wheel (minerva_lite-….whl) beside this notebook, or type  {BY_HAND} "
+        raise Stopped(f"The book's package is missing: {how} and run this cell again.")
     if not find_spec("pip"):
         raise Stopped(f"This Python has no pip: type  {sys.executable} -m ensurepip  and run this cell again.")
     print("Installing the book's package")
