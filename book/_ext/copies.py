@@ -184,7 +184,7 @@ def fold(cell: nbformat.NotebookNode) -> None:
     if tags & {"hide-cell", "hide-output"}:
         hidden["outputs_hidden"] = True
     if "source_hidden" in hidden:
-        title = prompt.removeprefix("Show ") or "imports and settings"
+        title = prompt.removeprefix("Show ").removesuffix(": {type}") or "imports and settings"
         source = cell.source.replace('set_matplotlib_formats("svg")', 'set_matplotlib_formats("retina")')
         cell.source = f"# @title {title[0].upper()}{title[1:]}\n{source}"
         cell.metadata["cellView"] = "form"

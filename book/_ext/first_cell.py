@@ -32,9 +32,12 @@ if not find_spec("minerva_book"):
     if not find_spec("pip"):
         raise Stopped(f"This Python has no pip: type  {sys.executable} -m ensurepip  and run this cell again.")
     print("Installing the book's package")
+    new = not find_spec("ipywidgets")  # a page that is open has not loaded its part of it
     pip(*(need for need in NEEDS if not need.startswith("torch") or not find_spec("torch")))  # one that is here stays
     pip("--no-deps", WHEEL)  # last: if anything before fails, the package is still missing, and the next run goes on
     importlib.invalidate_caches()
+    if new:
+        print("Reload this page in the browser once: from then on figures have their controls.")
 
 import torch
 

@@ -29,6 +29,7 @@ IN_THE_FOLDER = r'pip install "\.\[book\]"  in the book\'s folder'
 AGAIN = r'pip install --force-reinstall --no-deps "http:\S+\.whl"'
 OTHER = r"This copy was made with 0\+1 and may not fit: type  {}  .*\n"
 INSTALLING = "Installing the book's package\n"
+RELOAD = "Reload this page in the browser once: .*\n"
 FAILED = rf"Could not install .* type  {BY_HAND}  \(ERROR: .*\)\.\n"
 MISSING = rf"The book's package is missing: put its wheel .* beside .*, or type  {IN_THE_FOLDER}  .*\n"
 NO_PIP = r"This Python has no pip: type  \S+python -m ensurepip  .*\n"
@@ -67,11 +68,11 @@ def machine(tmp_path_factory):
 
 @pytest.mark.parametrize(("there", "address", "mark", "said", "new"), [
     pytest.param("book", None, mark(), LINE, set(), id="right"),
-    pytest.param("pip", "served", mark(), INSTALLING + LINE, NEW, id="missing"),
+    pytest.param("pip", "served", mark(), INSTALLING + RELOAD + LINE, NEW, id="missing"),
     pytest.param("book", "served", "0+1", LINE + OTHER.format(AGAIN), set(), id="another"),
     pytest.param("book", None, "0+1", LINE + OTHER.format(IN_THE_FOLDER), set(), id="another, no address"),
     pytest.param("pip", "nowhere", mark(), INSTALLING + FAILED, NEW - BOOK, id="no network"),
-    pytest.param("pip", "beside", mark(), INSTALLING + LINE, NEW, id="handed out"),
+    pytest.param("pip", "beside", mark(), INSTALLING + RELOAD + LINE, NEW, id="handed out"),
     pytest.param("pip", None, mark(), MISSING, set(), id="no address"),
     pytest.param("", "served", mark(), NO_PIP, set(), id="no pip"),
 ])  # fmt: skip
