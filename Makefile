@@ -51,7 +51,7 @@ $(COPIES): $(wildcard *.yml book/*.* book/_ext/*.* book/api/* book/annotated/*) 
 	@touch $@
 
 lab: setup $(COPIES)
-	$(PY) book/_ext/lab.py
+	$(PY) book/_ext/lab.py $(WORDS)
 
 copies: setup $(COPIES)
 	$(PY) book/_ext/lab.py --no-server

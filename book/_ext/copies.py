@@ -39,6 +39,10 @@ FIRST_CELL = Path(__file__).with_name("first_cell.py")
 OPEN = "device"  # a line that the page does not have, and whoever runs the chapter changes
 FOLDED = {"hide-cell", "hide-input", "remove-cell"}  # their code; on the page a click shows it, but for the last
 LINES = 10_000  # myst-nb numbers the lines of a notebook's cells from here on, 10,000 apart
+MOVES, STILL = (
+    re.compile(r"^(?:figures\.)?(?:explore_\w+|frames_figure)\(", re.M),
+    "*Run this cell to move its controls.*",
+)
 DRAWING = Path(__file__).with_name("pictures.py").read_text("utf8")
 WITHOUT_TRUST = "image/png", "text/plain", "text/html"
 
@@ -126,7 +130,10 @@ class Copy:
             fold(cell)
             for output in cell.outputs:
                 if "data" in output:
+                    output.metadata |= size(output.data)
                     output.data = shown(output.data, folder_of(self.app) / ".drawn")
+            if MOVES.search(cell.source):
+                cells.append(added(nbformat.v4.new_markdown_cell(STILL), f"{cell.id}-still"))
             if place in outputs:
                 cells += self.captions(cell, outputs[place])
         self.notebook.cells = cells
@@ -137,7 +144,7 @@ class Copy:
         """Below the title: how long it runs, if that is measured, and the cell that finds the package."""
         told = seconds().get(self.docname.rpartition("/")[2])
         takes = f"Run All takes about {told} seconds on two cores. " if told else ""
-        text = f"*{takes}Numbers in the text are an Intel CPU's.*"
+        text = f"*{takes}Numbers in the text are an Intel CPU's. On other processors trainings take other paths.*"
         return [added(nbformat.v4.new_markdown_cell(text), "run-all"), first_cell()]
 
     def captions(self, cell, block: nodes.Element):
@@ -177,8 +184,8 @@ def fold(cell: nbformat.NotebookNode) -> None:
     if tags & {"hide-cell", "hide-output"}:
         hidden["outputs_hidden"] = True
     if "source_hidden" in hidden:
-        title = prompt.removeprefix("Show ") or "imports and settings"
-        source = cell.source.replace('set_matplotlib_formats("svg")', 'set_matplotlib_formats("png", dpi=144)')
+        title = prompt.removeprefix("Show ").removesuffix(": {type}") or "imports and settings"
+        source = cell.source.replace('set_matplotlib_formats("svg")', 'set_matplotlib_formats("retina")')
         cell.source = f"# @title {title[0].upper()}{title[1:]}\n{source}"
         cell.metadata["cellView"] = "form"
     if hidden:
@@ -186,6 +193,12 @@ def fold(cell: nbformat.NotebookNode) -> None:
     if "outputs_hidden" in hidden and cell.outputs:
         # JupyterLab shows the first line of the first output that is hidden, which may be the answer. This has none.
         cell.outputs.insert(0, nbformat.v4.new_output("display_data", metadata={"added": True}))
+
+
+def size(data: dict[str, str]) -> dict[str, dict[str, int]]:
+    """How wide a picture is shown: as on the page, where it has more pixels."""
+    width = re.search(r'<svg [^>]*?width="([\d.]+)pt"', data.get("image/svg+xml", ""), re.S)
+    return {"image/png": {"width": round(float(width[1]) * 96 / 72)}} if width else {}
 
 
 def shown(data: dict[str, str], drawn: Path) -> dict[str, str]:
@@ -215,9 +228,13 @@ def write(app, doctree: nodes.document, docname: str) -> None:
 
 
 def finish(app, error: Exception | None) -> None:
-    """Beside the pages: the wheel, and what their download buttons give."""
+    """Beside the copies and the pages: the wheel; and what the download buttons give."""
     if error is None and app.builder.format == "html":
-        build_wheel(Path(app.outdir))
+        for old in folder_of(app).glob("*.whl"):
+            old.unlink()
+        build_wheel(folder_of(app))
+        for wheel in folder_of(app).glob("*.whl"):
+            shutil.copy(wheel, app.outdir)
         for copy in folder_of(app).glob("*.ipynb"):
             shutil.copy(copy, Path(app.outdir, "_sources", "book"))
 

@@ -4,10 +4,13 @@ import platform
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 MARK, WHEEL = "@MARK@", "@WHEEL@"  # of the package that this copy was made with, and where it lies
 NEEDS = ["@NEEDS@"]  # what the package itself needs, and its extra `book`
 BY_HAND = f'pip install "minerva_lite[book] @ {WHEEL}"' if WHEEL else 'pip install ".[book]"  in the book\'s folder'
+for beside in Path().glob("minerva_lite-*.whl"):  # of a notebook that was handed out with it
+    WHEEL, BY_HAND = str(beside), f'pip install "./{beside}[book]"'
 
 
 class Stopped(Exception):
@@ -24,13 +27,17 @@ def pip(*what):
 
 if not find_spec("minerva_book"):
     if not WHEEL:
-        raise Stopped(f"The book's package is missing: type  {BY_HAND}  and run this cell again.")
+        how = f"put its wheel (minerva_lite-….whl) beside this notebook, or type  {BY_HAND} "
+        raise Stopped(f"The book's package is missing: {how} and run this cell again.")
     if not find_spec("pip"):
         raise Stopped(f"This Python has no pip: type  {sys.executable} -m ensurepip  and run this cell again.")
     print("Installing the book's package")
+    new = not find_spec("ipywidgets")  # a page that is open has not loaded its part of it
     pip(*(need for need in NEEDS if not need.startswith("torch") or not find_spec("torch")))  # one that is here stays
     pip("--no-deps", WHEEL)  # last: if anything before fails, the package is still missing, and the next run goes on
     importlib.invalidate_caches()
+    if new:
+        print("Reload this page in the browser once: from then on figures have their controls.")
 
 import torch
 

@@ -12,10 +12,12 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from platform import python_version
 
 import nbformat
 from jupyter_server.base.handlers import FileFindHandler
 from jupyterlab.labapp import main
+from processor import as_intel
 from run_all import seconds
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,8 +28,8 @@ GRADERS = "formgrader", "validate_assignment", "assignment_list", "course_list"
 START = """# Policy Optimization, Line by Line: the chapters, to run
 
 **Begin** with [chapter 1]({first}), or with [Appendix A](a_prerequisites.ipynb) if derivatives and expectations are \
-far away. In a chapter choose *Run › Run All Cells* (the seconds here are what that takes on two cores), then change a \
-line and run its cell again.
+far away. Run a chapter cell by cell with Shift+Enter, change a line where it says so, and run that cell again. *Run › \
+Run All Cells* takes the seconds that stand here, on two cores, and also unfolds the answers of the predictions.
 
 {chapters}
 
@@ -64,6 +66,14 @@ def renew(old: Path, new: Path) -> None:
             nbformat.write(notebooks[0], old)
 
 
+def place(new: Path, target: Path) -> None:
+    """With this Python's version, or JupyterLab would write it in, and ask whether to save what nobody has changed."""
+    notebook = nbformat.read(new, as_version=4)
+    if "language_info" in notebook.metadata:
+        notebook.metadata.language_info.version = python_version()
+    nbformat.write(notebook, target)
+
+
 def lay_out(made: Path, folder: Path, mark: str) -> dict[str, str]:
     """Bring a folder up to date. Returns by chapter the name of a newer copy that lies beside an edited one, or ""."""
     folder.mkdir(exist_ok=True)
@@ -79,11 +89,15 @@ def lay_out(made: Path, folder: Path, mark: str) -> dict[str, str]:
         beside[new.name] = names[0] if names[0] != new.name else ""
         target = folder / names[0]
         if not target.exists() or (not edited and said != record.get(target.name)):
-            shutil.copy(new, target)
+            place(new, target)
             record[target.name] = said
         elif not edited:
             renew(target, new)
     file.write_text(json.dumps(record, indent=1), "utf8")
+    for old in folder.glob("minerva_lite-*.whl"):
+        old.unlink()
+    for wheel in made.glob("*.whl"):  # a chapter that is handed out with it runs anywhere
+        shutil.copy(wheel, folder)
     return beside
 
 
@@ -144,10 +158,11 @@ class Forgetful(dict):
 
 
 def serve(made: Path, folder: Path, words: list[str]) -> None:
-    """words: for JupyterLab; with --no-server the folder is all."""
+    """words: for JupyterLab, such as --port=8899; with --no-server the folder is all."""
     start_page(folder, made, lay_out(made, folder, mark(made)), ROOT / ".homework" / "term" / "handout")
     if "--no-server" in words:
         return
+    as_intel()
     os.environ["JUPYTER_CONFIG_PATH"] = str(without_graders(ROOT / ".build" / "jupyter"))
     # The server keeps where it found a file by its name alone, and JupyterLab's fonts are named as Notebook's: whoever
     # asked second would be refused them.

@@ -156,7 +156,7 @@ class Plain:
         texts = [
             f"${self.formula(part)}$" if isinstance(part, nodes.math) else html.escape(part.astext(), quote=False)
             for part in title.findall(lambda part: isinstance(part, nodes.math | nodes.Text))
-            if not isinstance(part.parent, nodes.math)
+            if not isinstance(part.parent, nodes.math | nodes.raw)  # a sign that the page draws
         ]
         return " ".join("".join(texts).split())
 

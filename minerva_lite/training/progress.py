@@ -91,7 +91,8 @@ class Live:
 
     def write(self, ends: bool = False) -> None:
         states = [state() for state in self.asked]
-        data = {"text/plain": "; ".join(each.line for each in states)}
+        stopped = ", stopped" if ends and states[0].share < 1 else ""
+        data = {"text/plain": "; ".join(each.line for each in states) + stopped}
         if not ends or states[0].share < 1:
             bar = "" if ends else f'<progress value="{states[0].share:.3f}" style="width:12em"></progress> '
             data["text/html"] = f"<div>{bar}{escape(data['text/plain'])}{picture(self.past, states[-1].curves)}</div>"

@@ -29,7 +29,7 @@ from pictures import MARGIN, WIDTH  # noqa: E402
 from plain import Plain, Unknown  # noqa: E402
 
 # Roles, fences of directives and their options, labels of blocks and of equations, comments.
-RAW = re.compile(r"\{[a-z:]+\}`|^:{3,}|^`{3,}\{|^\([\w:-]+\)=|\$\$ *\([\w-]+\)|^:[a-z-]+:|<!--", re.MULTILINE)
+RAW = re.compile(r"\{[a-z:]+\}`|^:{3,}|^`{3,}\{|^\([\w:-]+\)=|\$\$ *\([\w-]+\)|^:[a-z-]+:|<!--|<svg\b", re.MULTILINE)
 by_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
 
 
@@ -63,7 +63,7 @@ def test_cells_and_their_code_are_the_chapters(chapter):
     for ours, theirs in zip(own, source.cells, strict=True):
         if ours.cell_type == "code":
             code = re.sub(r"\A# @title .*\n", "", ours.source)
-            assert code.replace('("png", dpi=144)', '("svg")') == theirs.source
+            assert code.replace('("retina")', '("svg")') == theirs.source
             assert len(stored(ours)) == len(theirs.outputs)
 
 

@@ -1,6 +1,7 @@
 """The first cell of a copy, in an environment of its own: where the package is, is not, or is another one."""
 
 import re
+import shutil
 import sys
 import threading
 import zipfile
@@ -28,8 +29,9 @@ IN_THE_FOLDER = r'pip install "\.\[book\]"  in the book\'s folder'
 AGAIN = r'pip install --force-reinstall --no-deps "http:\S+\.whl"'
 OTHER = r"This copy was made with 0\+1 and may not fit: type  {}  .*\n"
 INSTALLING = "Installing the book's package\n"
+RELOAD = "Reload this page in the browser once: .*\n"
 FAILED = rf"Could not install .* type  {BY_HAND}  \(ERROR: .*\)\.\n"
-MISSING = rf"The book's package is missing: type  {IN_THE_FOLDER}  .*\n"
+MISSING = rf"The book's package is missing: put its wheel .* beside .*, or type  {IN_THE_FOLDER}  .*\n"
 NO_PIP = r"This Python has no pip: type  \S+python -m ensurepip  .*\n"
 BOOK = {"minerva_book", "minerva_lite"}
 NEW = {*BOOK, "ipywidgets"}
@@ -57,16 +59,20 @@ def machine(tmp_path_factory):
     build_wheel(folder)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield folder, {"served": f"http://127.0.0.1:{server.server_port}", "nowhere": "http://127.0.0.1:1", None: ""}
+    yield (
+        folder,
+        {"served": f"http://127.0.0.1:{server.server_port}", "nowhere": "http://127.0.0.1:1", "beside": "", None: ""},
+    )
     server.shutdown()
 
 
 @pytest.mark.parametrize(("there", "address", "mark", "said", "new"), [
     pytest.param("book", None, mark(), LINE, set(), id="right"),
-    pytest.param("pip", "served", mark(), INSTALLING + LINE, NEW, id="missing"),
+    pytest.param("pip", "served", mark(), INSTALLING + RELOAD + LINE, NEW, id="missing"),
     pytest.param("book", "served", "0+1", LINE + OTHER.format(AGAIN), set(), id="another"),
     pytest.param("book", None, "0+1", LINE + OTHER.format(IN_THE_FOLDER), set(), id="another, no address"),
     pytest.param("pip", "nowhere", mark(), INSTALLING + FAILED, NEW - BOOK, id="no network"),
+    pytest.param("pip", "beside", mark(), INSTALLING + RELOAD + LINE, NEW, id="handed out"),
     pytest.param("pip", None, mark(), MISSING, set(), id="no address"),
     pytest.param("", "served", mark(), NO_PIP, set(), id="no pip"),
 ])  # fmt: skip
@@ -79,6 +85,8 @@ def test_the_first_cell_says_what_it_found(there, address, mark, said, new, mach
     monkeypatch.setattr(copies, "ADDRESS", addresses[address])
     monkeypatch.setattr(copies, "mark", lambda: mark)
     (tmp_path / "cell.ipy").write_text(copies.first_cell().source)
+    if address == "beside":
+        shutil.copy(*folder.glob("*.whl"), tmp_path)
     before = set(site.iterdir())
     done = run(python, "-m", "IPython", "cell.ipy", cwd=tmp_path, PIP_FIND_LINKS=str(folder / "found"))
     assert re.fullmatch(said, done.stdout), done.stdout + done.stderr

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import secrets
-import socket
 import statistics
-import subprocess
-import sys
 import time
-import urllib.request
-from pathlib import Path
 
 import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 
-from minerva_book.figures.widgets import FRAMES
 from tests.copies.second_pass import texts
-from tests.equations import ROOT
-from tests.pages import build
+from tests.copies.server import LAB, NOTEBOOK, copies, environment, served
 
-LAB, NOTEBOOK = "lab/tree", "notebooks"
-EXPOSED = (f"--{app}.expose_app_in_browser=True" for app in ("LabApp", "JupyterNotebookApp"))
-WORDS = "--no-browser", "--allow-root", "--port-retries=0", *EXPOSED
-SERVE = "import sys; from pathlib import Path; from lab import serve; serve(*map(Path, sys.argv[1:3]), sys.argv[3:])"
 KNOWN = "reading 'schema'", "filebrowser:open-path"  # what Notebook 7 says of itself, on any notebook
 READY = "window.jupyterapp?.shell.currentWidget?.content?.widgets?.length && document.querySelector('.jp-Notebook h1')"
 KERNEL = "jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus === 'idle'"  # before it, a run is ignored
@@ -43,45 +29,12 @@ LOOK = """element => { const {outlineStyle, outlineWidth, boxShadow, backgroundC
   return [outlineStyle === 'none' ? '' : outlineWidth, boxShadow, backgroundColor].join(); }"""
 
 
-def copies() -> Path:
-    return build.site().parents[1] / "copies"
-
-
 def cut(chapter: str, *names: str) -> nbformat.NotebookNode:
     """A chapter's copy with some of its cells; the title and the cell that finds the package are always there."""
     notebook = nbformat.read(copies() / f"{chapter}.ipynb", as_version=4)
     notebook.cells = [cell for cell in notebook.cells if cell.id in (notebook.cells[0].id, "the-package", *names)]
     assert len(notebook.cells) == 2 + len(names)
     return notebook
-
-
-def environment(**more: str) -> dict[str, str]:
-    """A reader's: figures are live."""
-    kept = {name: value for name, value in os.environ.items() if name != FRAMES}
-    return kept | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "book", ROOT / "book" / "_ext")))} | more
-
-
-@contextlib.contextmanager
-def served(folder: Path, settings: Path):
-    """What `make lab` starts, with nothing of the user's own: address(front end, name) of a notebook."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port, token = free.getsockname()[1], secrets.token_hex(8)
-    own = {f"JUPYTER_{name}_DIR": str(settings / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
-    words = [copies(), folder, *WORDS, f"--port={port}", f"--IdentityProvider.token={token}"]
-    with (settings / "said").open("a") as log:
-        server = subprocess.Popen([sys.executable, "-c", SERVE, *words], env=environment(**own), stdout=log, stderr=log)
-    here = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(600):
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"{here}/api?token={token}"):
-                break
-            assert server.poll() is None, (settings / "said").read_text()
-            time.sleep(0.1)
-        yield lambda front, name="": f"{here}/{front}{name and f'/{name}.ipynb'}?token={token}&reset"
-    finally:
-        server.terminate()
-        server.wait(30)
 
 
 @pytest.fixture(scope="module")

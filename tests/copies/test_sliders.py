@@ -3,18 +3,14 @@
 Alone it prints a table: `pytest -s -k by_the_clock tests/copies/test_sliders.py`.
 """
 
-import os
 import re
-import socket
-import subprocess
-import sys
 from statistics import median
 
 import nbformat
 import pytest
 
-from minerva_book.figures.widgets import FRAMES
-from tests.equations import CHAPTERS, ROOT
+from tests.copies.server import LAB, served
+from tests.equations import CHAPTERS
 
 MEDIAN, WORST = 200, 400  # milliseconds
 EVENTS = 8
@@ -71,34 +67,18 @@ def lab(tmp_path_factory):
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells], metadata=kernel)
     nbformat.write(notebook, folder / "all.ipynb")
-    tracker = folder / "settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings"
+    tracker = folder / "config/lab/user-settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings"
     tracker.parent.mkdir(parents=True)
     tracker.write_text('{"windowingMode": "none"}')
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    env = {name: value for name, value in os.environ.items() if name != FRAMES}
-    env |= {"JUPYTER_CONFIG_DIR": str(folder), "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
-            "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'book'}"}  # fmt: skip
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser",
-               f"--port={port}", "--IdentityProvider.token=", "--ServerApp.password="]  # fmt: skip
-    with open(folder / "log", "w") as log:
-        server = subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=log)
-    yield f"http://127.0.0.1:{port}/lab/tree/all.ipynb"
-    server.terminate()
-    server.wait()
+    with served(folder, folder) as address:
+        yield address(LAB, "all")
 
 
 @pytest.mark.slow
 def test_a_picture_follows_its_slider_by_the_clock(lab, browser):
     names = list(figures())
     page = browser.new_page(viewport={"width": 1280, "height": 1000})
-    for _ in range(120):
-        try:
-            page.goto(lab)
-            break
-        except Exception:
-            page.wait_for_timeout(500)
+    page.goto(lab)
     page.wait_for_function(READY, timeout=60_000)
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
     page.wait_for_function(DRAWN, arg=len(names), timeout=180_000)

@@ -198,6 +198,13 @@ def test_the_package_for_colab_is_an_address_of_this_repository_or_none(monkeypa
     assert handout.about_colab("minerva_lite @ https://example.org/x.whl") == ""
 
 
+def test_students_read_when_it_is_due_and_how_to_begin(term):
+    handed = handout.release(term, seed=SEED, names=[NAME], due={NAME: "2027-02-01T23:59+01:00"}, wheel=False)
+    text = nbformat.read(handed / "start.ipynb", as_version=4).cells[0].source
+    assert f"({NAME}/{NAME}.ipynb), due 2027-02-01 22:59 UTC\n" in text
+    assert "python -m jupyter lab start.ipynb\n" in (handed / "README.md").read_text("utf8")
+
+
 def test_a_term_keeps_its_due_times_seed_and_what_it_released(term, names, monkeypatch):
     """And without an address no notebook for Colab is handed out."""
     monkeypatch.setattr(handout, "package_of_this", lambda: "")

@@ -158,7 +158,7 @@ def test_an_error_leaves_the_curve(notebook, clock):
         for update in counted(range(1, 9), "updates", returns):
             clock[0] += 1
             returns.append(1 / (5 - update))
-    assert notebook.screen.states[-1]["text/plain"] == "4 of 8 updates"
+    assert notebook.screen.states[-1]["text/plain"] == "4 of 8 updates, stopped"
     assert curves(notebook.screen.states[-1]["text/html"]) == [(4, 0.7)]
 
 

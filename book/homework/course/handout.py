@@ -18,14 +18,28 @@ from .term import ROOT, done, gradebook, new_term, opened, released, requirement
 from .variants import base_of, folder_of, students_of, variant_of
 from .variants import variants as has_variants
 
+# For whoever has no Jupyter yet.
+README = """# Homework: how to begin
+
+With Python 3.11 or newer, in this folder:
+
+    python -m venv .venv
+    source .venv/bin/activate            on Windows: .venv\\Scripts\\activate
+    python -m pip install -r requirements.txt
+    python -m jupyter lab start.ipynb
+
+The third line downloads PyTorch. On Linux it comes with its GPU libraries, some gigabytes, unless you install it \
+without them first, as https://pytorch.org/get-started/locally says. `start.ipynb` says how to go on.
+"""
 # A notebook, since JupyterLab shows a Markdown file as its source, and a cell can run the check by the kernel's Python.
 START = """# Homework: start here
 
 {files}
 
-**Run.** Each homework is one notebook. Open it, choose *Run › Run All Cells*, and write your answers in the cells \
-that say so. If its first cell finds no package, type `python -m pip install -r requirements.txt` in this folder, \
-restart the kernel and run it again.{colab}
+**Run.** Each homework is one notebook. Open it, run its cells in turn (Shift+Enter) and write your answers in those \
+that say so. *Run › Run All Cells* stops at the first question without an answer; behind it go on with *Run › Run \
+Selected Cell and All Below*. If its first cell finds no package, type `python -m pip install -r requirements.txt` in \
+this folder, restart the kernel and run it again.{colab}
 
 **Save** with Ctrl+S (⌘S on a Mac): what you hand in is the file as you last saved it.
 
@@ -90,6 +104,7 @@ def release(
         build_wheel(handout)
         text += "".join(f"./{file.name}\n" for file in handout.glob("*.whl"))
     (handout / "requirements.txt").write_text(text)
+    (handout / "README.md").write_text(README)
     return handout
 
 
@@ -97,9 +112,12 @@ def start_page(term: Path, handout: Path) -> None:
     """What a student does with the notebooks; none of them is changed. Of variants it names nobody's folder."""
     names, own = released(term), "your_name/" if has_variants(term) else ""
     files = []
+    with gradebook(opened(term)) as book:
+        moments = {each.name: each.duedate for each in book.assignments if each.duedate}
     for name in names:
         title = assignment(name, seed_of(term)).title
-        files.append(f"- {title}: `{name}/{own}{name}.ipynb`" if own else f"- [{title}]({name}/{name}.ipynb)")
+        due = f", due {moments[name]:%Y-%m-%d %H:%M} UTC" if name in moments else ""
+        files.append(f"- {title}: `{name}/{own}{name}.ipynb`{due}" if own else f"- [{title}]({name}/{name}.ipynb){due}")
     text = START.format(files="\n".join(files), colab=COLAB if (handout / "colab").exists() else "")
     check = CHECK.format(name=f"{names[0]}/{own}{names[0]}.ipynb")
     cells = [

@@ -167,7 +167,8 @@ def frames_figure(
     about = {"alt": alt(**first), "still": still.getvalue()}
     if not os.environ.get(FRAMES):
         knobs = {name: knob(grid, first[name], names[name]) for name, grid in grids.items()}
-        picture, sheet = widgets.HTML(layout=wide), Sheet(size)
+        as_still = widgets.Layout(width="100%", max_width=f"{100 * size[0]:g}px")
+        picture, sheet = widgets.HTML(layout=as_still), Sheet(size)
 
         def redraw(change: object = None) -> None:
             values = {name: as_read(each) for name, each in knobs.items()}
