@@ -161,7 +161,7 @@ class Page:
         """Fold a prediction's output and the words that tell its answer together."""
         below = cell.next_node(descend=False, siblings=True)
         if not isinstance(below, answer):
-            return  # TODO: raise self.wrong(cell, "wanted an {answer} below its output")
+            raise self.wrong(cell, "wanted an {answer} below its output")
         below.parent.remove(below)
         bar = cell.children[-1]
         bar.replace_self(folded("answer", summary("", "Answer"), *bar.children, *below.children))
