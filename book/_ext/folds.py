@@ -19,7 +19,7 @@ from sphinx_design.dropdown import dropdown_main
 from sphinx_exercise.nodes import solution_node
 
 CHECKS = "tag_checks:"
-ANSWER = "Unfold the answer"
+PREDICTION = "tag_hide-output"
 RUN = "Every run of the book's tests executes this check and compares what it prints."
 
 
@@ -97,7 +97,7 @@ class Page:
                 continue
             if pictured and is_folded(cell):
                 self.picture(cell, helpers)
-            if isinstance(cell.children[-1], HideCodeCellNode) and cell.children[-1]["prompt_show"] == ANSWER:
+            if PREDICTION in cell["classes"]:
                 self.predict(cell)
             helpers = []
 
@@ -158,13 +158,17 @@ class Page:
         figure += nodes.legend("", folded("code", summary("", "code"), nodes.container("", *code, classes=["cell"])))
 
     def predict(self, cell: nodes.container) -> None:
-        """Fold a prediction's output and the words that tell its answer together."""
+        """Fold a prediction's output and the words that tell its answer together; last, its code, if that is folded."""
         below = cell.next_node(descend=False, siblings=True)
         if not isinstance(below, answer):
-            return  # TODO: raise self.wrong(cell, "wanted an {answer} below its output")
+            raise self.wrong(cell, "wanted an {answer} below its output")
         below.parent.remove(below)
-        bar = cell.children[-1]
-        bar.replace_self(folded("answer", summary("", "Answer"), *bar.children, *below.children))
+        *code, output = (each for each in cell.children if isinstance(each, HideCodeCellNode))
+        content = [*output.children, *below.children]
+        content += [folded("code", summary("", "code"), *bar.children) for bar in code]
+        for bar in (*code, output):
+            cell.remove(bar)
+        cell += folded("answer", summary("", "Answer"), *content)
 
 
 def tests(doctree: nodes.document) -> Iterator[tuple[str, tuple[nodes.entry, nodes.entry]]]:
