@@ -21,8 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WORDS = Path(__file__).with_name("words.txt")
 CSPELL = ROOT / ".assets" / "node_modules" / "cspell" / "bin.mjs"
 NOT_PROSE = [
-    re.compile(r"^`{3,}\{(?:raw|annotated|api|bibliography|button-ref)[^\n]*\n.*?^`{3,}[ \t]*$", re.M | re.S),
-    re.compile(r"^(`{3,}|~{3,})(?!\{)[^\n]*\n.*?^\1`*[ \t]*$", re.M | re.S),  # code
+    re.compile(r"^`{3,}\{(?:raw|annotated|api|bibliography|button-ref|settings)[^\n]*\n.*?^`{3,}[ \t]*$", re.M | re.S),
     re.compile(r"^:[\w-]+:.*$", re.M),  # options of directives
     re.compile(r"^`{3,}\{solution\}.*$|^`{3,}\{[\w:-]+\}", re.M),
     re.compile(r"\$\$.*?\$\$(?: \([\w:-]+\))?", re.S),
@@ -37,8 +36,24 @@ NOT_PROSE = [
 ]
 
 
+def without_code(markdown: str) -> str:
+    """Markdown without its blocks of code, on its lines; what directives hold stays, and so do the lines around it."""
+    lines, fences = [], []
+    for line in markdown.split("\n"):
+        mark, rest = re.match(r"(`{3,}|~{3,}|)(.*)", line).groups()
+        code = bool(fences) and not fences[-1][1].startswith("{")
+        if mark and fences and not rest.strip() and mark.startswith(fences[-1][0]):
+            fences.pop()
+        elif mark and not code:
+            fences.append((mark, rest))
+            code = not rest.startswith("{")
+        lines.append("" if code else line)
+    return "\n".join(lines)
+
+
 def prose(markdown: str) -> str:
     """Markdown's words alone, on their lines."""
+    markdown = without_code(markdown)
     for pattern in NOT_PROSE:
         markdown = pattern.sub(lambda found: "\n" * found[0].count("\n") + " ", markdown)
     return markdown
