@@ -20,9 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = Path(__file__).with_name("words.txt")
 CSPELL = ROOT / ".assets" / "node_modules" / "cspell" / "bin.mjs"
+WITH_WORDS = re.compile(r"\{(?!raw|annotated|api|bibliography|button-ref|settings)")  # a fence that is no code
 NOT_PROSE = [
-    re.compile(r"^`{3,}\{(?:raw|annotated|api|bibliography|button-ref)[^\n]*\n.*?^`{3,}[ \t]*$", re.M | re.S),
-    re.compile(r"^(`{3,}|~{3,})(?!\{)[^\n]*\n.*?^\1`*[ \t]*$", re.M | re.S),  # code
     re.compile(r"^:[\w-]+:.*$", re.M),  # options of directives
     re.compile(r"^`{3,}\{solution\}.*$|^`{3,}\{[\w:-]+\}", re.M),
     re.compile(r"\$\$.*?\$\$(?: \([\w:-]+\))?", re.S),
@@ -37,8 +36,28 @@ NOT_PROSE = [
 ]
 
 
+def without_code(markdown: str) -> str:
+    """Markdown without blocks of code, on its lines; of directives with words only the end goes.
+
+    cspell skips what stands between two ends.
+    """
+    lines, fences, code = [], [], False
+    for line in markdown.split("\n"):
+        mark, rest = re.match(r"(`{3,}|~{3,}|)(.*)", line).groups()
+        ends = bool(mark and fences) and not rest.strip() and mark.startswith(fences[-1])
+        if ends:
+            fences.pop()
+        elif mark and not code:
+            fences.append(mark)
+            code = not WITH_WORDS.match(rest)
+        lines.append("" if code or ends else line)
+        code = code and not ends
+    return "\n".join(lines)
+
+
 def prose(markdown: str) -> str:
     """Markdown's words alone, on their lines."""
+    markdown = without_code(markdown)
     for pattern in NOT_PROSE:
         markdown = pattern.sub(lambda found: "\n" * found[0].count("\n") + " ", markdown)
     return markdown

@@ -36,11 +36,12 @@ def test_every_word_is_in_a_list():
         "made-up-1.md": prose("Fine.\n\nThe aproximation holds."),
         "made-up-2.md": prose("The colour."),  # American spelling
         "made-up-3.md": prose("A `colour` in code and $colour$ in a formula, [here](colour.md), then minimisation."),
+        "made-up-4.md": prose("```{note}\nFine.\n```\n\nThe colour.\n\n```{tip}\nFine.\n```\n```python\ncolour\n```"),
         "made-up.py": prose_of_code(source),
     }
     assert sorted(unknown(texts() | made_up)) == [
         "made-up-1.md:3 aproximation", "made-up-2.md:1 colour", "made-up-3.md:1 minimisation",
-        "made-up.py:5 Neighbour", "made-up.py:6 minimisation",
+        "made-up-4.md:5 colour", "made-up.py:5 Neighbour", "made-up.py:6 minimisation",
     ]  # fmt: skip
 
 

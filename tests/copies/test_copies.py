@@ -83,9 +83,8 @@ def test_names_and_numbers_are_the_pages(chapter):
         each.removesuffix("#") for each in on_the_page("eqno")
     ]
     assert text.count("*Proof.*") == len(page.xpath('//*[@class="proof admonition"]'))
-    assert text.count("<summary>") == len(page.xpath("//details[contains(@class, 'sd-dropdown')]")) + len(
-        page.xpath('//*[contains(@class, "admonition") and contains(@class, "dropdown")]')
-    )
+    folded = [len(on_the_page(kind)) for kind in ("answer", "solution", "aside")]
+    assert text.count("<summary>") == sum(folded) and text.count("<b>Answer</b>") == folded[0]
 
 
 @by_chapter
