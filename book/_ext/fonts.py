@@ -54,14 +54,14 @@ def faces(modules: Path) -> tuple[str, list[Path]]:
         for signs, range_ in RANGES.items():
             for slope in ("normal", "italic"):
                 file = modules / "@fontsource-variable" / name / "files" / f"{name}-{signs}-wght-{slope}.woff2"
-                source = f"fonts/{file.name}"
+                source, waits = f"fonts/{file.name}", "optional"
                 if file.stem in AT_ONCE:
-                    source = address(file.read_bytes(), "woff2")
+                    source, waits = address(file.read_bytes(), "woff2"), "block"
                 else:
                     files.append(file)
                 rules.append(
                     f'@font-face {{font-family: "{family}"; font-weight: 200 900; font-style: {slope}; '
-                    f'font-display: optional; unicode-range: {range_}; src: url({source}) format("woff2")}}\n'
+                    f'font-display: {waits}; unicode-range: {range_}; src: url({source}) format("woff2")}}\n'
                 )
     return "".join(rules), files
 
