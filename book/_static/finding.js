@@ -129,6 +129,7 @@
     const status = Object.assign(make("p", query && `${hits.length || "No"} place${hits.length === 1 ? "" : "s"}`), { role: "status" });
     results.replaceChildren(status, ...groups);
     results.classList.toggle("empty", !query);
+    results.dataset.query = query;
   };
   const move = (event) => {
     const stops = [field, ...results.querySelectorAll("a, summary")].filter((each) => each.checkVisibility());
