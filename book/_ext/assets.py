@@ -137,7 +137,9 @@ def copy_vendor(app):
     if not app.assets_are_local:
         return
     copy(MODULES / "requirejs" / "require.js", vendor / "require.js")
-    copy(MODULES / "minisearch" / "dist" / "umd" / "index.js", vendor / "minisearch.js")
+    # Wrapped, or it would hand itself to the widgets' require.js and give the page no name.
+    search = (MODULES / "minisearch" / "dist" / "umd" / "index.js").read_text("utf8")
+    (vendor / "minisearch.js").write_text(f"(function (define) {{\n{search}\n}}).call(window);\n", "utf8")
     if not find_mathjax(NODE_MAIN):
         print("assets: node is missing: the pages draw their formulas themselves, which takes them seconds")
         for name in MATHJAX:

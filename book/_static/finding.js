@@ -71,7 +71,7 @@
     tokens(text).flatMap((one) => (/^\d|^[a-z0-9]+$/.test(one) ? one : [one, one.replace(/[-_.]/g, ""), ...one.split(/[-_.]/)]));
   const KINDS = {
     symbol: ["Notation", 2], term: ["Glossary", 2], chapter: ["Chapters", 1], equation: ["Equations", 1], source: ["Source", 0.6],
-    page: ["Other pages", 0.6], exercise: ["Exercises", 0.5], helper: ["The book's own functions", 0.3],
+    page: ["Other pages", 0.6], exercise: ["Exercises", 0.5], helper: ["The book’s own functions", 0.1],
   };
   const SHOWN = 6;
   let index = null;
@@ -116,9 +116,13 @@
     const query = field.value.trim();
     await prepare();
     if (query !== field.value.trim()) return;
-    // Two words that stand together are what was meant.
-    const said = (hit) => /\s/.test(query) && `${hit.title} ${hit.words}`.toLowerCase().includes(query.toLowerCase());
-    const hits = index.search(query).map((hit) => ({ ...hit, score: hit.score * (said(hit) ? 2 : 1) }));
+    // What is called so, and words that stand together, are what was meant.
+    const said = tokens(query).join(" ");
+    const bonus = ({ title, words }) => {
+      if (tokens(title).join(" ") === said) return 4;
+      return said.includes(" ") && tokens(`${title} ${words}`).join(" ").includes(said) ? 2 : 1;
+    };
+    const hits = index.search(query).map((hit) => ({ ...hit, score: hit.score * bonus(hit) }));
     hits.sort((a, b) => b.score - a.score);
     const groups = [...new Set(hits.map((hit) => hit.kind))].map((kind) => {
       const own = hits.filter((hit) => hit.kind === kind);

@@ -22,8 +22,8 @@ WANTED = {
     "gae": ("Source", "#src-minerva_lite.formulas.returns.gae"),
     "clip": ("Glossary", "#term-clip-fraction"),
     "clipping bound": ("Chapters", "05_ppo.html#what-clipping-does-bound"),
-    "eta": ("Notation", "notation.html#mpo"),
-    "η": ("Notation", "notation.html#mpo"),
+    "eta": ("Notation", "notation.html#losses-and-steps"),
+    "η": ("Notation", "notation.html#losses-and-steps"),
     "λ": ("Notation", "notation.html#data"),
     "lambda": ("Notation", "notation.html#data"),
     "V-MPO": ("Glossary", "#term-V-MPO"),
@@ -106,10 +106,10 @@ def test_the_contents_show_where_one_is_after_any_jump(site, open_page, name):
     page, _, _ = open_page(site / "book" / f"{name}.html")
     # Twelve sections, and whatever stands within them and can be linked.
     hashes = page.evaluate("""() => {
-        const spread = all => Array.from({length: 12}, (_, i) => all[Math.floor(i * (all.length - 1) / 11)]);
+        const spread = all => Array.from({length: all.length && 12}, (_, i) => all[Math.floor(i * (all.length - 1) / 11)]);
         const places = document.querySelectorAll('article :is(dt, div, tr, p, span)[id]');
         return [...spread([...document.querySelectorAll('.page-toc a')].map(a => a.hash)),
-                ...spread([...places].filter(each => each.closest('section section')?.checkVisibility())).map(a => '#' + a?.id)];
+                ...spread([...places].filter(each => each.closest('section section')?.checkVisibility())).map(a => '#' + a.id)];
     }""")
     wrong = []
     for hash in hashes:
