@@ -77,7 +77,7 @@ def configure(app, config):
             use_edit_page_button=True,
             launch_buttons={"notebook_interface": "jupyterlab", "binderhub_url": BINDER, "colab_url": COLAB},
         )
-    scripts = json.loads((ROOT / ".assets" / "package.json").read_text("utf8"))["dependencies"]
+    scripts = dependencies()
     config.myst_substitutions = {"run_online": run_online(repository), "version": book_version()}
     app.assets_are_local = MODULES.is_dir()
     if not app.assets_are_local:
@@ -93,6 +93,11 @@ def configure(app, config):
     ]
     told = {} if app.assets_are_local else {"data-from": " ".join(elsewhere)}
     config.nb_ipywidgets_js = {"../vendor/widgets_page.js": {"defer": "defer", **told}}
+
+
+def dependencies() -> dict[str, str]:
+    """The version of each script and font of the pages."""
+    return json.loads((ROOT / ".assets" / "package.json").read_text("utf8"))["dependencies"]
 
 
 def book_version() -> str:
@@ -135,11 +140,14 @@ def copy_vendor(app):
     vendor = Path(app.outdir) / "vendor"
     copy(Path(__file__).with_name("widgets_page.js"), vendor / "widgets_page.js")
     if not app.assets_are_local:
+        module = f"{CDN}minisearch@{dependencies()['minisearch']}/dist/es/index.js"
+        found = "({ default: found }) => (window.MiniSearch = found)"
+        (vendor / "minisearch.js").write_text(f'window.minisearch = import("{module}").then({found});\n', "utf8")
         return
-    copy(MODULES / "requirejs" / "require.js", vendor / "require.js")
     # Wrapped, or it would hand itself to the widgets' require.js and give the page no name.
     search = (MODULES / "minisearch" / "dist" / "umd" / "index.js").read_text("utf8")
     (vendor / "minisearch.js").write_text(f"(function (define) {{\n{search}\n}}).call(window);\n", "utf8")
+    copy(MODULES / "requirejs" / "require.js", vendor / "require.js")
     if not find_mathjax(NODE_MAIN):
         print("assets: node is missing: the pages draw their formulas themselves, which takes them seconds")
         for name in MATHJAX:

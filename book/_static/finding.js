@@ -13,18 +13,15 @@
       document.head.append(Object.assign(make("script", ""), { src: root + name, onload: done, onerror: failed }));
     }));
 
-  // The sidebars show the entry where the reader is, also where they are longer than the window.
-  const keep = (entry, frame) => {
-    if (!entry) return;
+  // The sidebars show the entry where the reader is, also where they are longer than the window, and in a phone's drawer.
+  const keep = (entry, selector) => {
+    const frame = entry?.closest(selector);
+    if (!frame) return;
     const [here, seen] = [entry, frame].map((each) => each.getBoundingClientRect());
     if (here.top < seen.top || here.bottom > seen.bottom) frame.scrollTop += here.top - seen.top - seen.height / 3;
   };
-  const showPage = () => {
-    const current = [...document.querySelectorAll(".bd-docs-nav a.current")].pop();
-    keep(current, current?.closest(".sidebar-primary-item"));
-  };
-  const contents = document.querySelector(".bd-sidebar-secondary");
-  const links = [...(contents?.querySelectorAll(".page-toc a") ?? [])].filter((link) => link.hash);
+  const showPage = () => keep([...document.querySelectorAll(".bd-docs-nav a.current")].pop(), ".sidebar-primary-item");
+  const links = [...document.querySelectorAll(".bd-sidebar-secondary .page-toc a")];
   const named = (hash) => document.getElementById(decodeURIComponent(hash.slice(1)));
   const parts = links.map((link) => named(link.hash));
   const topOf = (part) => part.getBoundingClientRect().top;
@@ -36,28 +33,28 @@
     const inView = jumped && topOf(jumped) > -1 && topOf(jumped) < innerHeight;
     const active = links.findLast((_, i) => (inView ? parts[i].contains(jumped) : topOf(parts[i]) <= line));
     for (const link of links) {
+      const item = link.closest(".toc-entry");
       link.classList.toggle("active", link === active);
       link.setAttribute("aria-current", link === active);
-      link.closest(".toc-entry").classList.toggle("active", link.closest(".toc-entry").contains(active));
+      item.classList.toggle("active", item.contains(active));
     }
-    keep(active, contents);
+    keep(active, ".bd-sidebar-secondary");
   };
   const jump = () => {
     jumped = named(location.hash);
     mark();
   };
-  if (links.length) {
-    let frame = 0;
-    const soon = () => (frame ||= requestAnimationFrame(() => (frame = 0, mark())));
-    for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"])
-      addEventListener(kind, () => (jumped = null), { passive: true, capture: true });
-    for (const kind of ["scroll", "resize"]) addEventListener(kind, soon, { passive: true });
-    for (const kind of ["load", "hashchange"]) addEventListener(kind, jump);
-    addEventListener("click", (event) => event.target.closest?.('a[href^="#"]') && setTimeout(jump));
-  }
+  let frame = 0;
+  const soon = () => (frame ||= requestAnimationFrame(() => (frame = 0, mark())));
+  for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"])
+    addEventListener(kind, () => (jumped = null), { passive: true, capture: true });
+  for (const kind of ["scroll", "resize"]) addEventListener(kind, soon, { passive: true });
+  for (const kind of ["load", "hashchange"]) addEventListener(kind, jump);
+  addEventListener("click", (event) => event.target.closest?.('a[href^="#"]') && setTimeout(jump));
   addEventListener("load", () => {
     showPage();
-    document.querySelector(".primary-toggle")?.addEventListener("click", () => setTimeout(showPage)); // a phone's drawer
+    for (const toggle of document.querySelectorAll(".sidebar-toggle"))
+      toggle.addEventListener("click", () => setTimeout(() => (showPage(), mark())));
   });
 
   // The search. Letters go by their names, and a name of several parts is found by each.
@@ -77,6 +74,7 @@
   let index = null;
   const prepare = async () => {
     await Promise.all([load("vendor/minisearch.js"), load("_static/search_index.js")]);
+    await window.minisearch; // where the book was built without npm it comes from a CDN
     if (index) return;
     index = new MiniSearch({
       fields: ["title", "words"],
