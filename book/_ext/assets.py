@@ -54,9 +54,13 @@ FORMULA = re.compile(
 INLINE = re.compile(r'(\()?<span class="math notranslate nohighlight">[^<]*</span>(?(1)[,.;:!?)\]]*|[,.;:!?)\]]+)')
 # What a first visit's theme is. The theme's own "auto" is no scheme: its page has no colors until its scripts have run.
 SCHEME = 'matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"'
+# A page that shows formulas, also those that a link stands for.
+MATH = re.compile("mjx-container|#equation-|#term-")
 # What a page loads to draw formulas by itself.
 DRAWER = re.compile(r"\s*<script>window\.MathJax = .*?</script>|\s*<script [^>]*tex-mml-chtml\.js[^>]*></script>", re.S)
-# A page that is no search's own goes to the search page; only that one reads the index.
+# The first part of the list of pages: the chapters.
+DOOR = re.compile(r'(<li class="[^"]*toctree-l0[^>]*><details)(?: open="open")?>')
+# The search is the book's own (finding.js).
 SEARCH = re.compile(r"\s*<script [^>]*(?:searchtools|language_data|searchindex)\.js[^>]*></script>")
 
 
@@ -73,7 +77,7 @@ def configure(app, config):
             use_edit_page_button=True,
             launch_buttons={"notebook_interface": "jupyterlab", "binderhub_url": BINDER, "colab_url": COLAB},
         )
-    scripts = json.loads((ROOT / ".assets" / "package.json").read_text("utf8"))["dependencies"]
+    scripts = dependencies()
     config.myst_substitutions = {"run_online": run_online(repository), "version": book_version()}
     app.assets_are_local = MODULES.is_dir()
     if not app.assets_are_local:
@@ -89,6 +93,11 @@ def configure(app, config):
     ]
     told = {} if app.assets_are_local else {"data-from": " ".join(elsewhere)}
     config.nb_ipywidgets_js = {"../vendor/widgets_page.js": {"defer": "defer", **told}}
+
+
+def dependencies() -> dict[str, str]:
+    """The version of each script and font of the pages."""
+    return json.loads((ROOT / ".assets" / "package.json").read_text("utf8"))["dependencies"]
 
 
 def book_version() -> str:
@@ -131,7 +140,13 @@ def copy_vendor(app):
     vendor = Path(app.outdir) / "vendor"
     copy(Path(__file__).with_name("widgets_page.js"), vendor / "widgets_page.js")
     if not app.assets_are_local:
+        module = f"{CDN}minisearch@{dependencies()['minisearch']}/dist/es/index.js"
+        found = "({ default: found }) => (window.MiniSearch = found)"
+        (vendor / "minisearch.js").write_text(f'window.minisearch = import("{module}").then({found});\n', "utf8")
         return
+    # Wrapped, or it would hand itself to the widgets' require.js and give the page no name.
+    search = (MODULES / "minisearch" / "dist" / "umd" / "index.js").read_text("utf8")
+    (vendor / "minisearch.js").write_text(f"(function (define) {{\n{search}\n}}).call(window);\n", "utf8")
     copy(MODULES / "requirejs" / "require.js", vendor / "require.js")
     if not find_mathjax(NODE_MAIN):
         print("assets: node is missing: the pages draw their formulas themselves, which takes them seconds")
@@ -185,15 +200,16 @@ def mend_theme(app, exception):
         named = re.sub(picture, r'\1<a class="picture" href="\3">\2</a>', named)
         start = named.find("<article")
         named = named[:start] + NAMES.sub(whole, named[start:]) if start >= 0 else named
-        if page.name != "search.html":
-            named = SEARCH.sub("", named)
+        named = SEARCH.sub("", named)
+        named = DOOR.sub(r"\1 open>", named, count=1)
+        named = named.replace('id="pst-page-toc-nav"', "")  # finding.js says where one is, and not the theme
         named = FORMULA.sub(lambda found: found[1] + found[2] + drawn.get(found[3], found[3]), named)
         named = re.sub(r"\s*<script [^>]*scripts/fontawesome\.js[^>]*></script>", "", named)
         named = named.replace('localStorage.getItem("theme") || "auto"', f'localStorage.getItem("theme") || ({SCHEME})')
         if drawn:
             named = DRAWER.sub("", named)
         up = "../" * (len(page.relative_to(app.outdir).parts) - 1)
-        sheets = ["faces.css"] * app.assets_are_local + ["icons.css"] + ["formulas.css"] * ("mjx-container" in named)
+        sheets = ["faces.css"] * app.assets_are_local + ["icons.css"] + ["formulas.css"] * bool(MATH.search(named))
         named = named.replace("</head>", links(up, sheets) + "</head>", 1)
         page.write_text(named + MENDED, "utf8")
 

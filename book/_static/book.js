@@ -99,14 +99,6 @@
         if (heads[i] && !(i === 0 && titled)) cell.setAttribute("data-column", heads[i]);
       });
   }
-  // The list of contents shows the entry where the reader is, also where it is longer than the window.
-  const contents = document.querySelector(".bd-sidebar-secondary");
-  const follow = () => {
-    const here = [...contents.querySelectorAll(".nav-link.active")].pop()?.getBoundingClientRect();
-    const frame = contents.getBoundingClientRect();
-    if (here && (here.top < frame.top || here.bottom > frame.bottom)) contents.scrollTop += here.top - frame.top - frame.height / 2;
-  };
-  if (contents) new MutationObserver(follow).observe(contents, { subtree: true, attributeFilter: ["class"] });
   (window.MathJax?.startup?.promise ?? document.fonts.ready).then(look);
   addEventListener("resize", look);
 })();
