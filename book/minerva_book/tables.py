@@ -27,13 +27,13 @@ class Shown:
 
 
 def table(
-    rows: Iterable[Iterable[Any]], columns: Sequence[str], best: Mapping[str, Callable[..., Any]] | None = None
+    rows: Iterable[Iterable[Any]], columns: str | Sequence[str], best: Mapping[str, Callable[..., Any]] | None = None
 ) -> None:
     """Show rows of results below the heads of their columns.
 
     rows: a cell is a number, also a 0-d tensor, or a text, which is shown as it is; "" leaves its place empty.
-    columns: the heads, with units, and behind a colon the format of the numbers: "KL, nats:.3f". Numbers stand at the
-        right and texts at the left; with ">" before the format both stand at the right: "steps until solved:>,".
+    columns: the heads, with units, and behind a colon the format of the numbers, in one text, "step | KL, nats:.3f",
+        or one by one. Numbers stand at the right and texts at the left; after ">" both do at the right, "solved at:>,".
     best: by a column's head which of its numbers is printed in bold, with all that look the same: {"return": max}.
     Raises ValueError: there are no rows; a row has another length; a column holds numbers and texts without a ">";
         `best` names another column; a line of the text has more than 100 characters, so that no page is wide enough.
@@ -41,6 +41,7 @@ def table(
     from IPython.display import display  # who trains or marks without a notebook need not have it
 
     rows, best = [tuple(row) for row in rows], best or {}
+    columns = columns.split(" | ") if isinstance(columns, str) else columns
     if wrong := [row for row in rows or [()] if len(row) != len(columns)]:
         raise ValueError(f"rows: wanted one or more, each of {len(columns)} cells; got {wrong[0]}")
     if unknown := best.keys() - {column.partition(":")[0] for column in columns}:
