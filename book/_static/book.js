@@ -24,7 +24,7 @@
       while (!line.clientWidth && line.parentElement) line = line.parentElement; // an inline one has no width
       math.classList.toggle("wide-inline", drawn(math) > line.getBoundingClientRect().width + 1);
     }
-    watch([...document.querySelectorAll("article :is(div.math mjx-container, div.math, .wide-inline, .highlight pre)")]);
+    watch([...document.querySelectorAll("article :is(div.math mjx-container, div.math, .wide-inline, .highlight pre, .output:has(> .result-table))")]);
   };
   // What is copied has each formula as its TeX.
   addEventListener("copy", (event) => {

@@ -6,8 +6,9 @@ from pathlib import Path
 import minerva_lite
 
 from .live import counted
+from .tables import table
 
-__all__ = ["counted", "mark", "recording"]
+__all__ = ["counted", "mark", "recording", "table"]
 HERE = Path(__file__).parent
 RESULTS = HERE.with_name("results")
 

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.book.test_chapters import cells_of, chapters, figure_of, is_shown, kept_open, tags
+from tests.book.test_chapters import cells_of, chapters, figure_of, is_picture, is_shown, kept_open, tags
 from tests.copies.second_pass import changed
 from tests.equations import markdown
 
@@ -10,12 +10,13 @@ GRADE = re.compile(r"^```\{exercise\} (?P<kind>[\w ]+): .*? (?P<grade>★{1,3})$
 
 
 def printed(cell: dict) -> list[str]:
-    """The lines that a cell prints, or shows as its last value."""
+    """The lines that a cell prints, or shows as its last value, or in a table below its head."""
     lines = []
     for output in cell["outputs"]:
         text = output.get("text") or output.get("data", {}).get("text/plain", "")
-        if "widget-view" not in str(output) and output["output_type"] != "display_data":
-            lines += "".join(text).splitlines()
+        if not is_picture(output):
+            rows = "".join(output.get("data", {}).get("text/html", "")).count("<tr><td")
+            lines += "".join(text).splitlines()[-rows:]
     return [line for line in lines if line.strip()]
 
 
