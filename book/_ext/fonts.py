@@ -18,7 +18,10 @@ EMPTY = "MJXZERO", 0xEFFC  # a font of MathJax for its lines' heights, and its o
 ICONS = "Font Awesome 6 Free"
 FACES = {"Source Serif": "source-serif-4", "Source Sans": "source-sans-3", "Source Code": "source-code-pro"}
 RANGES = {"latin": "U+0-24F, U+2000-206F, U+2212", "greek": "U+370-3FF"}
-AT_ONCE = "source-serif-4-latin-wght-normal", "source-sans-3-latin-wght-normal"  # lines break by their widths
+# Lines break by their widths, so they come with the style sheet.
+AT_ONCE = (
+    "source-serif-4-latin-wght-normal", "source-serif-4-latin-wght-italic", "source-sans-3-latin-wght-normal",
+)  # fmt: skip
 
 
 def decoded(quoted: str) -> set[int]:
@@ -48,13 +51,13 @@ def address(font: bytes, kind: str) -> str:
 
 
 def faces(modules: Path) -> tuple[str, list[Path]]:
-    """The rules for the text's faces, and the files that they ask for in `fonts/`, which may come late or never."""
+    """The rules for the text's faces, and the files that they ask for in `fonts/`, which may come late."""
     rules, files = [], []
     for family, name in FACES.items():
         for signs, range_ in RANGES.items():
             for slope in ("normal", "italic"):
                 file = modules / "@fontsource-variable" / name / "files" / f"{name}-{signs}-wght-{slope}.woff2"
-                source, waits = f"fonts/{file.name}", "optional"
+                source, waits = f"fonts/{file.name}", "swap"
                 if file.stem in AT_ONCE:
                     source, waits = address(file.read_bytes(), "woff2"), "block"
                 else:
