@@ -114,12 +114,9 @@
     const query = field.value.trim();
     await prepare();
     if (query !== field.value.trim()) return;
-    // What is called so, and words that stand together, are what was meant.
-    const said = tokens(query).join(" ");
-    const bonus = ({ title, words }) => {
-      if (tokens(title).join(" ") === said) return 4;
-      return said.includes(" ") && tokens(`${title} ${words}`).join(" ").includes(said) ? 2 : 1;
-    };
+    const asked = tokens(query).join(" ");
+    // What is called just so was meant.
+    const bonus = (hit) => (tokens(hit.title).join(" ") === asked ? 4 : 1);
     const hits = index.search(query).map((hit) => ({ ...hit, score: hit.score * bonus(hit) }));
     hits.sort((a, b) => b.score - a.score);
     const groups = [...new Set(hits.map((hit) => hit.kind))].map((kind) => {

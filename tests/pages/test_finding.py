@@ -16,7 +16,7 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobil
 CURRENT = ".bd-docs-nav a.current"
 pytestmark = pytest.mark.page
 
-# What is searched for, and a place that must be the first or second of its kind: the kind and the end of its address.
+# What is searched for, and the place that must come first of its kind: the kind, and the end of its address.
 WANTED = {
     "GAE": ("Glossary", "glossary.html#term-GAE"),
     "gae": ("Source", "#src-minerva_lite.formulas.returns.gae"),
@@ -65,8 +65,8 @@ def test_the_search_finds_sections_terms_equations_symbols_and_functions(site, o
     assert not [each for each in files if "search_index" in each or "minisearch" in each], "loaded before it is wanted"
     page.keyboard.press("Control+k")
     for query, (kind, place) in WANTED.items():
-        first = searched(page, query)[kind][:2]
-        assert [each for each in map(unquote, first) if each.endswith(place)], (query, first)
+        first = searched(page, query)[kind][0]
+        assert unquote(first).endswith(place), (query, first)
     number, place = list(equations(site).items())[9]
     assert searched(page, number)["Equations"][0].endswith(f"05_ppo.html#{place}")
     assert searched(page, "GAE") and "GAE" in page.locator("#search-results mark").first.inner_text()
@@ -84,9 +84,12 @@ def test_the_search_needs_no_pointer_and_opens_at_the_section(site, open_page):
     assert page.evaluate("document.activeElement.href") == wanted
     page.keyboard.press("Enter")
     page.wait_for_url(wanted)
-    assert not page.locator("dialog[open]").count()
     place = page.locator(f"[id='{urlsplit(wanted).fragment}']")
     assert 0 <= place.evaluate("each => each.getBoundingClientRect().top") < 200
+    page.keyboard.press("Control+k")
+    searched(page, "what clipping does bound")
+    page.locator("#search-results a").first.click()
+    assert "what-clipping-does-bound" in page.url and not page.locator("dialog[open]").count()
 
 
 def test_the_page_of_the_search_shows_what_its_address_asks_for(site, open_page):
@@ -131,19 +134,16 @@ def test_the_contents_show_where_one_is_after_any_jump(site, open_page, name):
 
 
 def test_the_contents_follow_the_wheel(site, open_page):
-    page, _, _ = open_page(site / PPO)
-    page.evaluate("location.hash = '#exercises'")
+    page, _, _ = open_page(site / "book" / "instructors.html")  # its last sections are short
     page.mouse.move(600, 500)
-    page.evaluate("scrollTo(0, 0)")
-    page.mouse.wheel(0, 10)
     seen = []
     while page.evaluate("scrollY + innerHeight < document.documentElement.scrollHeight - 2"):
         page.mouse.wheel(0, 400)
         page.wait_for_timeout(60)
         seen += page.evaluate("[...document.querySelectorAll('.page-toc a.active')].map(a => a.hash)")
     in_order = page.evaluate("[...document.querySelectorAll('.page-toc a')].map(a => a.hash)")
-    assert [each for each in in_order if each in seen] == list(dict.fromkeys(seen))
-    assert len(set(seen)) >= len(in_order) - 4  # a short section may pass within one turn of the wheel
+    assert [each for each in in_order if each in seen] == list(dict.fromkeys(seen)) and seen[-1] == in_order[-1]
+    assert len(set(seen)) > 0.8 * len(in_order)  # a short section may pass within one turn of the wheel
     assert inside(page, ".page-toc a.active", ".bd-sidebar-secondary")
 
 
