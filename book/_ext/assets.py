@@ -59,7 +59,7 @@ MATH = re.compile("mjx-container|#equation-|#term-")
 # What a page loads to draw formulas by itself.
 DRAWER = re.compile(r"\s*<script>window\.MathJax = .*?</script>|\s*<script [^>]*tex-mml-chtml\.js[^>]*></script>", re.S)
 # The first part of the list of pages: the chapters.
-DOOR = re.compile(r'(<li class="[^"]*toctree-l0[^>]*><details)(?: open="open")?>')
+DOOR = re.compile(r'(<li class="[^"]*toctree-l0[^>]*><details)(?: open[^>]*)?>')
 # The search is the book's own (finding.js).
 SEARCH = re.compile(r"\s*<script [^>]*(?:searchtools|language_data|searchindex)\.js[^>]*></script>")
 
