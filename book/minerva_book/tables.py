@@ -53,9 +53,8 @@ def table(
     if len(longest := max(lines, key=len)) > WIDEST:
         raise ValueError(f"columns: wanted lines of at most {WIDEST} characters; got {len(longest)}: {longest}")
     head, *body = (f"<tr>{''.join(row)}</tr>" for row in zip(*(marked for _, marked in drawn), strict=True))
-    style = 'style="text-align: right; white-space: nowrap"'
-    content = f"<thead {style}>{head}</thead><tbody>{''.join(body)}</tbody>"
-    display(Shown("\n".join(lines), f'<table class="result-table" {style}>{content}</table>'))
+    content = f"<thead>{head}</thead><tbody>{''.join(body)}</tbody>"
+    display(Shown("\n".join(lines), f'<table class="result-table">{content}</table>'))
 
 
 def one_column(column: str, values: Sequence[Any], best: Mapping[str, Callable[..., Any]]) -> tuple[list, list]:
@@ -69,7 +68,7 @@ def one_column(column: str, values: Sequence[Any], best: Mapping[str, Callable[.
     heads = wrap(head, max(NARROW, *map(len, texts)), break_long_words=False, break_on_hyphens=False)
     width = max(map(len, heads + texts))
     bold = format(best[head](each for each in values if not isinstance(each, str)), form) if head in best else None
-    style = ' style="text-align: left"' if left else ""
-    marked = [f"<td{style}>{f'<b>{escape(x)}</b>' if x == bold else escape(x)}</td>" for x in texts]
     lines = [x.ljust(width) if left else x.rjust(width) for x in heads + texts]
-    return lines, [f"<th{style}>{'<br>'.join(map(escape, heads))}</th>", *marked]
+    style = f'style="text-align: {"left" if left else "right"}; white-space: nowrap"'  # a notebook has no other style
+    marked = [f"<td {style}>{f'<b>{escape(x)}</b>' if x == bold else escape(x)}</td>" for x in texts]
+    return lines, [f"<th {style}>{'<br>'.join(map(escape, heads))}</th>", *marked]

@@ -1,5 +1,7 @@
 """Results in rows and columns: HTML and text of the same words, here and in the chapters; what is refused."""
 
+import re
+
 import lxml.html
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 from minerva_book.tables import WIDEST, Shown, table
 from tests.book.test_chapters import cells_of, chapters
 
+PADDED = re.compile(r"\{[^{}]*:[<>]?\d+(?:\.\d+)?[a-z,%]*\}")  # a field of an f-string that asks for a width
 ROWS = [("a & b", torch.tensor(0.5), 3, "never"), ("c", 0.1234, "", 20_000)]
 HEADS = ["agent", "KL, nats:.3f", "how many steps there were", "solved after:>,"]
 TEXT = """\
@@ -44,10 +47,9 @@ def test_a_table_is_aligned_text_and_html_of_the_same_words(shown):
 
 def test_without_our_style_numbers_stand_right_and_texts_left_on_one_line(shown):
     table(ROWS, HEADS)
-    html = shown[0]._repr_html_()
-    assert html.startswith('<table class="result-table" style="text-align: right; white-space: nowrap">')
-    left = lxml.html.fromstring(html).xpath("//*[contains(@style, 'left')]")
-    assert [cell.text_content() for cell in left] == ["agent", "a & b", "c"]
+    cells = lxml.html.fromstring(shown[0]._repr_html_()).xpath("//th | //td")
+    sides = ["left" if cell.text_content() in ("agent", "a & b", "c") else "right" for cell in cells]
+    assert [cell.get("style") for cell in cells] == [f"text-align: {side}; white-space: nowrap" for side in sides]
 
 
 def test_the_best_are_bold_with_what_looks_the_same(shown):
@@ -88,4 +90,10 @@ def test_the_tables_of_a_chapter_have_the_same_words_in_both_forms(path):
     data = [output.get("data", {}) for cell in cells_of(path, "code") for output in cell["outputs"]]
     forms = [["".join(each[kind]) for kind in ("text/html", "text/plain")] for each in data if "text/html" in each]
     tables = [form for form in forms if "result-table" in form[0]]
-    assert tables and all(agree(*form) for form in tables)
+    assert tables and all(agree(*form) and "tensor(" not in form[1] for form in tables)
+
+
+@chapters
+def test_what_stands_in_columns_stands_in_a_table(path):
+    for cell in cells_of(path, "code"):
+        assert [line for line in cell["source"].splitlines() if len(PADDED.findall(line)) > 1] == []
