@@ -13,15 +13,18 @@ import colorsys
 import io
 import re
 from copy import deepcopy
+from functools import reduce
 from html import escape
 from pathlib import Path
 
+import numpy as np
 import resvg_py
 from docutils import nodes
 from lxml import etree
-from minerva_book.figures.vector import smaller
 from PIL import Image
 from sphinx.util.osutil import relative_uri
+
+from minerva_book.figures.vector import smaller
 
 SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 NAMED = {
@@ -29,7 +32,7 @@ NAMED = {
     "#cc79a7": "pink", "#56b4e9": "sky", "#000000": "ink", "#222222": "ink", "#e5e5e5": "grid", "#ffffff": "paper",
 }  # fmt: skip
 COLOR = re.compile(r"(?<=:)#[0-9a-f]{6}\b")
-WHOLE = 342  # points: a picture of this width or less is one panel
+WHOLE = 342  # points: panels that together are no wider stay together
 DOTS = 1  # a point, where a panel's box is looked for
 MARGIN = 1  # points around it
 DARKEST = 0.1  # lightness of what is white in the light
@@ -55,7 +58,7 @@ class Pictures:
         width, height = map(float, root.get("viewBox").split()[2:])
         for each in root.iter(f"{SVG}image"):
             self.both_bitmaps(each)
-        boxes = panels(root, width, height)
+        boxes = panels(root)
         names = self.names(root[0])
         inside = []
         for (left, top, right, bottom), drawn in boxes:
@@ -92,13 +95,11 @@ class Pictures:
     def both_bitmaps(self, image: etree._Element) -> None:
         """Put the bitmap for the dark behind the one for the light."""
         data = image.get("href").partition("base64,")[2]
-        picture = Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA")
-        known: dict[tuple, tuple] = {}
-        for pixel in set(picture.getdata()):
-            known[pixel] = (*(round(255 * each) for each in dark(*(each / 255 for each in pixel[:3]))), pixel[3])
-        picture.putdata([known[pixel] for pixel in picture.getdata()])
+        pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA"))
+        colors, places = np.unique(pixels.reshape(-1, 4), axis=0, return_inverse=True)
+        colors[:, :3] = [[round(255 * each) for each in dark(*color[:3] / 255)] for color in colors]
         file, second = io.BytesIO(), deepcopy(image)
-        picture.save(file, "PNG", optimize=True)
+        Image.fromarray(colors[places.ravel()].reshape(pixels.shape)).save(file, "PNG", optimize=True)
         second.set("href", f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}")
         image.set("class", "in-light")
         second.set("class", "in-dark")
@@ -106,18 +107,17 @@ class Pictures:
 
     def common(self) -> str:
         """What the pictures refer to. Without "display: none", under which a clip path is none."""
-        defined = (re.sub(r"^<\w+", rf'\g<0> id="{name}"', markup) for markup, name in self.shared.items())
+        named = (re.sub(r"^<\w+", rf'\g<0> id="{name}"', markup) for markup, name in self.shared.items())
+        shared = f'<svg class="shared" aria-hidden="true" width="0" height="0"><defs>{"".join(named)}</defs></svg>'
         second = ";".join(f"--c{name}:{value}" for name, value in sorted(self.colors.items()))
         colors = f'<style>@media screen{{html[data-theme="dark"]{{{second}}}}}</style>' if second else ""
-        return f'{colors}<svg class="shared" aria-hidden="true" width="0" height="0"><defs>{"".join(defined)}</defs></svg>'
+        return colors + shared
 
 
-def panels(root: etree._Element, width: float, height: float) -> list[tuple[Box, list[etree._Element]]]:
+def panels(root: etree._Element) -> list[tuple[Box, list[etree._Element]]]:
     """The boxes of a picture, as they are read, and what is drawn in each; what overlaps has one box."""
     figure = root[1]
     drawn = [each for each in figure[1:] if each.tag is not etree.Comment]  # before them, the background
-    if width <= WHOLE:
-        return [((0.0, 0.0, width, height), drawn)]
     found: list[tuple[Box, list[etree._Element]]] = []
     for each in drawn:
         box, together = extent(root, each), [each]
@@ -127,7 +127,9 @@ def panels(root: etree._Element, width: float, height: float) -> list[tuple[Box,
             found.remove(met)
             box, together = around(box, met[0]), met[1] + together
         found.append((box, together))
-    found.sort(key=lambda panel: panel[0][0])
+    whole = reduce(around, [box for box, _ in found])
+    if whole[2] - whole[0] <= WHOLE:
+        return [(whole, drawn)]
     rows: list[list] = []
     for panel in sorted(found, key=lambda panel: panel[0][1]):
         middle = (panel[0][1] + panel[0][3]) / 2

@@ -171,13 +171,6 @@ def test_sizes(site, one_visit, source):
     assert sum(map(gzipped, files)) <= 2_500_000
 
 
-def test_images_have_a_description(site):
-    """Every picture of a chapter says in words what it shows; Sphinx alone would say where its file lies."""
-    chapters = "".join(rendered(site, source).read_text("utf8") for source in CHAPTERS)
-    tags = re.findall(r"<img\b[^>]*_images/[^>]*>", chapters)
-    assert tags and [tag for tag in tags if not re.search(r'alt="(?!\S*_images)[^"]{20}', tag)] == []
-
-
 # Size and TeX of each formula; none where it is wider than its line and scrolls. What is folded has no height.
 PLACES = """() => [...document.querySelectorAll('article .math')].map(each => {
   const box = each.getBoundingClientRect();

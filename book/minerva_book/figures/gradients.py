@@ -165,7 +165,7 @@ def plot_direction_cosine(ax: Axes, gamma: Tensor, cosines: Mapping[str, Tensor]
                 ha="right", va="top", color=GRAY)  # fmt: skip
     lowest = min((float(cosine.quantile(0.1, dim=0).min()), name) for name, cosine in cosines.items())
     at = int(cosines[lowest[1]].quantile(0.1, dim=0).argmin())
-    ax.annotate(f"worst tenth of {lowest[1]}", (float(horizon[at]), lowest[0]), (28, -4), textcoords="offset points",
+    ax.annotate(f"worst tenth of\n{lowest[1]}", (float(horizon[at]), lowest[0]), (28, -4), textcoords="offset points",
                 va="center", arrowprops={"arrowstyle": "-", "color": GRAY})  # fmt: skip
     ax.set(xlabel=r"horizon $1 / (1 - \gamma)$ (steps)", ylabel=r"cosine with $\nabla J$", ylim=(-1.05, 1.05))
     ax.legend(loc="lower right")

@@ -7,15 +7,16 @@ from itertools import product
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cbook import STEP_LOOKUP_MAP
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.transforms import Bbox
+from matplotlib.transforms import Bbox, ScaledTranslation
 from matplotlib_inline.config import InlineBackend
 
 # Okabe and Ito's colors: told apart by color-blind readers, dark enough on white.
 BLUE, ORANGE, GREEN, RED, GRAY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#6E6E6E"
-WIDEST = 342  # points of a panel: a phone shows it at 342 pixels or more, so that letters of 9 pt have 9
+WIDEST = 338  # points of a panel: a phone has 342 pixels for it and its margins, so that letters of 9 pt have 9
 POINTS = 72  # an inch
 TRIES = 4  # to make a figure narrower
 FEW, PLACES = 4, 60  # lines that are named on them; places of a line that are tried
@@ -47,8 +48,8 @@ def use_book_style() -> None:
 class Panels(ConstrainedLayoutEngine):
     """Constrained layout of panels that a page may lay below one another.
 
-    No panel is wider than WIDEST: a figure that has one is made narrower. Each has the numbers of its own axes; a
-    legend beside a panel goes below it, and one of few lines gives way to their names on the lines, where there is room.
+    No panel is wider than WIDEST: a figure that has one is made narrower. Each has its own axes' numbers. A legend
+    beside a panel goes below it, and one of few lines gives way to their names on the lines where there is room.
     """
 
     def execute(self, fig: Figure) -> None:
@@ -77,15 +78,16 @@ def number_shared(ax: Axes) -> None:
 
 
 def put_legend_below(ax: Axes) -> None:
-    """Where it stands to the right of its axes."""
-    legend = ax.get_legend()
+    """Where it stands to the right of its axes, in a figure that is higher by it."""
+    legend, figure = ax.get_legend(), ax.figure
     if legend is None or legend.get_window_extent().x0 < ax.bbox.x1:
         return
     legend.set_in_layout(False)
-    below = (ax.get_tightbbox().y0 - ax.bbox.y0) / ax.bbox.height
+    down = (ax.get_tightbbox().y0 - ax.bbox.y0) / figure.dpi  # inches
     legend.set_in_layout(True)
     legend.set_loc("upper left")
-    legend.set_bbox_to_anchor((0.0, below), transform=ax.transAxes)
+    legend.set_bbox_to_anchor((0.0, 0.0), ax.transAxes + ScaledTranslation(0.0, down, figure.dpi_scale_trans))
+    figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)
 
 
 def name_lines(ax: Axes) -> None:
@@ -103,7 +105,8 @@ def name_lines(ax: Axes) -> None:
     places = []
     for line, text in zip(lines, legend.get_texts(), strict=True):
         others = [points for other, points in courses.items() if other is not line]
-        place = free_place(ax.bbox, courses[line], others, taken, text.get_window_extent(), point)
+        thick = max(line.get_linewidth(), line.get_markersize() if line.get_marker() != "None" else 0.0)
+        place = free_place(ax.bbox, courses[line], others, taken, text.get_window_extent(), point, 1 + thick / 2)
         if place is None:
             return
         taken.append(place)
@@ -117,7 +120,8 @@ def name_lines(ax: Axes) -> None:
 
 def course(line: Line2D, point: float) -> np.ndarray:
     """Where a line runs, in dots: [N, 2], a point or less apart."""
-    corners = line.get_transform().transform(line.get_xydata())
+    drawn = STEP_LOOKUP_MAP[line.get_drawstyle()](*line.get_xydata().T)
+    corners = line.get_transform().transform(np.stack(drawn, 1))
     corners = corners[np.isfinite(corners).all(1)]
     if len(corners) < 2:
         return corners
@@ -127,18 +131,18 @@ def course(line: Line2D, point: float) -> np.ndarray:
 
 
 def free_place(
-    frame: Bbox, own: np.ndarray, others: list[np.ndarray], taken: list[Bbox], size: Bbox, point: float
+    frame: Bbox, own: np.ndarray, others: list[np.ndarray], taken: list[Bbox], size: Bbox, point: float, away: float
 ) -> Bbox | None:
-    """The box beside a line that is farthest from all other lines and words; None if none is far enough."""
+    """The box beside a line, `away` points from it, that is farthest from other lines; None if none is far enough."""
     best, room = None, NEAR * point
     rest = np.concatenate([np.empty((0, 2)), *others])
     for x, y in own[:: max(1, len(own) // PLACES)]:
         for right, up in product((-1.0, 0.0, 1.0), repeat=2):  # of this place
             low = np.array([x + (right - 1) * size.width / 2, y + (up - 1) * size.height / 2])
-            low += point * np.array([right, up])
+            low += away * point * np.array([right, up])
             box = Bbox.from_bounds(*low, size.width, size.height)
             inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-            if not inside or gap(box, own) == 0.0 or any(box.overlaps(other) for other in taken):
+            if not inside or gap(box, own) < 0.7 * away * point or any(box.overlaps(other) for other in taken):
                 continue
             if (free := gap(box, rest)) > room:
                 best, room = box, free
