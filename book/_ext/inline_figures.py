@@ -34,16 +34,16 @@ NAMED = {
 COLOR = re.compile(r"(?<=:)#[0-9a-f]{6}\b")
 WHOLE = 342  # points: panels that together are no wider stay together
 DOTS = 1  # a point, where a panel's box is looked for
-MARGIN = 1  # points around it
-DARKEST = 0.1  # lightness of what is white in the light
+MARGIN = 2  # points around it
+DARKEST = 0.12  # brightness of what is white in the light
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 def dark(red: float, green: float, blue: float) -> tuple[float, float, float]:
-    """A color of its hue, as far from black as it was from white."""
-    hue, light, strength = colorsys.rgb_to_hls(red, green, blue)
-    return colorsys.hls_to_rgb(hue, DARKEST + (1 - DARKEST) * (1 - light), strength)
+    """A color of its hue, as far from the dark page as it was from white."""
+    light, *tint = colorsys.rgb_to_yiq(red, green, blue)
+    return colorsys.yiq_to_rgb(DARKEST + (1 - DARKEST) * (1 - light), *tint)
 
 
 class Pictures:

@@ -16,7 +16,7 @@ from matplotlib_inline.config import InlineBackend
 
 # Okabe and Ito's colors: told apart by color-blind readers, dark enough on white.
 BLUE, ORANGE, GREEN, RED, GRAY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#6E6E6E"
-WIDEST = 338  # points of a panel: a phone has 342 pixels for it and its margins, so that letters of 9 pt have 9
+WIDEST = 335  # points of a panel: a phone has 342 pixels for it and its margins, so that letters of 9 pt have 9
 POINTS = 72  # an inch
 TRIES = 4  # to make a figure narrower
 FEW, PLACES = 4, 60  # lines that are named on them; places of a line that are tried
@@ -141,8 +141,9 @@ def free_place(
             low = np.array([x + (right - 1) * size.width / 2, y + (up - 1) * size.height / 2])
             low += away * point * np.array([right, up])
             box = Bbox.from_bounds(*low, size.width, size.height)
-            inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-            if not inside or gap(box, own) < 0.7 * away * point or any(box.overlaps(other) for other in taken):
+            wide = box.padded(2 * point)
+            inside = frame.x0 <= wide.x0 and wide.x1 <= frame.x1 and frame.y0 <= wide.y0 and wide.y1 <= frame.y1
+            if not inside or gap(box, own) < 0.7 * away * point or any(wide.overlaps(other) for other in taken):
                 continue
             if (free := gap(box, rest)) > room:
                 best, room = box, free
