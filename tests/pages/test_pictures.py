@@ -63,6 +63,6 @@ def test_colors_stand_out(site, open_page, scheme):
 
 
 def brightness(channels):
-    """Relative luminance, as WCAG 2 defines it."""
+    """Luminance relative to white, of channels from 0 to 255."""
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (each / 255 for each in channels)]
     return sum(weight * each for weight, each in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
