@@ -68,7 +68,8 @@ class Pictures:
             view = f"{left:.1f} {top:.1f} {across:.1f} {down:.1f}"
             inside.append(f'<svg aria-hidden="true" viewBox="{view}" style="{place}">{body}</svg>')
         size = f"--points:{width:.0f};--ratio:{width:.1f}/{height:.1f}"
-        kind = "panels" if len(boxes) > 1 else "panels one"
+        widest = max(right - left for (left, _, right, _), _ in boxes)
+        kind = "panels wide" if widest > WHOLE + 1 else "panels one" if len(boxes) == 1 else "panels"
         return f'<span class="{kind}" role="img" aria-label="{escape(alt)}" style="{size}">{"".join(inside)}</span>'
 
     def names(self, definitions: etree._Element) -> dict[str, str]:
