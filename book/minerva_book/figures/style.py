@@ -141,9 +141,9 @@ def free_place(
             low = np.array([x + (right - 1) * size.width / 2, y + (up - 1) * size.height / 2])
             low += away * point * np.array([right, up])
             box = Bbox.from_bounds(*low, size.width, size.height)
-            wide = box.padded(2 * point)
-            inside = frame.x0 <= wide.x0 and wide.x1 <= frame.x1 and frame.y0 <= wide.y0 and wide.y1 <= frame.y1
-            if not inside or gap(box, own) < 0.7 * away * point or any(wide.overlaps(other) for other in taken):
+            inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
+            beside = not any(box.padded(2 * point).overlaps(other) for other in taken)
+            if not inside or not beside or gap(box, own) < 0.7 * away * point:
                 continue
             if (free := gap(box, rest)) > room:
                 best, room = box, free
