@@ -148,8 +148,7 @@ def mend_theme(app, exception):
 
     Two of its controls have no name that a screen reader could say, each page loads the search's index and a script
     that draws the icons once more, its text has no colors until the theme's scripts have run, long identifiers break
-    anywhere, a line may end between a formula and its comma, formulas wait for scripts, and a picture cannot be opened
-    alone, where a phone can enlarge it.
+    anywhere, a line may end between a formula and its comma, and formulas wait for scripts.
     """
     if exception is not None or app.builder.format != "html":
         return
@@ -179,8 +178,6 @@ def mend_theme(app, exception):
         named = named.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
         formula = r'(\(?<span class="math notranslate nohighlight">[^<]*</span>[,.;:!?)\]]+)'
         named = re.sub(formula, r'<span class="unbroken">\1</span>', named)
-        picture = r'(<figure\b[^>]*>\s*)(<img\b[^>]*?src="([^"]*_images/[^"]+)"[^>]*>)'
-        named = re.sub(picture, r'\1<a class="picture" href="\3">\2</a>', named)
         start = named.find("<article")
         named = named[:start] + NAMES.sub(whole, named[start:]) if start >= 0 else named
         if page.name != "search.html":

@@ -24,7 +24,7 @@ from lxml import etree
 from PIL import Image
 from sphinx.util.osutil import relative_uri
 
-from minerva_book.figures.vector import smaller
+from minerva_book.figures.vector import ROOT_STYLE, smaller
 
 SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 NAMED = {
@@ -171,9 +171,11 @@ def write_into_page(app, doctree: nodes.document, docname: str) -> None:
     pictures, here = Pictures(), app.builder.get_target_uri(docname)
     images = [each for each in doctree.findall(nodes.image) if each["uri"].endswith(".svg")]
     for image in images:
+        svg = Path(app.srcdir, image["uri"]).read_text("utf8")
+        if ROOT_STYLE not in svg and "Matplotlib" not in svg:  # drawn by hand
+            continue
         name = app.env.images[image["uri"]][1]
         app.builder.images[image["uri"]] = name  # it stands beside the pages, too, where it can be opened alone
-        svg = Path(app.srcdir, image["uri"]).read_text("utf8")
         file = relative_uri(here, f"_images/{name}")
         markup = f'<a class="picture" href="{file}">{pictures.markup(svg, image.get("alt", ""))}</a>'
         image.replace_self(nodes.raw("", markup, format="html"))
