@@ -44,6 +44,16 @@ def test_no_panel_is_wider_than_a_phone_has_room_for(drawn, columns, size):
     assert figure.get_figheight() == size[1]
 
 
+def test_axes_in_one_place_are_one_panel(drawn):
+    def two_scales(axes):
+        axes[0].plot([0, 1])
+        axes[0].twinx().set_ylabel("another height")
+
+    figure = drawn(two_scales)
+    widths = [ax.get_tightbbox().x1 - figure.axes[0].get_tightbbox().x0 for ax in figure.axes]
+    assert ROOM - 12 < max(widths) * POINTS / figure.dpi + 6 <= ROOM
+
+
 def test_each_panel_has_its_own_numbers(drawn):
     figure = drawn(waves, 2, 2, (9.0, 5.0), sharex=True, sharey=True)
     for ax in figure.axes:

@@ -216,4 +216,4 @@ def plot_gradient_noise(ax: Axes, noise: Mapping[str, float]) -> None:
     ax.set_axisbelow(True)
     ax.axvline(1.0, color=GRAY, linewidth=1.0)
     ax.invert_yaxis()
-    ax.set(xlabel="noise of one batch, relative to the first (dimensionless)")
+    ax.set(xlabel="noise of one batch, relative to the first\n(dimensionless)")

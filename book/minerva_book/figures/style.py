@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import product
 
 import matplotlib as mpl
@@ -60,12 +61,20 @@ class Panels(ConstrainedLayoutEngine):
             put_legend_below(ax)
         for _ in range(TRIES):  # letters keep their size, so that a panel shrinks less than its figure
             super().execute(fig)
-            widest = max((ax.get_tightbbox().width for ax in fig.axes if ax.get_visible()), default=0.0)
+            widest = max((box.width for box in panels(fig)), default=0.0)
             if widest * POINTS / fig.dpi <= WIDEST:
                 break
             fig.set_figwidth(fig.get_figwidth() * WIDEST * fig.dpi / POINTS / widest)
         for ax in fig.axes:
             name_lines(ax)
+
+
+def panels(figure: Figure) -> Iterable[Bbox]:
+    """The box of each panel with its words, in dots. Axes in one place, as those of `twinx`, are one panel."""
+    boxes: dict[tuple, list[Bbox]] = {}
+    for ax in filter(Axes.get_visible, figure.axes):
+        boxes.setdefault(ax.get_position().bounds, []).append(ax.get_tightbbox())
+    return map(Bbox.union, boxes.values())
 
 
 def number_shared(ax: Axes) -> None:
