@@ -167,8 +167,7 @@ def mend_theme(app, exception):
 
     Two of its controls have no name that a screen reader could say, each page loads the search's index and a script
     that draws the icons once more, its text has no colors until the theme's scripts have run, long identifiers break
-    anywhere, a line may end between a formula and its comma, formulas wait for scripts, and a picture cannot be opened
-    alone, where a phone can enlarge it.
+    anywhere, a line may end between a formula and its comma, and formulas wait for scripts.
     """
     if exception is not None or app.builder.format != "html":
         return
@@ -196,8 +195,6 @@ def mend_theme(app, exception):
             named = re.sub(r'<body(?: class="([^"]*)")?', r'<body class="without-contents \1"', named, count=1)
         named = named.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
         named = INLINE.sub(r'<span class="unbroken">\g<0></span>', named)
-        picture = r'(<figure\b[^>]*>\s*)(<img\b[^>]*?src="([^"]*_images/[^"]+)"[^>]*>)'
-        named = re.sub(picture, r'\1<a class="picture" href="\3">\2</a>', named)
         start = named.find("<article")
         named = named[:start] + NAMES.sub(whole, named[start:]) if start >= 0 else named
         named = SEARCH.sub("", named)

@@ -173,13 +173,6 @@ def test_sizes(site, one_visit, source):
     assert sum(map(gzipped, at_once)) <= 1000 * LIMITS["kB"]
 
 
-def test_images_have_a_description(site):
-    """Every picture of a chapter says in words what it shows; Sphinx alone would say where its file lies."""
-    chapters = "".join(rendered(site, source).read_text("utf8") for source in CHAPTERS)
-    tags = re.findall(r"<img\b[^>]*_images/[^>]*>", chapters)
-    assert tags and [tag for tag in tags if not re.search(r'alt="(?!\S*_images)[^"]{20}', tag)] == []
-
-
 SIZES = """() => [...document.querySelectorAll('article .math mjx-math')].map(each => {
   const {width, height} = each.getBoundingClientRect();
   return [Math.round(width), Math.round(height), each.textContent];

@@ -115,7 +115,7 @@ def plot_sensitivity(ax: Axes, knobs: Mapping[str, Mapping[float, Tensor]], titl
                 ax.plot(at, by_factor[factor], ".", color=color, alpha=0.5, markersize=5)
     ax.axvline(1.0, color=GRAY, linewidth=1.0)
     ax.set(xscale="log", xlabel="setting, as a multiple of the preset's", ylabel="final return", title=title)
-    ax.legend(loc="lower center", fontsize=8)
+    ax.legend(loc="lower center")
 
 
 def plot_order(ax: Axes, gap: float, seeds: int) -> None:

@@ -26,23 +26,23 @@ def draw_loop(ax: Axes) -> None:
         (1.55, "agent", r"agent:  $a_t \sim \pi(\cdot \mid s_t)$", BLUE),
         (0.0, "world", r"environment:  $s_{t+1} \sim P(\cdot \mid s_t, a_t)$", GREEN),
     ):
-        boxes[name] = FancyBboxPatch((-1.7, y - 0.3), 3.4, 0.6, boxstyle="round,pad=0.08", facecolor="white",
+        boxes[name] = FancyBboxPatch((-2.1, y - 0.3), 4.2, 0.6, boxstyle="round,pad=0.08", facecolor="white",
                                      edgecolor=color, linewidth=2.0)  # fmt: skip
         ax.add_patch(boxes[name])
-        ax.text(0.0, y, text, ha="center", va="center", fontsize=11, color=INK)
+        ax.text(0.0, y, text, ha="center", va="center", fontsize=9.5, color=INK)
     line = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.6, "mutation_scale": 16}
     right = {**line, "connectionstyle": "angle,angleA=180,angleB=-90,rad=6"}
     left = {**line, "connectionstyle": "angle,angleA=0,angleB=90,rad=6"}
     for tail, head, style in (
-        ((1.78, 1.55), (2.4, 0.7), {**line, "arrowstyle": "-", "connectionstyle": "angle,angleA=0,angleB=90,rad=6"}),
-        ((2.4, 0.72), (1.78, 0.0), {**right, "connectionstyle": "angle,angleA=-90,angleB=0,rad=6"}),
-        ((-1.78, 0.0), (-2.4, 0.85), {**line, "arrowstyle": "-", "connectionstyle": "angle,angleA=0,angleB=90,rad=6"}),
-        ((-2.4, 0.83), (-1.78, 1.55), {**left, "connectionstyle": "angle,angleA=90,angleB=0,rad=6"}),
+        ((2.18, 1.55), (2.8, 0.7), {**line, "arrowstyle": "-", "connectionstyle": "angle,angleA=0,angleB=90,rad=6"}),
+        ((2.8, 0.72), (2.18, 0.0), {**right, "connectionstyle": "angle,angleA=-90,angleB=0,rad=6"}),
+        ((-2.18, 0.0), (-2.8, 0.85), {**line, "arrowstyle": "-", "connectionstyle": "angle,angleA=0,angleB=90,rad=6"}),
+        ((-2.8, 0.83), (-2.18, 1.55), {**left, "connectionstyle": "angle,angleA=90,angleB=0,rad=6"}),
     ):
         ax.annotate("", head, tail, arrowprops={**style, "shrinkA": 0, "shrinkB": 0})
-    ax.text(2.52, 0.78, "action $a_t$", va="center", fontsize=11, color=BLUE)
-    ax.text(-2.52, 0.78, "reward $r_t$,\nnext state $s_{t+1}$", va="center", ha="right", fontsize=11, color=GREEN)
-    frame(ax, (-4.3, 4.0), (-0.55, 2.1))
+    ax.text(2.9, 0.78, "action $a_t$", va="center", fontsize=9.5, color=BLUE)
+    ax.text(-2.9, 0.78, "reward $r_t$,\nnext state\n$s_{t+1}$", va="center", ha="right", fontsize=9.5, color=GREEN)
+    frame(ax, (-4.7, 4.6), (-0.55, 2.1))
 
 
 def draw_corridor(
@@ -62,7 +62,7 @@ def draw_corridor(
         ax.add_patch(Rectangle((s, 0), 1, 1, facecolor=shade[s], edgecolor=INK, linewidth=1.2))
         ax.text(s + 0.08, 0.94, str(s), va="top", fontsize=9, color=GRAY)
         if cells is not None:
-            ax.text(s + 0.5, 0.6, f"{float(cells[s]):.2f}", ha="center", va="center", fontsize=10, color=INK)
+            ax.text(s + 0.5, 0.36, f"{float(cells[s]):.2f}", ha="center", va="center", fontsize=9, color=INK)
     if rewards:
         for x, way, text in ((0.0, -1, "left, here, pays 0.1"), (float(states), 1, "right, here, pays 1")):
             side = x - 0.02 * way

@@ -48,7 +48,7 @@ def plot_estep(
         below.set(xlabel="action", ylim=(0.0, 2.3))
     axes[0][0].set_ylabel("Q (return units)")
     axes[1][0].set_ylabel("density")
-    axes[1][0].legend(loc="upper left", fontsize=8)
+    axes[1][0].legend(loc="upper left")
 
 
 def temperature_example(eta: float) -> tuple[float, float]:

@@ -70,9 +70,9 @@ def plot_dropped_factor(ax: Axes, *, gamma: float, later: float) -> None:
     left.axvline(0.0, color="black", linewidth=1.0)
     left.set(yticks=(0, 1), yticklabels=("with\n$\\gamma^t$", "without"), xlim=(-0.23, 0.23), ylim=(2.3, -0.6))
     left.set(xlabel="pull toward action 0", title=rf"$\gamma = {gamma:g}$,  $r_1 = {later:g}$")
-    left.legend(loc="lower right", fontsize=8)
+    left.legend(loc="lower right")
     right.set(xlabel="steps of the climb", ylabel="$J$ / best policy's $J$", ylim=(0.0, 1.4))
-    right.legend(loc="upper left", fontsize=8)
+    right.legend(loc="upper left")
 
 
 def plot_push(axes: Sequence[Axes], bars: Mapping[str, Tensor], bells: Mapping[str, tuple[float, float]]) -> None:
@@ -165,7 +165,7 @@ def plot_direction_cosine(ax: Axes, gamma: Tensor, cosines: Mapping[str, Tensor]
                 ha="right", va="top", color=GRAY)  # fmt: skip
     lowest = min((float(cosine.quantile(0.1, dim=0).min()), name) for name, cosine in cosines.items())
     at = int(cosines[lowest[1]].quantile(0.1, dim=0).argmin())
-    ax.annotate(f"worst tenth of {lowest[1]}", (float(horizon[at]), lowest[0]), (28, -4), textcoords="offset points",
+    ax.annotate(f"worst tenth of\n{lowest[1]}", (float(horizon[at]), lowest[0]), (28, -4), textcoords="offset points",
                 va="center", arrowprops={"arrowstyle": "-", "color": GRAY})  # fmt: skip
     ax.set(xlabel=r"horizon $1 / (1 - \gamma)$ (steps)", ylabel=r"cosine with $\nabla J$", ylim=(-1.05, 1.05))
     ax.legend(loc="lower right")
@@ -207,7 +207,7 @@ def plot_baseline(ax: Axes, *, baseline: float, chance: float, q_value: tuple[fl
     right.axvline(gradient, color="black", linestyle="--", linewidth=1.0, label="mean: the gradient")
     right.set(xlim=(-1.2, 1.6), ylim=(0.0, 1.45), yticks=(0.0, 0.5, 1.0))
     right.set(xlabel="gradient from one sample (return units)", ylabel="probability")
-    right.legend(loc="upper left", fontsize=8)
+    right.legend(loc="upper left")
 
 
 def plot_gradient_noise(ax: Axes, noise: Mapping[str, float]) -> None:
@@ -216,4 +216,4 @@ def plot_gradient_noise(ax: Axes, noise: Mapping[str, float]) -> None:
     ax.set_axisbelow(True)
     ax.axvline(1.0, color=GRAY, linewidth=1.0)
     ax.invert_yaxis()
-    ax.set(xlabel="noise of one batch, relative to the first (dimensionless)")
+    ax.set(xlabel="noise of one batch, relative to the first\n(dimensionless)")

@@ -66,11 +66,12 @@ def plot_ablations(ax: Axes, rows: Sequence[Mapping[str, Any]], *, solved: float
     variants = list(dict.fromkeys(row["variant"] for row in rows))
     for y, variant in enumerate(variants):
         means = sorted(row["mean"] for row in rows if row["variant"] == variant)
-        ax.plot(means, [y] * len(means), "o", color=BLUE, alpha=0.6, markersize=5, rasterized=True)
+        ax.plot(means, [y] * len(means), "o", color=BLUE, alpha=0.6, markersize=5)
         ax.plot([means[len(means) // 2]], [y], "|", color="black", markersize=14, markeredgewidth=2)
     ax.axvline(solved, color=GRAY, linewidth=1.0)
     ax.set(xlabel="mean return of 100 episodes", title=rows[0]["env_id"], yticks=range(len(variants)))
     ax.set_yticklabels(variants)
+    ax.locator_params(axis="x", nbins=4)
     ax.set_ylim(len(variants) - 0.5, -0.5)
 
 

@@ -31,7 +31,7 @@ def plot_worth(ax: Axes, eta: Tensor, worth: Mapping[str, Tensor], threshold: fl
         ax.semilogx(eta, curve, style, label=name)
     ax.axvline(threshold, color=GRAY, linewidth=1.0)
     ax.annotate(rf"$\eta$ = {threshold:.2f}", (threshold, 0.9), (4, 0), textcoords="offset points", color=GRAY)
-    ax.annotate("below it the coin looks better", (0.01, 0.08), color=GRAY)
+    ax.annotate("below it the coin\nlooks better", (0.01, 0.08), color=GRAY)
     ax.set(
         xlabel=r"temperature $\eta$ (reward units)",
         ylabel=r"worth $\mathcal{W}_\eta = \eta \log \mathbb{E}\, e^{r / \eta}$",

@@ -101,7 +101,7 @@ def plot_over_optimization(
     axes[0].set(ylabel="what is maximized: learned reward, gain", xlim=(-0.1, 4.4))
     axes[1].set(ylabel="what was meant: chance of a right answer", ylim=(-0.02, 1.6))
     axes[1].set_yticks([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
-    axes[1].legend(loc="upper right", fontsize=8)
+    axes[1].legend(loc="upper right")
 
 
 def _learned_law(beta: float, learned: bool) -> tuple[AnswerTree, Tensor, Tensor, Tensor]:

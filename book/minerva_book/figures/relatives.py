@@ -39,6 +39,7 @@ FAMILY = {
 
 def plot_relatives(ax: Axes, family: Mapping[str, Sequence[tuple[str, str, str, str]]] = FAMILY) -> None:
     """A tree from left to right: the trunk, a branch for each way back, a leaf for each method with its choices."""
+    ax.figure.set_layout_engine("constrained")  # its words need the width: a phone scrolls it
     columns, rows = (0.335, 0.585, 0.785, 0.885), sum(map(len, family.values())) + len(family)
     box = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": GRAY, "linewidth": 1.2}
     trunk, y = (0.0, 0.5), 1.0

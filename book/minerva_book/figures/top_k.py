@@ -148,7 +148,7 @@ def plot_state_factors(ax: Axes, spread: Tensor, factors: Mapping[float, Tensor]
             at = (spread[state].item(), height[state].item())
             ax.annotate(label, at, xytext=(6, -3), textcoords="offset points", fontsize=9)
     ax.set(xlim=(0, 1.15 * float(spread.max())), ylim=(0, top),
-           xlabel="variance of the advantage in the state (return units squared)",
+           xlabel="variance of the advantage in the state\n(return units squared)",
            ylabel=r"$2 \eta^2\, (Z(s) - 1)$")  # fmt: skip
     ax.legend()
 

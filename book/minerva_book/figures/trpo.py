@@ -126,7 +126,7 @@ def plot_minorizer(axes: Sequence[Axes], chance: Tensor, curves: Mapping[str, Te
     low = [float(curve[near[1]].min()) for curve in list(curves.values())[2:]]
     high = float(next(iter(curves.values()))[near[1]].max())
     axes[1].set(ylim=(0.6 * min(low), 1.15 * high), title="around the old policy, magnified")
-    axes[0].figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    axes[0].figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
 
 
 def plot_bounds(axes: Sequence[Axes], ratios: Mapping[str, Tensor], gamma: Tensor) -> None:
