@@ -171,6 +171,8 @@
     copy.removeAttribute("id");
     for (const each of copy.querySelectorAll(".headerlink")) each.remove();
     card.replaceChildren(...(place.matches("dt") ? [make("b", place.firstChild.textContent), ...copy.childNodes] : [copy]));
+    await window.MathJax?.typesetPromise?.([card]); // where the book was built without node
+    if (shown !== link) return;
     link.setAttribute("aria-describedby", card.id);
     card.showPopover();
     const line = link.getClientRects()[0];
