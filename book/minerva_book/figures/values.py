@@ -22,7 +22,7 @@ def plot_start_values(ax: Axes, values: Mapping[str, float], title: str) -> None
         ax.barh(row, value, color=BLUE, alpha=1.0 if value == best else 0.35, height=0.6)
         ax.text(value, row, f" {value:.2f}", va="center", fontsize=11)
     ax.set(yticks=range(len(values)), yticklabels=list(values), xlim=(0.0, 1.25 * best), title=title)
-    ax.set(xlabel="value of the start (reward units)", ylim=(len(values) - 0.5, -0.5))
+    ax.set(xlabel="value of the start\n(reward units)", ylim=(len(values) - 0.5, -0.5))
     ax.grid(False)
 
 
