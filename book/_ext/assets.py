@@ -207,7 +207,7 @@ def mend_theme(app, exception):
             named = DRAWER.sub("", named)
         up = "../" * (len(page.relative_to(app.outdir).parts) - 1)
         sheets = ["faces.css"] * app.assets_are_local + ["icons.css"] + ["formulas.css"] * bool(MATH.search(named))
-        named = named.replace("</head>", links(up, sheets) + "</head>", 1)
+        named = named.replace("</head>", links(up, sheets) + LATE * app.assets_are_local + "</head>", 1)
         page.write_text(named + MENDED, "utf8")
 
 
@@ -238,6 +238,17 @@ def write_icons(text: str, app) -> None:
     font = static / "vendor" / "fontawesome" / "webfonts" / "fa-solid-900.ttf"
     if text:
         (static / "icons.css").write_text(fonts.icons(text, theme, font), "utf8")
+
+
+# Until the text's faces are decoded nothing is shown: lines would break by the widths of another, and break again.
+LATE = """<script>{
+  const { classList } = document.documentElement;
+  const faces = ["1em 'Source Serif'", "italic 1em 'Source Serif'", "1em 'Source Sans'"];
+  const all = Promise.all(faces.map((face) => document.fonts.load(face)));
+  classList.add("faceless");
+  Promise.race([all, new Promise((done) => setTimeout(done, 1000))]).then(() => classList.remove("faceless"));
+}</script>
+"""
 
 
 def breakable(code: re.Match) -> str:

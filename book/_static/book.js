@@ -8,11 +8,12 @@
   // All are measured before one is marked, or the browser would lay the page out anew for each.
   const mark = (some) =>
     some.map((each) => [each, shown(each) < width(each) - 2]).forEach(([each, more]) => each.classList.toggle("more-right", more));
+  const watched = new WeakSet();
   const watch = (some) => {
     mark(some);
     for (const each of some) {
-      if (!each.dataset.watched) each.addEventListener("scroll", () => mark([each]), { passive: true });
-      each.dataset.watched = "yes";
+      if (!watched.has(each)) each.addEventListener("scroll", () => mark([each]), { passive: true });
+      watched.add(each);
     }
   };
   const look = () => {

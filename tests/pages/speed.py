@@ -38,8 +38,9 @@ const changed = ({type, target, oldValue, attributeName, addedNodes}) =>
                   : [...addedNodes].some(node => formula(node) || node.querySelector?.('mjx-container'));
 new MutationObserver(changes => { if (changes.some(changed)) window.drawn = performance.now(); })
   .observe(document, {childList: true, subtree: true, attributeOldValue: true, characterData: true});
-document.fonts.addEventListener('loadingdone', ({fontfaces}) => {
-  if (fontfaces.some(face => face.family.startsWith('MJX'))) window.drawn = performance.now();
+addEventListener('DOMContentLoaded', () => {
+  for (const face of document.fonts)
+    if (face.family.startsWith('MJX')) face.loaded.then(() => { window.drawn = performance.now(); });
 });
 """
 READ = """() => {
@@ -90,8 +91,17 @@ def visit(browser, address: str, phone: bool) -> tuple[float, float, float, floa
     context = browser.new_context(viewport={"width": 390, "height": 844} if phone else {"width": 1280, "height": 800})
     page = context.new_page()
     line = context.new_cdp_session(page)
-    received = []
-    line.on("Network.loadingFinished", lambda event: received.append(event["encodedDataLength"]))
+    received, held = [], set()  # what a style sheet holds itself is no second visit
+
+    def sent(event: dict) -> None:
+        if event["request"]["url"].startswith("data:"):
+            held.add(event["requestId"])
+
+    def came(event: dict) -> None:
+        received.append(0 if event["requestId"] in held else event["encodedDataLength"])
+
+    line.on("Network.requestWillBeSent", sent)
+    line.on("Network.loadingFinished", came)
     line.send("Network.enable")
     if phone:
         line.send("Network.emulateNetworkConditions", PHONE)
