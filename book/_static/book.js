@@ -100,6 +100,7 @@
         if (heads[i] && !(i === 0 && titled)) cell.setAttribute("data-column", heads[i]);
       });
   }
-  (window.MathJax?.startup?.promise ?? document.fonts.ready).then(look);
+  if (window.MathJax) MathJax.startup.promise.then(look);
+  else look(); // a drawn formula has its width before its letters
   addEventListener("resize", look);
 })();
