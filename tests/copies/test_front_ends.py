@@ -116,7 +116,7 @@ def test_a_copy_runs_and_moves_and_works_by_keyboard(opened, front, theme):
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     page.wait_for_function(RAN, arg=5, timeout=60_000)
-    assert "k1: 0.0" in page.locator(".jp-OutputArea").last.inner_text()  # and now it is shown
+    assert "k1\t0.0" in page.locator(".jp-OutputArea").last.inner_text()  # and now it is shown
     assert "error" not in page.evaluate(f"{CODE}.flatMap(cell => cell.model.outputs.toJSON().map(o => o.output_type))")
     handle, picture = page.locator(".noUi-handle").first, page.locator(".frames-figure img").first
     before, plain = picture.get_attribute("src"), handle.evaluate(LOOK)
@@ -148,8 +148,8 @@ def test_a_training_that_is_stopped_leaves_its_agent_and_its_curve(kernel):
     ]
     for source in (*cells, "history = None"):
         assert client.execute(source, reply=True, timeout=60)["content"]["status"] == "ok"
-    begun = "agent = forgetful\nprint('begun', flush=True)\nshorter = "
-    message = client.execute(training.partition("print(")[0].replace("shorter = ", begun))
+    begun = "agent = forgetful\nprint('begun', flush=True)\nshorter, "
+    message = client.execute(training.partition("for name, told")[0].replace("shorter, ", begun))
     while client.get_iopub_msg(timeout=60)["content"].get("text") != "begun\n":
         pass
     time.sleep(3)

@@ -34,7 +34,8 @@ BAD_MATH = """() => {
   const walker = document.createTreeWalker(document.querySelector('article, body'), NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const node = walker.currentNode;
-    if (/\\\\\\(|\\\\\\[|\\$\\$/.test(node.data) && !node.parentElement.closest('script, style, pre, code, noscript'))
+    const silent = node.parentElement.closest('script, style, pre, code, noscript, annotation');
+    if (/\\\\\\(|\\\\\\[|\\$\\$/.test(node.data) && !silent)
       bad.push(node.data);
   }
   return bad.map(text => 'math: ' + text.trim().slice(0, 200));

@@ -30,7 +30,7 @@ SIDEWAYS = """() => {
     if (each.closest('pre, .highlight, div.math, .output, mjx-container, svg, .sd-d-none, [hidden]')) continue;
     const box = each.getBoundingClientRect();
     const scrolls = ['auto', 'scroll'].includes(getComputedStyle(each).overflowX);
-    const holds = each.querySelector(':scope > mjx-container, :scope > pre');
+    const holds = each.matches('.panels.wide') || each.querySelector(':scope > mjx-container, :scope > pre');
     if (scrolls && each.scrollWidth > each.clientWidth + 1 && !holds)
       found.push('scrolls: ' + each.tagName + '.' + each.className + ' ' + each.textContent.trim().slice(0, 60));
     else if (box.width && box.right > root.clientWidth + 1 && !each.closest('.pst-scrollable-table-container'))
