@@ -1,5 +1,5 @@
 # make book    render the pages (EXECUTE=1: execute first)     make test       the quick checks
-# make lab     open JupyterLab                                 make test-full  every check
+# make lab     open JupyterLab (WORDS=--port=8899: so told)    make test-full  every check
 # make chapter N=05   execute one chapter in place, render     make formulas   formulas against code, alone
 # make homework-release         a term's homework             make homework-grade SUBMISSIONS=…   mark what came in
 # make homework-unpack EXPORT=… SUBMISSIONS=…   folders from what Moodle or Canvas exports

@@ -16,7 +16,6 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -171,16 +170,12 @@ def mend_theme(app, exception):
     """
     if exception is not None or app.builder.format != "html":
         return
-    pages = {}
-    for page in Path(app.outdir).rglob("*.html"):
-        if "vendor" in page.parts or "_static" in page.parts:
-            continue
-        text = page.read_text("utf8")
-        if not text.endswith(MENDED):  # by an earlier build; Sphinx has left the page alone since
-            pages[page] = text
-    whole_text = "".join(pages.values())
-    drawn = formulas(whole_text, app) if pages else {}
-    write_icons(whole_text, app)
+    found = (page for page in Path(app.outdir).rglob("*.html") if not {"vendor", "_static"} & set(page.parts))
+    texts = {page: page.read_text("utf8") for page in found}
+    # Others an earlier build has mended, and Sphinx has left them alone since.
+    pages = {page: text for page, text in texts.items() if not text.endswith(MENDED)}
+    drawn = formulas("".join(pages.values()), app) if pages else {}
+    write_icons("".join(texts.values()), app)
     for page, text in pages.items():
         toggle = '<span class="toctree-toggle"'
         named = text.replace(f"<summary>{toggle}", f'<summary aria-label="Show or hide the pages below">{toggle}')
@@ -207,12 +202,9 @@ def mend_theme(app, exception):
             named = DRAWER.sub("", named)
         up = "../" * (len(page.relative_to(app.outdir).parts) - 1)
         sheets = ["faces.css"] * app.assets_are_local + ["icons.css"] + ["formulas.css"] * bool(MATH.search(named))
-        named = named.replace("</head>", links(up, sheets) + LATE * app.assets_are_local + "</head>", 1)
+        linked = "".join(f'<link rel="stylesheet" href="{up}_static/{sheet}">\n' for sheet in sheets)
+        named = named.replace("</head>", linked + LATE * app.assets_are_local + "</head>", 1)
         page.write_text(named + MENDED, "utf8")
-
-
-def links(up: str, names: Iterable[str]) -> str:
-    return "".join(f'<link rel="stylesheet" href="{up}_static/{name}">\n' for name in names)
 
 
 def formulas(text: str, app) -> dict[str, str]:
@@ -236,8 +228,7 @@ def write_icons(text: str, app) -> None:
     static = Path(app.outdir) / "_static"
     theme = (static / "styles" / "pydata-sphinx-theme.css").read_text("utf8")
     font = static / "vendor" / "fontawesome" / "webfonts" / "fa-solid-900.ttf"
-    if text:
-        (static / "icons.css").write_text(fonts.icons(text, theme, font), "utf8")
+    (static / "icons.css").write_text(fonts.icons(text, theme, font), "utf8")
 
 
 # Until the text's faces are decoded nothing is shown: lines would break by the widths of another, and break again.

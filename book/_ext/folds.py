@@ -20,7 +20,7 @@ from sphinx_exercise.nodes import solution_node
 
 CHECKS = "tag_checks:"
 PREDICTION = "tag_hide-output"
-RUN = "Every run of the book's tests executes this check and compares what it prints."
+RUN = "The book's tests execute this check and compare what it prints."
 
 
 class fold(nodes.General, nodes.Element):
