@@ -190,6 +190,8 @@ def fold(cell: nbformat.NotebookNode) -> None:
         cell.metadata["cellView"] = "form"
     if hidden:
         cell.metadata["jupyter"] = hidden
+    if "outputs_hidden" in hidden:
+        cell.metadata["collapsed"] = True  # its older name, which JupyterLab would add
     if "outputs_hidden" in hidden and cell.outputs:
         # JupyterLab shows the first line of the first output that is hidden, which may be the answer. This has none.
         cell.outputs.insert(0, nbformat.v4.new_output("display_data", metadata={"added": True}))

@@ -15,6 +15,7 @@ from pathlib import Path
 from platform import python_version
 
 import nbformat
+from jupyter_client.kernelspec import get_kernel_spec
 from jupyter_server.base.handlers import FileFindHandler
 from jupyterlab.labapp import main
 from processor import as_intel
@@ -67,10 +68,11 @@ def renew(old: Path, new: Path) -> None:
 
 
 def place(new: Path, target: Path) -> None:
-    """With this Python's version, or JupyterLab would write it in, and ask whether to save what nobody has changed."""
+    """With what JupyterLab would write in by itself, and then ask whether to save what nobody has changed."""
     notebook = nbformat.read(new, as_version=4)
     if "language_info" in notebook.metadata:
         notebook.metadata.language_info.version = python_version()
+        notebook.metadata.kernelspec.display_name = get_kernel_spec("python3").display_name
     nbformat.write(notebook, target)
 
 

@@ -92,6 +92,8 @@ def test_formulas_and_pictures_are_there_before_anything_runs(opened, front, the
     for width, *corner in page.evaluate(PICTURES):
         assert width >= 600 and corner == [255] * 4  # opaque, also where the page is dark
     assert page.get_by_text("Jupyter news").count() == 0 and faults == []
+    page.wait_for_function(KERNEL, timeout=60_000)
+    assert not page.evaluate("jupyterapp.shell.currentWidget.context.model.dirty"), "nobody has changed it"
 
 
 @pytest.mark.page
