@@ -2,9 +2,6 @@ r"""Annotated source: code in which each ``# LaTeX:`` comment is its typeset for
 
     ```{annotated} minerva_lite.formulas.objectives.ppo_clip_loss
     ```
-    ```{annotated} minerva_lite.formulas.objectives.ppo_clip_loss
-    :form: B
-    ```
     ```{annotated} minerva_lite.agents.ppo
     :fold: imports, PPOConfig, PPOAgent.setup
     ```
@@ -13,10 +10,9 @@ r"""Annotated source: code in which each ``# LaTeX:`` comment is its typeset for
     {src}`minerva_lite.formulas.objectives.ppo_clip_loss:ratio`
     {src}`clip the ratio <minerva_lite.formulas.objectives.ppo_clip_loss:ratio>`
 
-Form A is one continuous block, and its lines are the anchors that the role ``src``
-links to; what ``fold`` names shows its first line only, until a click opens it.
-A call of a function that stands in form A, on whatever page, is a link to it.
-Form B lists the marked lines, then the source as it stands in the file, folded if it is a whole file.
+Its lines are the anchors that the role ``src`` links to; what ``fold`` names shows
+its first line only, until a click opens it. A call of a function that is shown on
+whatever page is a link to it.
 ``room.*`` is every file of a room of which no other directive shows any part, each with its name above it.
 A marker that cannot be placed or typeset, anywhere in the packages named by
 ``annotated_packages``, is a warning, so that a build with warnings as errors fails.
@@ -27,7 +23,6 @@ from __future__ import annotations
 import html
 import itertools
 import re
-import textwrap
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +30,6 @@ from pathlib import Path
 
 from called import Call, Package, linked
 from docutils import nodes
-from docutils.parsers.rst import directives
 from marked_source import MarkedSource, Marker, find_modules, others, parse_source
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -92,7 +86,7 @@ def load_library(app) -> None:
         for name, path in find_modules(root, package).items()
     }
     app.annotated_library = library
-    app.annotated_calls = Package({name: module.source.text for name, module in library.items()}).calls
+    app.annotated_calls = Package({name: module.path for name, module in library.items()}).calls
     for module in library.values():
         for problem in module.source.problems:
             logger.warning("marker: %s", problem.message, location=f"{module.location}:{problem.line}")
@@ -122,77 +116,11 @@ def anchor(target: str) -> str:
     return "src-" + target.replace(":", "-")
 
 
-# Where version 0.1 had a module that is neither in its old place nor just one folder down; and where one that is newer
-# stood before its room was made. A name with a point at its end is that of what lies in it, and not its own.
-FORMERLY = {
-    "agents.base.Agent.learn": "agents.base.Agent.learn_from",
-    "agents.base.GradientAgent.gradient_step": "agents.one_optimizer.OneOptimizer.gradient_step",
-    "agents.base.GradientAgent.set_learning_rate": "agents.one_optimizer.OneOptimizer.set_learning_rate",
-    "agents.a2c.A2CAgent.improve": "agents.on_policy.GradientAgent.improve",
-    "agents.base": "agent",
-    "agents.stepwise.Stepwise.": "agent.Agent.",
-    "agents.stepwise.": "agents.acting.",
-    "agents.mpo.MPOAgent.learner_step": "agents.mpo.MPOAgent.learn",
-    "agents.mpo.MPOAgent.gradient_step": "agents.mpo.MPOAgent.step",
-    "agents.mpo.MPOAgent.policy_loss": "agents.mpo.MPOAgent.loss",
-    "agents.trpo.TRPOAgent.trust_region_step": "agents.trpo.TRPOAgent.policy_step",
-    "agents.on_policy.OnPolicyAgent.eligible": "agents.on_policy.OnPolicyAgent.kept",
-    "agents.on_policy": "on_policy",
-    "agents.networks": "networks",
-    "agents.optimizers": "learning",
-    "agents.critic_fit": "learning",
-    "experience.vine": "rollout",
-    "exercises.trpo": "exercises.trust_region",
-    "figures.trpo": "figures.trust_region",
-    "training.loop._Run.explaining_errors": "training.loop._Run.naming_what_is_left",
-    "training.loop": "training",
-    "training.evaluation": "training",
-    "training.checkpoints.claim": "training.checkpoints.require_own",
-    "training.defaults._general": "training.defaults._changed",
-    "training.presets.Preset": "training.preset_type.Preset",
-    "worlds.numpy_backed": "envs.numpy_backed",
-    "worlds.torch_native.SeededEnv.close": "envs.torch_native.TorchEnv.close",
-    "worlds.torch_native.SeededEnv.load_state_dict": "envs.torch_native.TorchEnv.load_state_dict",
-    "worlds.torch_native.SeededEnv.state_dict": "envs.torch_native.TorchEnv.state_dict",
-    "worlds.torch_native": "envs.torch_native",
-    "exercises": "grading",
-    "figures.style": "style",
-    "figures.widgets": "widgets",
-    "figures": "plots",
-    "files.as_csv": "training.studies._as_csv",
-    "files.write_text": "training.settings_file.write_settings",
-    "files.": "checkpoints.",
-    "language.answers": "experience.answers",
-    "language.base_model": "training.base_model",
-    "language.tokens": "worlds.tokens",
-    "language.": "agents.",
-}
-FLAT = re.compile(r"(?:formulas|worlds|experience|training)\.(\w.*)")
-
-
-def former(target: str) -> list[str]:
-    """What earlier versions called this target, so that links to its anchors still answer; without what is the same."""
-    package, _, rest = target.partition(".")
-    if package == "minerva_book":  # until version 0.2 in minerva_lite
-        return [f"minerva_lite.{rest}", *former(f"minerva_lite.{rest}")]
-    for now, before in FORMERLY.items():
-        if rest == now or rest.startswith(now if now.endswith(".") else (f"{now}.", f"{now}:")):
-            return [f"{package}.{before}{rest[len(now) :]}"]
-    match = FLAT.fullmatch(rest)
-    return [f"{package}.{match[1]}"] if match else []
-
-
-def place(target: str) -> str:
-    """An empty element for each anchor that earlier versions had, if it was another."""
-    return "".join(f'<span id="{anchor(each)}"></span>' for each in former(target))
-
-
 class Annotated(SphinxDirective):
     """``annotated``: a function, class, method or module of an annotated package, or the other modules of a room."""
 
     required_arguments = 1
     option_spec = {
-        "form": lambda value: directives.choice(value, ("a", "b")),
         "fold": lambda value: [name.strip() for name in value.split(",")],
     }
 
@@ -216,11 +144,8 @@ class Annotated(SphinxDirective):
             return []
         module, first, last = found
         self.env.note_dependency(str(module.path))
-        if self.options.get("form") == "b":
-            source = plain_source(module, first, last)
-            return [marked_list(module, first, last), *(folded(module, source) if name == module.name else [source])]
         is_first = self.register(name, module, first, last)
-        top = f'<span id="{anchor(module.name)}"></span>{place(module.name)}' if is_first else ""
+        top = f'<span id="{anchor(module.name)}"></span>' if is_first else ""
         named = {span[0]: f"{module.name}.{inner}" for inner, span in reversed(module.source.objects.items())}
         calls = [call for call in self.env.app.annotated_calls(module.name) if first <= call.line <= last]
         library = self.env.app.annotated_library
@@ -272,20 +197,15 @@ class Annotated(SphinxDirective):
         return is_first
 
 
-def at_home(target: str) -> tuple[str, str]:
-    """The anchor of a target where it is shown on an annotated page, and those that earlier versions had."""
-    return anchor(target), place(target)
-
-
 def continuous_block(
     module: Module, first: int, last: int, folds: Folds, calls: list[Call], *, named: dict[int, str] | None = None,
-    top: str = "", identify: Callable[[str], tuple[str, str]] = at_home,
+    top: str = "", identify: Callable[[str], str] = anchor,
     link: Callable[[str, nodes.Node], nodes.Node] | None = None,
 ) -> nodes.container:  # fmt: skip
-    """Form A. Raw HTML and real math nodes alternate, so that Sphinx itself handles the math.
+    """Raw HTML and real math nodes alternate, so that Sphinx itself handles the math.
 
     named: lines that have an anchor of their own, with its target. top: HTML above the first line. identify: a target's
-    anchor, and HTML that stands inside it. link: what a name that is called becomes; `reference` if none is given.
+    anchor. link: what a name that is called becomes; `reference` if none is given.
     """
     markers = module.markers_between(first, last)
     opening = {m.line if m.stands_above else m.first: m for m in markers}
@@ -302,14 +222,13 @@ def continuous_block(
         raw(block, '<details class="src-fold"><summary>' * opened[line])
         here = ""
         if marker := opening.get(line):
-            here, inside = identify(module.target(marker))
-            raw(block, f'<span class="src-marked" id="{here}">{inside}')
-        own, inside = identify(named[line]) if named and line in named else ("", "")
-        identity = f' id="{own}"' if own else ""
+            here = identify(module.target(marker))
+            raw(block, f'<span class="src-marked" id="{here}">')
+        identity = f' id="{identify(named[line])}"' if named and line in named else ""
         # The gutter; `linenos` keeps it out of what the copy button takes. A marked line links to itself.
         tag, address = ("a", f' href="#{here}"') if here else ("span", "")
         number = f'<{tag} class="src-number linenos"{address}>{line:4d}</{tag}>'
-        raw(block, f'<span class="src-line"{identity}>{inside}{number}')
+        raw(block, f'<span class="src-line"{identity}>{number}')
         called = [call for call in calls if call.line == line and line not in seen]
         add_code(block, module.html_lines[line - 1], called, link or reference)
         if marker := formulas.get(line):
@@ -366,39 +285,8 @@ def raw(block: nodes.container, text: str) -> None:
     block += nodes.raw("", text, format="html")
 
 
-def marked_list(module: Module, first: int, last: int) -> nodes.bullet_list:
-    """Form B's list: line number (a link to form A, where there is one), function, statement, formula."""
-    listing = nodes.bullet_list(classes=["annotated-list"])
-    markers = module.markers_between(first, last)
-    several = len({marker.scope for marker in markers}) > 1
-    for marker in markers:
-        entry = nodes.paragraph("", "", reference(module.target(marker), nodes.inline("", f"line {marker.first}")))
-        if several:
-            entry += [nodes.Text(", "), nodes.literal("", marker.scope.rpartition(".")[2])]
-        item = nodes.list_item("", entry)
-        statement = textwrap.dedent(source_lines(module, marker.first, marker.last))
-        item += nodes.literal_block(statement, statement, language="python")
-        item += nodes.math_block("", marker.formula, nowrap=False, number=None)
-        listing += item
-    return listing
-
-
-def folded(module: Module, source: nodes.literal_block) -> list[nodes.Node]:
-    """A whole file, closed until a click on its name opens it."""
-    count = len(module.source.text.splitlines())
-    head = f'<details class="annotated-file"><summary>{module.location}, {count} lines</summary>'
-    return [nodes.raw("", head, format="html"), source, nodes.raw("", "</details>", format="html")]
-
-
 def source_lines(module: Module, first: int, last: int) -> str:
     return "\n".join(module.source.text.split("\n")[first - 1 : last])
-
-
-def plain_source(module: Module, first: int, last: int) -> nodes.literal_block:
-    """Lines of the file as they are, with their true numbers."""
-    text = source_lines(module, first, last)
-    options = {"language": "python", "linenos": True, "highlight_args": {"linenostart": first}}
-    return nodes.literal_block(text, text, classes=["annotated-source"], **options)
 
 
 class SourceRole(XRefRole):
@@ -415,7 +303,7 @@ class SourceRole(XRefRole):
 
 
 class AnnotatedDomain(Domain):
-    """Where each object and each marked line stands in form A: target -> page."""
+    """Where each object and each marked line stands: target -> page."""
 
     name = "annotated"
     label = "annotated source"

@@ -31,7 +31,7 @@ TITLE = """self::dt | ./h1 | ./h2 | ./h3 | ./h4 | ./span[@class='eqno']
 # Not read: what is drawn, code and tables, and what opens only when it is asked for.
 DRAWN = re.compile(r"<(mjx-math|annotation|svg|script|style|pre|noscript)\b.*?</\1>", re.S)
 SILENT = """.//*[self::table or self::button or self::details[contains(' check code answer ', concat(' ', @class, ' '))]
-    or contains(@class, 'headerlink') or contains(@class, 'solution') or contains(@class, 'annotated-list')
+    or contains(@class, 'headerlink') or contains(@class, 'solution')
     or contains(@class, 'one-function') or contains(@class, 'chapter-doors')]"""
 SIGNS = {"msub": "_", "munder": "_", "msup": "^"}  # x_i is no word "xi"
 MEANT = ".//dt[starts-with(@id, 'term-')] | .//div[starts-with(@id, 'equation-')]"

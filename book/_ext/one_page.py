@@ -235,14 +235,14 @@ class Page:
         return target in self.last or bool(target and self.is_last(self.visits[target].caller))
 
     def block(self, target: str) -> nodes.container:
-        """A function's lines as form A of `annotated` has them, with links where it calls others."""
+        """A function's lines as `annotated` has them, with links where it calls others."""
         visit = self.visits[target]
         folds = folds_of(visit)
         if self.is_last(target):
             folds.insert(0, (visit.lines[0], visit.node.lineno, visit.lines[1]))
         return continuous_block(
             self.library[visit.module], *visit.lines, folds, self.links(visit),
-            identify=lambda each: (anchor_here(each), ""), link=self.linked,
+            identify=anchor_here, link=self.linked,
         )  # fmt: skip
 
     def links(self, visit: Visit) -> list[Call]:

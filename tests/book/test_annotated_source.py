@@ -9,7 +9,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from annotated import former
 from marked_source import find_modules, others, parse_source
 from typeset import find_mathjax
 
@@ -196,12 +195,11 @@ $$x = y$$ (eq:retrace-recursion)
 """
 SHOWN = "```{annotated} scratch\n```\n"
 SOURCE_PAGE = f"# Source\n\n{SHOWN}"
-LIST_PAGE = "# Marked lines\n\n```{annotated} scratch.retrace\n:form: B\n```\n"
 
 
 @pytest.fixture(scope="module")
 def book(tmp_path_factory):
-    pages = {"index": CHAPTER, "source": SOURCE_PAGE, "list": LIST_PAGE}
+    pages = {"index": CHAPTER, "source": SOURCE_PAGE}
     target, warnings = build(tmp_path_factory.mktemp("book"), pages)
     assert warnings == ""
     return {path.stem: path.read_text(encoding="utf-8") for path in target.glob("*.html")}
@@ -245,18 +243,6 @@ def test_the_source_links_on_to_the_equation(book):
     assert "index.html#equation-eq-retrace-recursion" in Text(book["source"]).links
     assert "equation-eq-retrace-recursion" in Text(book["index"]).ids
     assert "Book: eq. retrace-recursion (1)." in Text(block(book["source"])).text, "the number that the equation has"
-
-
-def test_form_b_lists_the_lines_and_shows_the_file(book):
-    page = Text(book["list"])
-    for name in ("trace", "td_error", "running", "running-2", "return"):
-        assert f"source.html#src-scratch.retrace-{name}" in page.links
-    assert page.text.count(r"\[c_t = \lambda") == 1 and f"line {line_of('trace = lam')}" in page.text
-    assert r"# LaTeX: c_t = \lambda" in page.text, "the full source stands as in the file"
-    assert not any("eta-_" in link for link in page.links), "nothing from outside the function"
-    numbers = re.findall(r'<span class="linenos">\s*(\d+)', book["list"])
-    assert numbers[0] == str(line_of("def retrace")) and numbers[-1] == str(line_of("return q_value"))
-    assert "src-scratch.retrace-trace" not in page.ids, "form A alone holds the anchors"
 
 
 LINK = re.compile(r'<a class="reference internal" href="#([^"]*)"[^>]*>(?:<[^>]*>)*(\w+)')
@@ -358,7 +344,7 @@ def test_the_index_puts_every_room_on_its_floor():
 
 
 def shown_on_pages(directive: str) -> list[str]:
-    """What a directive shows on the pages of its folder, `room.*` as its modules; form B aside."""
+    """What a directive shows on the pages of its folder, `room.*` as its modules."""
     pages = [path.read_text(encoding="utf-8") for path in (ROOT / "book" / directive).glob("*.md")]
     shown = re.findall(rf"```\{{{directive}\}} (\S+)\n(?::fold: .*\n)?```", "\n".join(pages))
     for room in [each for each in shown if each.endswith(".*")]:
@@ -375,13 +361,3 @@ def test_every_marker_of_the_package_stands_on_a_page():
         holders = {f"{module}.{marker.scope}" for marker in source.markers}
         missing |= {each for each in holders if not any(f"{each}.".startswith(f"{name}.") for name in shown)}
     assert not missing, f"show these with the annotated directive: {sorted(missing)}"
-
-
-def test_links_to_the_names_of_earlier_versions_still_answer():
-    assert former("minerva_book.figures.style.book_style") == [
-        "minerva_lite.figures.style.book_style", "minerva_lite.style.book_style",
-    ]  # fmt: skip
-    assert former("minerva_lite.formulas.returns.gae:delta") == ["minerva_lite.returns.gae:delta"]
-    assert former("minerva_lite.agents.ppo") == []
-    modules = find_modules(ROOT, "minerva_book")
-    assert modules["minerva_book.figures.style"] == ROOT / "book" / "minerva_book" / "figures" / "style.py"

@@ -394,7 +394,7 @@ def test_the_tree_sets_apart_what_is_introduced_and_what_holds_no_formula(toy_pa
 def test_every_function_that_ran_has_a_link_that_arrives(page):
     """Layers and other names for a function aside, and where a name stands for one of several classes."""
     run, visits = traced(page)
-    package, targets = Package(SOURCES), set()
+    package, targets = Package(MODULES), set()
     for visit in visits.values():
         known = {(call.line, call.column): call.target for call in package.calls(visit.module)}
         lines = SOURCES[visit.module].split("\n")

@@ -13,7 +13,7 @@ import pytest
 import reading
 from marked_source import find_modules, parse_source
 from numbering import chapter_name
-from reference import SYMBOLS_TABLE, computes, declared, named, plain, public, rows_of, stem
+from reference import declared, public
 
 from tests.book.test_annotated_source import shown_on_pages
 from tests.equations import ROOT, markdown
@@ -22,6 +22,8 @@ from tests.spelling import CSPELL, prose, prose_of_code, texts, unknown
 
 BOOK = ROOT / "book"
 NOTATION = (BOOK / "notation.md").read_text("utf8")
+SYMBOLS_TABLE = re.compile(r"^## Symbols.*?$(.*?)(?=^## |\Z)", re.M | re.S)
+ROW = re.compile(r"^\| ((?:\$|\\\|)[^\n]*?) \| ([^\n]+?) \|(?: ([^\n]*?))? \|$", re.M)  # the last cell may be empty
 
 needs_node = pytest.mark.skipif(
     not (shutil.which("node") and CSPELL.exists()), reason="no node here, or .assets was not installed (make setup)"
@@ -189,6 +191,36 @@ def test_published_pages_lead_to_the_repository_that_built_them():
     assert buttons[1]["url"].endswith("/fork/notebooks?urlpath=lab/tree/book/05_ppo.ipynb")
 
 
+def rows_of(text: str) -> list[tuple[list[str], str, str]]:
+    """(symbols, meaning, names) of each row of the tables in this Markdown.
+
+    A row whose symbols and names have as many groups, parted by semicolons, is as many rows.
+    """
+    found = []
+    for symbols, meaning, names in ROW.findall(text):
+        groups, owned = re.split(r"; (?=\$)", symbols), (names or "").split("; ")
+        if len(groups) != len(owned):
+            groups, owned = [symbols], [names or ""]
+        for group, own in zip(groups, owned, strict=True):
+            listed = []
+            for each in re.findall(r"\$([^$]+)\$", group):
+                # A comma within parentheses parts arguments, and `\\,` is a space.
+                listed += [part.strip() for part in re.split(r"(?<!\\)[,;]\s*(?:\\ )?(?![^()]*\))", each)]
+            found.append((listed, meaning, own))
+    return found
+
+
+def plain(symbol: str) -> str:
+    """A symbol without what does not tell symbols apart, without a definition and a divergence's two sides."""
+    symbol = re.sub(r"\s*=.*|\([^()]*\\Vert[^()]*\)", "", symbol)
+    return re.sub(r"\\[,!;]|[\s{}]", "", re.sub(r"\\mathrm\{(max|min)\}", r"\\\1", symbol))
+
+
+def stem(symbol: str) -> str:
+    """A symbol without its running index: what `x_t`, `x_i` and `x_{ib}` have in common."""
+    return re.sub(r"_(?:[a-z]|\{[a-z ]{1,3}\})(?![A-Za-z])", "", symbol)
+
+
 def core(symbol: str) -> str:
     """What a symbol is, whatever its arguments, running index, or the policy that it belongs to."""
     bare = re.sub(r"\([^()]*\)|\[[^\]]*\]", "", plain(symbol))
@@ -260,38 +292,6 @@ def test_every_symbol_of_the_formulas_of_mpo_v_mpo_and_language_models_is_in_the
     # A logarithm, an old parameter and the next value stand with the symbol itself.
     itself = {symbol: re.sub(r"^\\log |\^\{\\mathrm\{old\}\}|'$", "", symbol) for _, symbol in used}
     assert [each for each in used if core(stem(itself[each[1]])) not in law] == [] and len(used) > 50
-
-
-@pytest.mark.parametrize(("function", "symbol", "stands"), [
-    ("formulas.returns.leave_one_out_baseline", "G_t", True),  # G_{ti}: an index of two letters
-    ("formulas.objectives.vine_surrogate", "A_t", True),
-    ("agents.mpo.MPOAgent.policy_loss", "a_t", True),
-    ("formulas.bounds.tv_bound", r"\mathrm{TV}_{\max}", True),  # \mathrm{max}
-    ("formulas.duals.estep_weights", "p_{ib}", True),  # its logarithm, an argument
-    ("formulas.duals.vmpo_temperature_loss", "W", True),  # its logarithm, computed
-    ("agents.on_policy.OnPolicyAgent.prepare", "R_t", True),
-    ("formulas.objectives.policy_gradient_loss", r"\pi_\theta", True),  # with its arguments
-    ("formulas.trust_region.conjugate_gradient", r"\alpha_k", True),
-    # What only looks alike.
-    ("formulas.returns.leave_one_out_baseline", "m_t", False),  # m_{ti} masks what no top-k chose
-    ("formulas.returns.discounted_returns", "b", False),  # b_t is what stands in for the future
-    ("agents.reinforce.REINFORCEAgent.state_weight", "r_t", False),
-    ("formulas.returns.gae", "r(s, a)", False),
-    ("formulas.objectives.importance_surrogate", r"\rho_t", False),  # an argument that is named otherwise
-])  # fmt: skip
-def test_a_function_stands_beside_the_symbols_of_its_formulas(function, symbol, stands):
-    law = [pair for pair in named(rows_of(NOTATION)) if pair[0] == symbol]
-    assert {computes(function, TABLES[function].symbols, *pair) for pair in law} == {stands}
-
-
-def test_every_symbol_has_its_own_names():
-    rows = "| $V(s_t),\\ V(s')$; $V$ | m | `value`, `next_value`; `critic` |\n| $F$; $x$ | m | `fisher`, `step` |\n"
-    assert dict(named(rows_of(rows + "| $T,\\ U$ | m | `backup` |\n| $K$ | m | |\n"))) == {
-        "V(s_t)": "`value`", "V(s')": "`next_value`", "V": "`critic`", "F": "`fisher`", "x": "`step`",
-        "T": "`backup`", "U": "`backup`", "K": "",
-    }  # fmt: skip
-    # Several symbols with a list of names that cannot be dealt out would each seem to have them all.
-    assert [row for row in rows_of(NOTATION) if len(row[0]) > 1 < len(names_in(row[2])) != len(row[0])] == []
 
 
 @pytest.mark.parametrize(("spec", "wanted"), [

@@ -62,20 +62,5 @@ def test_a_page_of_source_says_where_to_begin_and_leads_back_to_its_chapter(path
         assert "](../notation.md)" in before and "](../symbols.md)" in before, "what the symbols mean"
     assert [what for what, pattern in OPENING.items() if not re.search(pattern, before)] == []
     for name, options in re.findall(r"^```\{annotated\} (minerva_lite(?:\.[a-z_]+)+)\n((?::.*\n)*)```", page, re.M):
-        if (ROOT / f"{name.replace('.', '/')}.py").is_file() and ":form:" not in options:
+        if (ROOT / f"{name.replace('.', '/')}.py").is_file():
             assert "imports" in options, f"the imports of {name} are not folded"
-
-
-TWO_FORMS = ["ppo", "a2c", "reinforce", "trpo", "mpo", "vmpo", "duals", "objectives", "trust_region"]
-
-
-@pytest.mark.parametrize("name", TWO_FORMS)
-def test_a_page_of_an_algorithm_has_its_lines_in_place_and_as_a_list_and_links_to_both(name):
-    page = (PAGES / f"{name}.md").read_text("utf8")
-    forms = re.findall(r"^```\{annotated\} (\S+)\n((?::.*\n)*)```", page, re.M)
-    listed = [each for each, options in forms if ":form: B" in options]
-    assert len(listed) == 1 and listed[0].endswith(f".{name}")
-    assert any(each.startswith(listed[0]) and ":form:" not in options for each, options in forms)
-    top = page.partition("\n## ")[0]
-    assert "](#the-same-lines-as-a-list)" in top and "\n## The same lines as a list\n" in page
-    assert "](#the-file)" not in top or "\n## The file\n" in page
