@@ -60,6 +60,10 @@ DRAWER = re.compile(r"\s*<script>window\.MathJax = .*?</script>|\s*<script [^>]*
 # The first part of the list of pages: the chapters.
 DOOR = re.compile(r'(<li class="[^"]*toctree-l0[^>]*><details)(?: open[^>]*)?>')
 # The search is the book's own (finding.js).
+STATE = re.compile(r'\s*<script type="application/vnd\.jupyter\.widget-state\+json">.*?</script>', re.S)
+AT_ONCE = re.compile(r"<script (?=[^>]*\bsrc=)(?![^>]*\b(?:defer|async)\b)")
+# The theme makes a tab stop of what scrolls, and to find out lays out the whole page many times over (so book.js does).
+STOPS = re.compile(r"\w\.tabIndex=\w\.scrollWidth>[^?]*\?0:-1")
 SEARCH = re.compile(r"\s*<script [^>]*(?:searchtools|language_data|searchindex)\.js[^>]*></script>")
 
 
@@ -176,6 +180,8 @@ def mend_theme(app, exception):
     pages = {page: text for page, text in texts.items() if not text.endswith(MENDED)}
     drawn = formulas("".join(pages.values()), app) if pages else {}
     write_icons("".join(texts.values()), app)
+    theme = Path(app.outdir) / "_static" / "scripts" / "pydata-sphinx-theme.js"
+    theme.write_text(STOPS.sub("0", theme.read_text("utf8")), "utf8")
     for page, text in pages.items():
         toggle = '<span class="toctree-toggle"'
         named = text.replace(f"<summary>{toggle}", f'<summary aria-label="Show or hide the pages below">{toggle}')
@@ -192,7 +198,11 @@ def mend_theme(app, exception):
         named = INLINE.sub(r'<span class="unbroken">\g<0></span>', named)
         start = named.find("<article")
         named = named[:start] + NAMES.sub(whole, named[start:]) if start >= 0 else named
-        named = SEARCH.sub("", named)
+        named = AT_ONCE.sub("<script defer ", SEARCH.sub("", named))
+        named = named.replace("<script>DOCUMENTATION_OPTIONS", '<script type="module">DOCUMENTATION_OPTIONS')
+        named = re.sub(r'\s*<link rel="preload" as="script"[^>]*>', "", named)
+        if state := STATE.search(named):  # as long as many a page, and not wanted before a figure is
+            named = named.replace(state[0], "", 1).replace("</body>", f"{state[0]}\n</body>", 1)
         named = DOOR.sub(r"\1 open>", named, count=1)
         named = named.replace('id="pst-page-toc-nav"', "")  # finding.js says where one is, and not the theme
         named = FORMULA.sub(lambda found: found[1] + found[2] + drawn.get(found[3], found[3]), named)
@@ -201,9 +211,12 @@ def mend_theme(app, exception):
         if drawn:
             named = DRAWER.sub("", named)
         up = "../" * (len(page.relative_to(app.outdir).parts) - 1)
-        sheets = ["faces.css"] * app.assets_are_local + ["icons.css"] + ["formulas.css"] * bool(MATH.search(named))
+        sheets = ["icons.css"] + ["formulas.css"] * bool(MATH.search(named))
         linked = "".join(f'<link rel="stylesheet" href="{up}_static/{sheet}">\n' for sheet in sheets)
-        named = named.replace("</head>", linked + LATE * app.assets_are_local + "</head>", 1)
+        if app.assets_are_local:
+            linked += f'<link rel="stylesheet" href="{up}_static/faces.css" onload="shown()" onerror="shown()">\n'
+            named = named.replace("<head>", f"<head>\n{LATE}", 1)
+        named = named.replace("</head>", f"{linked}</head>", 1)
         page.write_text(named + MENDED, "utf8")
 
 
@@ -232,13 +245,14 @@ def write_icons(text: str, app) -> None:
 
 
 # Until the text's faces are decoded nothing is shown: lines would break by the widths of another, and break again.
-LATE = """<script>{
-  const { classList } = document.documentElement;
-  const faces = ["1em 'Source Serif'", "italic 1em 'Source Serif'", "1em 'Source Sans'"];
-  const all = Promise.all(faces.map((face) => document.fonts.load(face)));
-  classList.add("faceless");
-  Promise.race([all, new Promise((done) => setTimeout(done, 1000))]).then(() => classList.remove("faceless"));
-}</script>
+# Before all style sheets, since for a script behind one the page waits to be read.
+LATE = """<script>
+  document.documentElement.classList.add("faceless");
+  const shown = () => Promise.race([
+    Promise.all(["1em 'Source Serif'", "italic 1em 'Source Serif'", "1em 'Source Sans'"].map((face) => document.fonts.load(face))),
+    new Promise((done) => setTimeout(done, 1000)),
+  ]).then(() => document.documentElement.classList.remove("faceless"));
+</script>
 """
 
 

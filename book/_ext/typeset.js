@@ -4,9 +4,18 @@
 const request = JSON.parse(require("fs").readFileSync(0, "utf8"));
 const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;");
 
-async function typeset({ startup: { adaptor }, tex2chtmlPromise }, [formula, display]) {
+const LONG = 15; // em: a phone may have no room for it in a line of text
+
+// How wide a formula that has been drawn is.
+function width({ document }, formula) {
+  const math = new document.options.MathItem(formula, document.inputJax[0], false);
+  math.compile(document);
+  return document.outputJax.getBBox(math, document).w;
+}
+
+async function typeset({ startup, tex2chtmlPromise }, [formula, display]) {
   try {
-    const drawn = adaptor.outerHTML(await tex2chtmlPromise(formula, { display }));
+    const drawn = startup.adaptor.outerHTML(await tex2chtmlPromise(formula, { display }));
     const error = /data-mjx-error="([^"]*)"/.exec(drawn);
     if (error || drawn.includes("<mjx-merror")) return { fault: error ? error[1] : "MathJax error" };
     // A sign that no font of MathJax has is left to the system's, whose widths nobody knows.
@@ -15,7 +24,8 @@ async function typeset({ startup: { adaptor }, tex2chtmlPromise }, [formula, dis
     // What a screen reader hears holds the TeX, too, for who copies it.
     const annotation = `<annotation encoding="application/x-tex">${escaped(formula)}</annotation></semantics></math>`;
     const told = drawn.replace(/(<math [^>]*>)(.*)<\/math>/s, (_, begin, inside) => `${begin}<semantics><mrow>${inside}</mrow>${annotation}`);
-    return { fault: "", drawn: told };
+    const long = !display && width(startup, formula) > LONG;
+    return { fault: "", drawn: long ? told.replace('class="MathJax', 'class="long MathJax') : told };
   } catch (error) {
     return { fault: String(error.message || error) };
   }

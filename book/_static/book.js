@@ -1,32 +1,5 @@
-// What a style sheet cannot know: which formulas and blocks hold more than their width shows, and a cell's column.
+// What a style sheet cannot do.
 (() => {
-  // Of an inline formula only what is drawn counts: its copy for screen readers lies invisible behind it, and is wider.
-  const drawn = (math) => math.querySelector("mjx-math")?.getBoundingClientRect().width ?? 0;
-  const width = (each) => (each.matches(".wide-inline") ? drawn(each) : each.scrollWidth);
-  // What runs into the block's own padding can be read.
-  const shown = (each) => each.scrollLeft + each.clientWidth + parseFloat(getComputedStyle(each).paddingRight);
-  // All are measured before one is marked, or the browser would lay the page out anew for each.
-  const mark = (some) =>
-    some.map((each) => [each, shown(each) < width(each) - 2]).forEach(([each, more]) => each.classList.toggle("more-right", more));
-  const watched = new WeakSet();
-  const watch = (some) => {
-    mark(some);
-    for (const each of some) {
-      if (!watched.has(each)) each.addEventListener("scroll", () => mark([each]), { passive: true });
-      watched.add(each);
-    }
-  };
-  const look = () => {
-    const inline = document.querySelectorAll("article :is(p, li, td, dd) mjx-container:not([display])");
-    // The first narrows the column it stands in; the second would stay on a formula that has room again.
-    for (const math of inline) math.classList.remove("wide-inline", "more-right");
-    for (const math of inline) {
-      let line = math.closest("p, li, td, dd");
-      while (!line.clientWidth && line.parentElement) line = line.parentElement; // an inline one has no width
-      math.classList.toggle("wide-inline", drawn(math) > line.getBoundingClientRect().width + 1);
-    }
-    watch([...document.querySelectorAll("article :is(div.math mjx-container, div.math, .wide-inline, .highlight pre, .output:has(> .result-table))")]);
-  };
   // What is copied has each formula as its TeX.
   addEventListener("copy", (event) => {
     const copied = getSelection().rangeCount ? getSelection().getRangeAt(0).cloneContents() : null;
@@ -100,7 +73,15 @@
         if (heads[i] && !(i === 0 && titled)) cell.setAttribute("data-column", heads[i]);
       });
   }
-  if (window.MathJax) MathJax.startup.promise.then(look);
-  else look(); // a drawn formula has its width before its letters
-  addEventListener("resize", look);
+  // What scrolls sideways can be reached by Tab: asked of what is near the window, where the theme would lay out all.
+  const near = new IntersectionObserver(
+    (seen) => seen.forEach(({ isIntersecting, target }) => isIntersecting && (target.tabIndex = target.scrollWidth > target.clientWidth ? 0 : -1)),
+    { rootMargin: "1000000px" },
+  );
+  for (const each of document.querySelectorAll("pre, .output, .pst-scrollable-table-container")) near.observe(each);
+  // Where the book was built without node, formulas are drawn here, and so are their widths found (typeset.js).
+  window.MathJax?.startup.promise.then(() => {
+    for (const math of document.querySelectorAll("mjx-container:not([display])"))
+      math.classList.toggle("long", math.offsetWidth > 15 * parseFloat(getComputedStyle(math).fontSize));
+  });
 })();

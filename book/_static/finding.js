@@ -27,6 +27,8 @@
   const topOf = (part) => part.getBoundingClientRect().top;
   let jumped = null; // where a link led, until the reader moves on
   const mark = () => {
+    const list = links[0]?.getBoundingClientRect();
+    if (!list?.width || list.left > innerWidth || list.right < 0) return; // what nobody sees need not be laid out
     const below = document.documentElement.scrollHeight - innerHeight - scrollY;
     // On the last screen all that can no longer come to its top has its turn.
     const line = innerHeight * Math.max(0.2, 1 - (0.8 * below) / innerHeight);
