@@ -248,10 +248,12 @@ def write_icons(text: str, app) -> None:
 # Before all style sheets, since for a script behind one the page waits to be read.
 LATE = """<script>
   document.documentElement.classList.add("faceless");
-  const shown = () => Promise.race([
-    Promise.all(["1em 'Source Serif'", "italic 1em 'Source Serif'", "1em 'Source Sans'"].map((face) => document.fonts.load(face))),
-    new Promise((done) => setTimeout(done, 1000)),
-  ]).then(() => document.documentElement.classList.remove("faceless"));
+  const faces = ["1em 'Source Serif'", "italic 1em 'Source Serif'", "1em 'Source Sans'"];
+  const shown = () =>
+    Promise.race([
+      Promise.all(faces.map((face) => document.fonts.load(face))),
+      new Promise((done) => setTimeout(done, 1000)),
+    ]).then(() => document.documentElement.classList.remove("faceless"));
 </script>
 """
 

@@ -34,7 +34,7 @@ class Call:
 
 
 class Package:
-    """The files of all annotated packages. paths: dotted name of a module to its file; what is no Python is passed over."""
+    """The files of all annotated packages. paths: dotted name of a module to its file; what is no Python calls none."""
 
     def __init__(self, paths: Mapping[str, Path]):
         self.paths = paths

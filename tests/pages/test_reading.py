@@ -41,9 +41,14 @@ SIDEWAYS = """() => {
 
 
 # What fades at its right end and has no more there, or has more and does not fade.
-FADED = """() => [...document.querySelectorAll('article :is(div.math, mjx-container.long, div.math mjx-container, .highlight pre)')]
-    .filter(each => each.checkVisibility() && each.scrollLeft + each.clientWidth < each.scrollWidth - 2 !== (getComputedStyle(each).maskImage !== 'none'))
-    .map(each => each.parentElement.textContent.slice(0, 60))"""
+FADED = """() => {
+  const kinds = 'div.math, mjx-container.long, div.math mjx-container, .highlight pre';
+  const more = each => each.scrollLeft + each.clientWidth < each.scrollWidth - 2;
+  const fades = each => getComputedStyle(each).maskImage !== 'none';
+  return [...document.querySelectorAll(`article :is(${kinds})`)]
+    .filter(each => each.checkVisibility() && more(each) !== fades(each))
+    .map(each => each.parentElement.textContent.slice(0, 60));
+}"""
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
