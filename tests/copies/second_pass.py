@@ -34,7 +34,9 @@ RECORD = Path(__file__).with_name("second_pass.json")
 SECONDS = ROOT / "book" / "results" / "run_all.csv"
 LEFT_OUT = {"loop", "nbval-skip"}
 # The head of a cell: a line, or as much of it as names it, what to write in the place of its value, what to look for.
-CHANGE = re.compile(r"# Change this line: (for [\w, ]+ in |[\w\[\], :]+?= ?)(\S.*) → (\S.*)\n# Look for: \S.*\n")
+CHANGE = re.compile(
+    r"# Change this line for now: (for [\w, ]+ in |[\w\[\], :]+?= ?)(\S.*) → (\S.*)\n# Look for: \S.*\n"
+)
 SILENCE = 3.0  # seconds that a cell may show nothing
 SEEN = {"stream", "display_data", "update_display_data", "execute_result", "error"}
 ENDS = {"execute_input", "status"}  # of a cell: it begins to run, and has run
