@@ -27,7 +27,7 @@ from .checkpoints import claim, fitting, plain, read, save, stamp, state_of, unp
 from .defaults import episode_limit, evaluations
 from .evaluation import History, evaluate, official, warn_of_cut
 from .gpu import STEP, Plain, accelerate, floats
-from .progress import in_notebook, watching
+from .progress import stop, watching
 
 
 def train(
@@ -53,7 +53,7 @@ def train(
     called with every row of figures. The row of an update in which episodes finished has their means,
     `train/episode_return` (raw rewards, actions sampled) and `train/episode_length`.
     progress: show where the training stands, in a notebook by a curve. There Ctrl-C or the stop button, pressed once,
-    ends the training after the update in progress, and what it has so far is returned.
+    ends the training after the update in progress, and what it has so far is returned; cells that wait do not run.
     checkpoint: a file written after the first update past each multiple of checkpoint_every (None: at every
     evaluation), at the end, where an evaluation fails, and on Ctrl-C, which waits for the update in progress; beside
     it, under the same name with `.best` before the suffix, the agent of the best evaluation, which is one whose mean is
@@ -116,8 +116,8 @@ def train(
                     run.save()
             if show is not None:
                 show()
-            if interrupted and not (progress and in_notebook()):
-                raise KeyboardInterrupt
+            if interrupted:
+                stop(progress)
     return history
 
 

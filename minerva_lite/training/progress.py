@@ -65,6 +65,7 @@ class Live:
         self.display, self.handle, self.due = display, None, time.monotonic() + PAUSE
         self.asked: list[Callable[[], State]] = []  # of what runs, the outermost first
         self.past: list[Curve] = []
+        self.stopped = False
 
     @contextmanager
     def following(self, state: Callable[[], State]) -> Iterator[Callable[[], None]]:
@@ -125,11 +126,31 @@ def live() -> Live | None:
     return _last[1]
 
 
+def stop(progress: bool) -> None:
+    """End a training by hand: in a notebook that shows it, with what it has, but no other training of its cell begins.
+
+    The cells that wait behind that one, as in Run All, do not run: they would take a part for the whole.
+    Raises KeyboardInterrupt elsewhere.
+    """
+    page = live() if progress else None
+    if page is None:
+        raise KeyboardInterrupt
+    page.stopped, events = True, _shell().events
+
+    def fail(result: Any) -> None:
+        events.unregister("post_run_cell", fail)
+        result.error_in_exec = KeyboardInterrupt()
+
+    events.register("post_run_cell", fail)
+
+
 @contextmanager
 def watching(run: Any) -> Iterator[Callable[[], None] | None]:
-    """Show a training; yields what to call after every update."""
+    """Show a training; yields what to call after every update. Raises KeyboardInterrupt after a stop in its cell."""
     if in_notebook():
         page = live()
+        if page and page.stopped:
+            raise KeyboardInterrupt
         with page.following(lambda: _state(run)) if page else nullcontext() as tell:
             yield tell
         return

@@ -151,15 +151,18 @@ def test_a_training_that_is_stopped_leaves_its_agent_and_its_curve(kernel):
     for source in (*cells, "history = None"):
         assert client.execute(source, reply=True, timeout=60)["content"]["status"] == "ok"
     begun = "agent = forgetful\nprint('begun', flush=True)\nshorter, "
-    message = client.execute(training.partition("for name, told")[0].replace("shorter, ", begun))
+    asked = [client.execute(training.partition("for name, told")[0].replace("shorter, ", begun))]
+    asked += [client.execute(waiting) for waiting in ("history = 1", "history = 2")]  # as in Run All
     while client.get_iopub_msg(timeout=60)["content"].get("text") != "begun\n":
         pass
     time.sleep(3)
     manager.interrupt_kernel()
-    while (reply := client.get_shell_msg(timeout=60))["parent_header"]["msg_id"] != message:
-        pass
-    assert reply["content"]["status"] == "ok"
-    asks = "assert 0 < shorter.updates[-1]['steps'] < 100_000 and evaluate(agent, episodes=1)"
+    replies = {}
+    while len(replies) < len(asked):
+        reply = client.get_shell_msg(timeout=60)
+        replies[reply["parent_header"]["msg_id"]] = reply["content"]["status"]
+    assert [replies[each] for each in asked] == ["error", "aborted", "aborted"]
+    asks = "assert history is None and 0 < shorter.updates[-1]['steps'] < 100_000 and evaluate(agent, episodes=1)"
     for source in (asks, curve):
         said = client.execute(source, reply=True, timeout=60)["content"]
         assert said["status"] == "ok", said

@@ -40,7 +40,8 @@ def clock(monkeypatch):
 def notebook(clock, monkeypatch):
     """A kernel that has asked for a cell; `asked` is replaced when it asks for another."""
     kernel = SimpleNamespace(screen=Screen(), asked={"msg_id": "a"})
-    kernel.get_parent = lambda: kernel.asked
+    kernel.get_parent, kernel.ends = (lambda: kernel.asked), []
+    kernel.events = SimpleNamespace(register=lambda _, end: kernel.ends.append(end), unregister=lambda _, end: None)
     monkeypatch.delenv(progress.FRAMES, raising=False)
     monkeypatch.setattr(progress, "_shell", lambda: kernel)
     monkeypatch.setitem(progress.sys.modules, "IPython.display", SimpleNamespace(display=kernel.screen.display))
@@ -143,6 +144,12 @@ def test_the_stop_button_ends_a_training_and_leaves_agent_history_and_curve(note
     last = notebook.screen.states[-1]
     assert last["text/plain"].startswith("CartPole-v1: 256 of 6,400 steps")
     assert "<progress" not in last["text/html"] and curves(last["text/html"])[1] == (3, 0.9)
+    with pytest.raises(KeyboardInterrupt):  # what comes next in this cell does not begin
+        train(agent, env, 64, eval_episodes=1)
+    result = SimpleNamespace(error_in_exec=None)
+    notebook.ends.pop()(result)
+    assert isinstance(result.error_in_exec, KeyboardInterrupt), "cells that wait are not run"
+    notebook.asked = {"msg_id": "b"}
     train(agent, env, 64, eval_episodes=1)  # it can go on
 
 
