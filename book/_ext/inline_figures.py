@@ -33,6 +33,7 @@ NAMED = {
 }  # fmt: skip
 COLOR = re.compile(r"(?<=:)#[0-9a-f]{6}\b")
 WHOLE = 342  # points: panels that together are no wider stay together
+SIDE = re.compile(r"(\b(?:Left|Right)\b|(?<=\()(?:left|right)(?=\)))")  # as captions say it
 DOTS = 1  # a point, where a panel's box is looked for
 MARGIN = 2  # points around it
 DARKEST = 0.12  # brightness of what is white in the light
@@ -165,6 +166,17 @@ def around(one: Box, other: Box) -> Box:
     return min(one[0], other[0]), min(one[1], other[1]), max(one[2], other[2]), max(one[3], other[3])
 
 
+def name_by_order(caption: nodes.caption) -> None:
+    """Call two panels first and second where they stand below one another (book.css)."""
+    for text in [*caption.findall(nodes.Text)]:
+        pieces = [nodes.Text(each) for each in SIDE.split(text)]
+        for i in range(1, len(pieces), 2):
+            order = ("first", "second")[pieces[i].lower() == "right"]
+            told = order.capitalize() if pieces[i].istitle() else order
+            pieces[i] = nodes.raw("", f'<span class="side" data-order="{told}">{pieces[i]}</span>', format="html")
+        text.parent.replace(text, pieces)
+
+
 def write_into_page(app, doctree: nodes.document, docname: str) -> None:
     if app.builder.format != "html":
         return
@@ -178,6 +190,9 @@ def write_into_page(app, doctree: nodes.document, docname: str) -> None:
         app.builder.images[image["uri"]] = name  # it stands beside the pages, too, where it can be opened alone
         file = relative_uri(here, f"_images/{name}")
         markup = f'<a class="picture" href="{file}">{pictures.markup(svg, image.get("alt", ""))}</a>'
+        if markup.count("<svg ") == 2 and 'class="panels"' in markup:
+            for caption in image.parent.findall(nodes.caption):
+                name_by_order(caption)
         image.replace_self(nodes.raw("", markup, format="html"))
     if images:
         doctree += nodes.raw("", pictures.common(), format="html")
