@@ -284,7 +284,7 @@ def test_the_self_check_tells_where_one_stands(term, tmp_path):
     command = [sys.executable, "-m", "minerva_lite.exercises", f"{NAME}.ipynb"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.count("nothing speaks against it") == 4 and done.returncode == 1, done.stderr
-    assert "q5: there is no answer yet" in done.stdout
+    assert "q5: not answered yet" in done.stdout
 
 
 @pytest.mark.slow
@@ -292,7 +292,7 @@ def test_the_start_pages_cell_checks_a_notebook(term):
     page = nbformat.read(term / "handout" / "start.ipynb", as_version=4)
     nbclient.execute(page, cwd=str(term / "handout"))
     said = "".join(output.text for output in page.cells[1].outputs)
-    assert "q1: there is no answer yet" in said and "WARNING" not in said
+    assert "q1: not answered yet" in said and "WARNING" not in said
 
 
 # A notebook for each student

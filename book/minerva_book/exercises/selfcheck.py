@@ -19,6 +19,7 @@ from typing import Any
 import minerva_book
 import minerva_lite
 
+from .answers import NOT_YET
 from .loading import CASE_SECONDS, CELL_SECONDS, DEFINING_SECONDS, OWN_SECONDS, TOO_SLOW
 from .submission import Sorted, code_to_run, name_of, recorded, text_of
 
@@ -29,7 +30,6 @@ EXPERIMENT_SECONDS = 120  # by the clock, for a cell in Jupyter
 PATIENCE = 4.0  # times a limit of processor time that is waited for by the clock
 STARTING = 120.0  # seconds by the clock until Python and torch are loaded
 LEFT_OVER = ("YOUR ANSWER HERE", "YOUR CODE HERE")  # of the empty notebook
-NO_ANSWER = "there is no answer yet"
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def jupyter(notebook: Any) -> dict[str, str]:
 
 def said(why: str) -> str:
     """Why a question is not right, in words: an untouched answer raises an error that says little."""
-    return NO_ANSWER if why.strip() == "NotImplementedError:" else why
+    return NOT_YET if why.strip() == "NotImplementedError:" else why
 
 
 def people(notebook: Any, runs: dict[str, str]) -> dict[str, str]:
@@ -216,7 +216,7 @@ def people(notebook: Any, runs: dict[str, str]) -> dict[str, str]:
     for cell in notebook["cells"]:
         question, _, kind = name_of(cell).partition("-")
         if kind == "answer":
-            none = NO_ANSWER if LEFT_OVER[0] in text_of(cell) else ""
+            none = NOT_YET if LEFT_OVER[0] in text_of(cell) else ""
             faults[question] = faults.get(question) or none
     for name in recorded(notebook):
         if name.endswith(("-answer", "-run")) and name.partition("-")[0] not in faults:
