@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import os
 import re
+import runpy
 import sys
 from dataclasses import replace
 
@@ -368,6 +370,29 @@ def test_what_the_self_check_cannot_read_is_told(tmp_path):
     os.truncate(file, 201 << 20)
     with pytest.raises(ValueError, match="wanted at most 200 MB"):
         selfcheck.examined(file)
+
+
+def test_the_command_takes_the_one_file_below_and_says_when_it_was_saved(tmp_path, monkeypatch, capsys):
+    def ended(name: str) -> str | int:
+        monkeypatch.setattr(sys, "argv", ["exercises", name])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_module("minerva_book.exercises", run_name="__main__")
+        return end.value.code
+
+    monkeypatch.setattr(selfcheck, "examined", lambda path: selfcheck.Found({"q1": ""}))
+    monkeypatch.chdir(tmp_path)
+    name, saved = "hw2 [1].ipynb", datetime.datetime(2027, 2, 1, 14, 3, 12).timestamp()
+    assert ended(name) == f"{name}: there is no such file in {tmp_path} nor below"
+    for place, below in (("a/b", ", the only one below this folder,"), (".", "")):
+        file = tmp_path / place / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        os.utime(file, (saved, saved))
+        assert ended(name) == 0
+        first, _ = capsys.readouterr().out.splitlines()
+        assert first == f"{file.relative_to(tmp_path)}{below} as saved at 14:03:12 on 2027-02-01"
+    file.rename(tmp_path / "a" / name)
+    assert ended(name).endswith(f"; say which of those below: a/b/{name}, a/{name}")
 
 
 @pytest.mark.slow  # a limit runs out by the clock, three processes

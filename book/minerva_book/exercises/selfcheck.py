@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import glob
 import json
 import os
 import queue
@@ -73,6 +74,17 @@ def examined(path: Path | str) -> Found:
     remarks = [*found.remarks, *deleted(notebook, found)]
     remarks += [f"The cell that begins with {first_lines.get(name, name)!r}: {why}." for name, why in told.items()]
     return Found(dict(sorted(faults.items())), [*remarks, *pictures(notebook), *leftovers(notebook)])
+
+
+def meant(name: str) -> Path:
+    """The file of this name, else the only one a folder or two below. Raises ValueError: there is none, or several."""
+    if Path(name).exists():
+        return Path(name)
+    found = sorted(file for depth in ("*", "*/*") for file in Path().glob(f"{depth}/{glob.escape(name)}"))
+    if len(found) != 1:
+        below = f"; say which of those below: {', '.join(map(str, found))}" if found else " nor below"
+        raise ValueError(f"{name}: there is no such file in {Path.cwd()}{below}")
+    return found[0]
 
 
 def read(path: Path) -> Any:
