@@ -162,6 +162,16 @@ def test_an_example_names_the_array_and_the_entry():
     assert example["x"].tolist() == [1.0, 2.0]
 
 
+def test_a_stub_is_not_answered_yet_and_what_torch_lacks_is_an_error():
+    def stub(x):
+        raise NotImplementedError()
+
+    with pytest.raises(AssertionError, match="^not answered yet$"):
+        check_example(stub, {"x": 1.0}, [1.0])
+    with pytest.raises(NotImplementedError):
+        check_example(lambda x: torch.distributions.Distribution(validate_args=False).entropy(), {"x": 1.0}, [1.0])
+
+
 def test_a_table_of_runs_must_carry_a_comparison():
     table = torch.tensor([[s, seed, 10.0 * s + seed] for s in range(2) for seed in range(5)]).double()
     check_runs(table)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import os
+import re
+import runpy
 import sys
 from dataclasses import replace
 
+import nbclient
 import nbformat
 import numpy
 import pytest
@@ -260,8 +264,18 @@ def test_the_example_is_compared_as_hidden_cases_are():
     for wrong in ([1000.02, float("inf")], [1000.0, 5.0], [float("nan"), float("inf")]):
         with pytest.raises(AssertionError, match="1 of 2 entries are wrong"):
             check_example(lambda x, wrong=wrong: torch.tensor(wrong), example, [large])
-    with pytest.raises(TypeError, match="wanted numbers; got str"):
+    with pytest.raises(AssertionError, match="the example: wanted numbers; got str"):
         check_example(lambda x: "two", example, [2.0])
+
+
+def test_a_notebook_shows_a_checks_sentence_alone_and_the_lines_of_a_students_own_error():
+    made = handed_in({"q2": WRONG_Q2, "q3": STUBS["q3-code"], "q4": "def mixed_return(*given):\n    return given[7]"})
+    nbclient.execute(made, allow_errors=True)
+    shown = {about(c)["grade_id"]: c.outputs[0].get("traceback") for c in made.cells if c.get("outputs")}
+    (sentence,) = shown["q2-marked"]
+    assert re.match(r"not right yet: the example: \d of 6 entries are wrong; the first, at ", sentence)
+    assert shown["q3-marked"] == ["not answered yet"]
+    assert "return given[7]" in re.sub(r"\x1b\[[\d;]*m", "", "\n".join(shown["q4-marked"]))
 
 
 # Given cells, and answers that stand elsewhere
@@ -329,7 +343,7 @@ def test_the_self_check_names_what_is_left_over_changed_deleted_or_too_large(tmp
     file = tmp_path / f"{NAME}.ipynb"
     nbformat.write(made, file)
     found = selfcheck.examined(file)
-    assert found.faults == dict.fromkeys(["q1", "q5"], "there is no answer yet") | dict.fromkeys(sorted(QUESTIONS), "")
+    assert found.faults == dict.fromkeys(["q1", "q5"], "not answered yet") | dict.fromkeys(sorted(QUESTIONS), "")
     assert found.remarks == [
         "The given cell setup was changed; your version was run after the given one.",
         "The cell q3-text was deleted; grading puts the released one back.",
@@ -356,6 +370,29 @@ def test_what_the_self_check_cannot_read_is_told(tmp_path):
     os.truncate(file, 201 << 20)
     with pytest.raises(ValueError, match="wanted at most 200 MB"):
         selfcheck.examined(file)
+
+
+def test_the_command_takes_the_one_file_below_and_says_when_it_was_saved(tmp_path, monkeypatch, capsys):
+    def ended(name: str) -> str | int:
+        monkeypatch.setattr(sys, "argv", ["exercises", name])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_module("minerva_book.exercises", run_name="__main__")
+        return end.value.code
+
+    monkeypatch.setattr(selfcheck, "examined", lambda path: selfcheck.Found({"q1": ""}))
+    monkeypatch.chdir(tmp_path)
+    name, saved = "hw2 [1].ipynb", datetime.datetime(2027, 2, 1, 14, 3, 12).timestamp()
+    assert ended(name) == f"{name}: there is no such file in {tmp_path} nor below"
+    for place, below in (("a/b", ", the only one below this folder,"), (".", "")):
+        file = tmp_path / place / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        os.utime(file, (saved, saved))
+        assert ended(name) == 0
+        first, _ = capsys.readouterr().out.splitlines()
+        assert first == f"{file.relative_to(tmp_path)}{below} as saved at 14:03:12 on 2027-02-01"
+    file.rename(tmp_path / "a" / name)
+    assert ended(name).endswith(f"; say which of those below: a/b/{name}, a/{name}")
 
 
 @pytest.mark.slow  # a limit runs out by the clock, three processes

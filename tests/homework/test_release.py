@@ -201,7 +201,7 @@ def test_the_package_for_colab_is_an_address_of_this_repository_or_none(monkeypa
 def test_students_read_when_it_is_due_and_how_to_begin(term):
     handed = handout.release(term, seed=SEED, names=[NAME], due={NAME: "2027-02-01T23:59+01:00"}, wheel=False)
     text = nbformat.read(handed / "start.ipynb", as_version=4).cells[0].source
-    assert f"({NAME}/{NAME}.ipynb), due 2027-02-01 22:59 UTC\n" in text
+    assert f"({NAME}/{NAME}.ipynb), due 2027-02-01 23:59 UTC+01:00\n" in text, "in the zone it was given in"
     assert "python -m jupyter lab start.ipynb\n" in (handed / "README.md").read_text("utf8")
 
 
@@ -210,7 +210,9 @@ def test_a_term_keeps_its_due_times_seed_and_what_it_released(term, names, monke
     monkeypatch.setattr(handout, "package_of_this", lambda: "")
     with pytest.raises(ValueError, match="has no zone"):
         handout.release(term, names=[NAME], due={NAME: "2027-02-01T23:59"}, wheel=False)
+    handout.release(term, names=[NAME], due={NAME: "2027-02-01T23:59-05:00"}, wheel=False)
     handout.release(term, names=[NAME], wheel=False)
+    assert ", due 2027-02-01 23:59 UTC-05:00" in (term / "handout" / "start.ipynb").read_text()
     assert (term / "seed.txt").read_text() == f"{SEED}\n" and not (term / "handout" / "colab").exists()
     assert {file.stem for file in term.glob("handout/*/*.ipynb")} == {*names}
 
@@ -282,7 +284,7 @@ def test_the_self_check_tells_where_one_stands(term, tmp_path):
     command = [sys.executable, "-m", "minerva_lite.exercises", f"{NAME}.ipynb"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.count("nothing speaks against it") == 4 and done.returncode == 1, done.stderr
-    assert "q5: there is no answer yet" in done.stdout
+    assert "q5: not answered yet" in done.stdout
 
 
 @pytest.mark.slow
@@ -290,7 +292,7 @@ def test_the_start_pages_cell_checks_a_notebook(term):
     page = nbformat.read(term / "handout" / "start.ipynb", as_version=4)
     nbclient.execute(page, cwd=str(term / "handout"))
     said = "".join(output.text for output in page.cells[1].outputs)
-    assert "q1: there is no answer yet" in said and "WARNING" not in said
+    assert "q1: not answered yet" in said and "WARNING" not in said
 
 
 # A notebook for each student

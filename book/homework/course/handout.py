@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import urllib.parse
 from collections.abc import Iterable
+from datetime import UTC
 from pathlib import Path
 
 import nbformat
@@ -13,7 +14,7 @@ import nbformat
 from minerva_book.wheel import build_wheel
 
 from . import NAMES, assignment, known, seed_of
-from .roster import moment_of, write_table
+from .roster import moment_of, table, write_table, zoned
 from .term import ROOT, done, gradebook, new_term, opened, released, requirements, rubrics
 from .variants import base_of, folder_of, students_of, variant_of
 from .variants import variants as has_variants
@@ -74,8 +75,11 @@ def release(
     unknown name, a due time that is none or has no zone.
     """
     names = list(NAMES) if names is None else known(names, "ASSIGNMENTS")
-    times = {known([name], "DUE")[0]: moment_of(when, f"DUE, {name}") for name, when in (due or {}).items()}
+    due = due or {}
+    times = {known([name], "DUE")[0]: moment_of(when, f"DUE, {name}") for name, when in due.items()}
     new_term(term, seed, names, variants=variants)
+    # The gradebook keeps no zones.
+    write_table(term / "zones.csv", [["assignment", "due"], *(given(term) | due).items()])
     api = opened(term)
     for name in names:
         if not done(term, api.generate_assignment(name, force=True), f"release {name}"):
@@ -113,10 +117,11 @@ def start_page(term: Path, handout: Path) -> None:
     names, own = released(term), "your_name/" if has_variants(term) else ""
     files = []
     with gradebook(opened(term)) as book:
-        moments = {each.name: each.duedate for each in book.assignments if each.duedate}
+        moments = {each.name: each.duedate.replace(tzinfo=UTC) for each in book.assignments if each.duedate}
+    zones = {name: zoned(text, name).tzinfo for name, text in given(term).items()}
     for name in names:
         title = assignment(name, seed_of(term)).title
-        due = f", due {moments[name]:%Y-%m-%d %H:%M} UTC" if name in moments else ""
+        due = f", due {moments[name].astimezone(zones.get(name, UTC)):%Y-%m-%d %H:%M %Z}" if name in moments else ""
         files.append(f"- {title}: `{name}/{own}{name}.ipynb`{due}" if own else f"- [{title}]({name}/{name}.ipynb){due}")
     text = START.format(files="\n".join(files), colab=COLAB if (handout / "colab").exists() else "")
     check = CHECK.format(name=f"{names[0]}/{own}{names[0]}.ipynb")
@@ -127,6 +132,12 @@ def start_page(term: Path, handout: Path) -> None:
     ]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), handout / "start.ipynb")
+
+
+def given(term: Path) -> dict[str, str]:
+    """By assignment the due time that was given last, of which only the zone counts: the gradebook's may be edited."""
+    file = term / "zones.csv"
+    return {row["assignment"]: row["due"] for row in table(file, ("assignment", "due"))} if file.exists() else {}
 
 
 def write_variants(term: Path, names: Iterable[str]) -> None:

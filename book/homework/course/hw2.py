@@ -286,6 +286,8 @@ def lambda_return(draw: Random) -> Code:
         for name, steps, envs, ends, gamma in (("one step", 1, 4, 0.3, 0.9), ("no episode ends", 7, 2, 0.0, 0.9), ("many short episodes", 20, 3, 0.3, 0.95), ("no discount", 9, 3, 0.2, 1.0)):  # fmt: skip
             given = rows(generator, steps, envs, ends)
             del given["value"]
+            if "no episode" in name:  # the batch ends below the floor
+                given["next_value"][-1, 0] = floor - 1.0
             if "short" in name:  # somebody is cut off below the floor
                 given["terminated"][3, 0], given["truncated"][3, 0] = False, True
                 given["next_value"][3, 0] = floor - 1.0

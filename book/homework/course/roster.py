@@ -102,7 +102,12 @@ def moment_of(text: str, where: str, *, spans: bool = False) -> datetime.datetim
     span = SPAN.fullmatch(text.strip())
     if spans and span:
         return datetime.timedelta(**{UNITS[span[2].lower()]: float(span[1])})
-    wanted = "wanted a time with its zone, such as 2027-02-01T23:59+01:00" + (", or such as 2 days" if spans else "")
+    return zoned(text, where, ", or such as 2 days" if spans else "").astimezone(datetime.UTC).replace(tzinfo=None)
+
+
+def zoned(text: str, where: str, more: str = "") -> datetime.datetime:
+    """A time in the zone it is given in. Raises ValueError as `moment_of`; more: what else was wanted."""
+    wanted = "wanted a time with its zone, such as 2027-02-01T23:59+01:00" + more
     try:
         moment = datetime.datetime.fromisoformat(re.sub(r" ?(UTC|Z)$", "+00:00", text.strip()))
     except ValueError:
@@ -111,7 +116,7 @@ def moment_of(text: str, where: str, *, spans: bool = False) -> datetime.datetim
         raise ValueError(f"{where}: {wanted}; got {text[:40]!r}, which has no zone")
     if not 2000 < moment.year < 2100:
         raise ValueError(f"{where}: wanted a time of this century; got {text[:40]!r}")
-    return moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    return moment
 
 
 def read_times(people: list[Person], *folders: Path) -> dict[tuple[str, str], datetime.datetime]:

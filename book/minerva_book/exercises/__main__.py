@@ -1,14 +1,20 @@
 """`python -m minerva_book.exercises hw2_gae.ipynb` runs a homework afresh: what would be handed in."""
 
+import datetime
 import sys
+from pathlib import Path
 
-from .selfcheck import examined
+from .selfcheck import examined, meant
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: python -m minerva_book.exercises NOTEBOOK.ipynb")
     try:
-        found = examined(sys.argv[1])
+        path = meant(sys.argv[1])
+        saved = datetime.datetime.fromtimestamp(path.stat().st_mtime)
+        below = "" if path == Path(sys.argv[1]) else ", the only one below this folder,"
+        print(f"{path}{below} as saved at {saved:%H:%M:%S} on {saved:%Y-%m-%d}", flush=True)
+        found = examined(path)
     except (ValueError, OSError) as error:
         sys.exit(str(error))
     for question, why in found.faults.items():

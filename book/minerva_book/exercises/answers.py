@@ -10,6 +10,15 @@ from torch import Tensor
 
 CLOSE = 1e-5  # of homework: a float32 computation of these sizes is well within, a wrong constant far outside
 ENTRIES = 200_000  # numbers that an answer to homework may have
+NOT_YET = "not answered yet"
+
+
+class Wrong(AssertionError):
+    """What a check raises: in a notebook its sentence stands alone, without the check's own lines above it."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows."""
+        return [str(self) if str(self) == NOT_YET else f"not right yet: {self}"]
 
 
 def compare(name: str, got: Tensor | float, wanted: Tensor, atol: float = 1e-9) -> None:
@@ -18,7 +27,7 @@ def compare(name: str, got: Tensor | float, wanted: Tensor, atol: float = 1e-9) 
         got = torch.tensor(got, dtype=torch.float64)
     if not isinstance(got, Tensor) or got.shape != wanted.shape:
         shape = tuple(got.shape) if isinstance(got, Tensor) else type(got).__name__
-        raise AssertionError(f"{name}: wanted a tensor of shape {tuple(wanted.shape)}; got {shape}")
+        raise Wrong(f"{name}: wanted a tensor of shape {tuple(wanted.shape)}; got {shape}")
     error = (got.double() - wanted).abs()
     # NaN compares false with everything: ask for what is right, not for what is wrong.
     told_wrong(name, got, wanted, ~(error <= atol))
@@ -29,7 +38,7 @@ def told_wrong(name: str, got: Tensor, wanted: Tensor, bad: Tensor) -> None:
     if bad.any():
         index = tuple(int(i) for i in bad.nonzero()[0])
         number, due = _told_apart(got[index].item(), wanted[index].item())
-        raise AssertionError(
+        raise Wrong(
             f"{name}: {int(bad.sum())} of {bad.numel()} entries are wrong; the first, at {index}, "
             f"is {number} and should be {due}"
         )

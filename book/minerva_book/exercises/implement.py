@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-NOT_YET = "not answered yet"
+from .answers import NOT_YET
+
 # By exercise: its check, the function or class that is to be written, and what that returns.
 EXERCISES = {
     "ex-mdp-evaluate": ("policy_evaluation", "my_value(world, policy)", "V [S]"),

@@ -12,7 +12,7 @@ from torch.nn.utils import parameters_to_vector
 from minerva_lite.agents import PPOAgent, PPOConfig
 from minerva_lite.worlds import make_env
 
-from .answers import compare
+from .answers import Wrong, compare
 
 
 def check_walks_back(agent_class: type[Any]) -> None:
@@ -35,7 +35,7 @@ def check_walks_back(agent_class: type[Any]) -> None:
         if wanted is not None:
             compare(f"bound = {bound}, parameters of the policy", _numbers(agent.policy), wanted)
         elif not 0.0 < kl <= bound:
-            raise AssertionError(f"bound = {bound}: wanted a KL above 0 and at most that; got {kl:.6g}")
+            raise Wrong(f"bound = {bound}: wanted a KL above 0 and at most that; got {kl:.6g}")
 
 
 def _numbers(network: nn.Module) -> Tensor:

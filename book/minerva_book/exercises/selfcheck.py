@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import glob
 import json
 import os
 import queue
@@ -19,6 +20,7 @@ from typing import Any
 import minerva_book
 import minerva_lite
 
+from .answers import NOT_YET
 from .loading import CASE_SECONDS, CELL_SECONDS, DEFINING_SECONDS, OWN_SECONDS, TOO_SLOW
 from .submission import Sorted, code_to_run, name_of, recorded, text_of
 
@@ -29,7 +31,6 @@ EXPERIMENT_SECONDS = 120  # by the clock, for a cell in Jupyter
 PATIENCE = 4.0  # times a limit of processor time that is waited for by the clock
 STARTING = 120.0  # seconds by the clock until Python and torch are loaded
 LEFT_OVER = ("YOUR ANSWER HERE", "YOUR CODE HERE")  # of the empty notebook
-NO_ANSWER = "there is no answer yet"
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,17 @@ def examined(path: Path | str) -> Found:
     remarks = [*found.remarks, *deleted(notebook, found)]
     remarks += [f"The cell that begins with {first_lines.get(name, name)!r}: {why}." for name, why in told.items()]
     return Found(dict(sorted(faults.items())), [*remarks, *pictures(notebook), *leftovers(notebook)])
+
+
+def meant(name: str) -> Path:
+    """The file of this name, else the only one a folder or two below. Raises ValueError: there is none, or several."""
+    if Path(name).exists():
+        return Path(name)
+    found = sorted(file for depth in ("*", "*/*") for file in Path().glob(f"{depth}/{glob.escape(name)}"))
+    if len(found) != 1:
+        below = f"; say which of those below: {', '.join(map(str, found))}" if found else " nor below"
+        raise ValueError(f"{name}: there is no such file in {Path.cwd()}{below}")
+    return found[0]
 
 
 def read(path: Path) -> Any:
@@ -207,7 +219,7 @@ def jupyter(notebook: Any) -> dict[str, str]:
 
 def said(why: str) -> str:
     """Why a question is not right, in words: an untouched answer raises an error that says little."""
-    return NO_ANSWER if why.strip() == "NotImplementedError:" else why
+    return NOT_YET if why.strip() == "NotImplementedError:" else why
 
 
 def people(notebook: Any, runs: dict[str, str]) -> dict[str, str]:
@@ -216,7 +228,7 @@ def people(notebook: Any, runs: dict[str, str]) -> dict[str, str]:
     for cell in notebook["cells"]:
         question, _, kind = name_of(cell).partition("-")
         if kind == "answer":
-            none = NO_ANSWER if LEFT_OVER[0] in text_of(cell) else ""
+            none = NOT_YET if LEFT_OVER[0] in text_of(cell) else ""
             faults[question] = faults.get(question) or none
     for name in recorded(notebook):
         if name.endswith(("-answer", "-run")) and name.partition("-")[0] not in faults:

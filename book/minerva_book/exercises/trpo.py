@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from minerva_lite.formulas.trust_region import conjugate_gradient
 from minerva_lite.worlds.tabular import random_policy
 
-from .answers import compare
+from .answers import Wrong, compare
 
 
 def check_coupling(function: Callable[[Tensor, Tensor], Tensor], *, seed: int = 0) -> None:
@@ -42,7 +42,7 @@ def check_conjugate_gradient(function: Callable[..., Tensor]) -> None:
 
         got = function(product, target, iterations)
         if len(products) > iterations:
-            raise AssertionError(f"n = {n}: wanted at most {iterations} products; got {len(products)}")
+            raise Wrong(f"n = {n}: wanted at most {iterations} products; got {len(products)}")
         wanted = conjugate_gradient(lambda v, m=matrix: m @ v, target, iterations, tolerance=0.0)
         compare(f"n = {n}, iterations = {iterations}", got, wanted, atol=1e-8)
     zero = torch.zeros(3, dtype=torch.float64)

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from minerva_lite.formulas.returns import gae
 from minerva_lite.worlds.tabular import TabularMDP, random_policy
 
-from .answers import compare
+from .answers import Wrong, compare
 
 
 def _worlds(seed: int) -> list[tuple[str, TabularMDP, Tensor]]:
@@ -132,4 +132,4 @@ def check_logsumexp(function: Callable[[Tensor], Tensor]) -> None:
             compare(f"{name}, {dtype}", function(x), x.double().logsumexp(-1), atol)
     nothing = function(torch.full((2, 3), -torch.inf))
     if not isinstance(nothing, Tensor) or nothing.tolist() != [-torch.inf, -torch.inf]:
-        raise AssertionError(f"-inf everywhere: wanted -inf for each row; got {nothing}")
+        raise Wrong(f"-inf everywhere: wanted -inf for each row; got {nothing}")

@@ -12,7 +12,7 @@ from torch.distributions import Categorical
 from minerva_lite.formulas.duals import kl_price, multiplier_loss, top_k_mask, vmpo_temperature_loss, vmpo_weights
 from minerva_lite.worlds.tabular import random_policy
 
-from .answers import compare
+from .answers import Wrong, compare
 
 
 def check_top_k(function: Callable[[Tensor, Tensor, float], Tensor], *, seed: int = 0) -> None:
@@ -36,9 +36,9 @@ def check_top_k(function: Callable[[Tensor, Tensor, float], Tensor], *, seed: in
         got = function(advantage, eligible, kappa)
         wanted = top_k_mask(advantage, eligible, kappa)
         if not isinstance(got, Tensor) or got.dtype != torch.bool:
-            raise AssertionError(f"{name}: wanted a bool tensor; got {getattr(got, 'dtype', type(got).__name__)}")
+            raise Wrong(f"{name}: wanted a bool tensor; got {getattr(got, 'dtype', type(got).__name__)}")
         if got.shape == wanted.shape and got.sum() != wanted.sum():
-            raise AssertionError(f"{name}: wanted {int(wanted.sum())} kept; got {int(got.sum())}")
+            raise Wrong(f"{name}: wanted {int(wanted.sum())} kept; got {int(got.sum())}")
         compare(name, got, wanted.double())
 
 
@@ -58,7 +58,7 @@ def check_refusing_temperature(function: Callable[..., float | None], *, seed: i
         eta, gap = function(x, mask, eps_eta), x[mask] - x[mask].max()
         endless = math.log(len(gap) / int((gap == 0).sum())) <= eps_eta
         if endless is not (eta is None):
-            raise AssertionError(f"{name}, eps_eta = {eps_eta}: wanted {'None' if endless else 'a number'}; got {eta}")
+            raise Wrong(f"{name}, eps_eta = {eps_eta}: wanted {'None' if endless else 'a number'}; got {eta}")
         if eta is not None:
             spent = math.log(len(gap)) - Categorical(logits=gap / eta).entropy()
             compare(f"{name}, the KL at your temperature", spent, torch.tensor(eps_eta, dtype=torch.float64), 1e-6)
