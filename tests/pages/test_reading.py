@@ -73,6 +73,14 @@ def test_a_phone_scrolls_down_and_not_sideways(site, one_visit, source):
         assert page.evaluate(FADED) == []
 
 
+@quick_or_slow(CHAPTERS)
+def test_formulas_have_the_letters_of_formulas_wherever_they_stand(site, one_visit, source):
+    page, _, _ = one_visit(rendered(site, source))
+    fonts = page.evaluate("""() => [...new Set([...document.querySelectorAll('mjx-mi > mjx-c')]
+        .map(each => getComputedStyle(each).fontFamily))]""")
+    assert fonts and all(each.startswith("MJX") for each in fonts)
+
+
 @quick_or_slow(WITH_FIGURE)
 def test_figures_answer_the_keyboard_alone(site, one_visit, source):
     """Tab reaches every control; test_pages.py moves them, by arrows and the space bar."""
