@@ -99,15 +99,23 @@ def test_figures_answer_the_keyboard_alone(site, one_visit, source):
     assert faults == []
 
 
+CUT = """() => [...document.querySelectorAll('article div.math, article pre')]
+    .filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.textContent.trim().slice(0, 60))"""
+
+
+def test_annotated_source_is_not_cut_on_paper(site, open_page):
+    page, _, _ = open_page(site / "book" / "annotated" / "ppo.html", viewport={"width": 718, "height": 1000})
+    page.emulate_media(media="print")
+    assert page.evaluate(CUT) == []
+
+
 @quick_or_slow(CHAPTERS)
 def test_paper_shows_the_text_and_nothing_else(site, open_page, source):
     page, _, _ = open_page(rendered(site, source), viewport={"width": 718, "height": 1000})  # A4 within its margins
     page.emulate_media(media="print")
     for furniture in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".bd-header-article", "footer.bd-footer-content"):
         assert not any(each.is_visible() for each in page.locator(furniture).all()), f"{furniture} is printed"
-    wide = page.evaluate("""() => [...document.querySelectorAll('article div.math, article pre')]
-        .filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.textContent.trim().slice(0, 60))""")
-    assert wide == [], "what is cut off on paper"
+    assert page.evaluate(CUT) == []
     solutions = page.locator("article details.solution")
     assert solutions.count() and all(
         each.locator(":scope > :not(summary)").first.is_visible() for each in solutions.all()
