@@ -31,6 +31,7 @@ from sphinx_exercise.nodes import exercise_enumerable_node
 import minerva_lite
 from minerva_book import mark
 from minerva_book.exercises.implement import NOT_YET, stub_and_check
+from minerva_book.figures.widgets import RUN
 from minerva_book.wheel import ROOT, build_wheel
 
 ADDRESS = os.environ.get("BOOK_ADDRESS", "").rstrip("/")  # where the pages will stand, if that is known
@@ -39,10 +40,8 @@ FIRST_CELL = Path(__file__).with_name("first_cell.py")
 OPEN = "device"  # a line that the page does not have, and whoever runs the chapter changes
 FOLDED = {"hide-cell", "hide-input", "remove-cell"}  # their code; on the page a click shows it, but for the last
 LINES = 10_000  # myst-nb numbers the lines of a notebook's cells from here on, 10,000 apart
-MOVES, STILL = (
-    re.compile(r"^(?:figures\.)?(?:explore_\w+|frames_figure)\(", re.M),
-    "*Run this cell to move its controls.*",
-)
+MOVES = re.compile(r"^(?:figures\.)?(?:explore_\w+|frames_figure)\(", re.M)
+PNG = f'set_matplotlib_formats("retina", dpi={2 * 96})'  # two pixels in one of the page's, which `size` stores
 DRAWING = Path(__file__).with_name("pictures.py").read_text("utf8")
 WITHOUT_TRUST = "image/png", "text/plain", "text/html"
 
@@ -132,8 +131,9 @@ class Copy:
                 if "data" in output:
                     output.metadata |= size(output.data)
                     output.data = shown(output.data, folder_of(self.app) / ".drawn")
-            if MOVES.search(cell.source):
-                cells.append(added(nbformat.v4.new_markdown_cell(STILL), f"{cell.id}-still"))
+            if MOVES.search(cell.source):  # an output, so that it is gone as soon as the cell is run
+                note = {"text/html": f"<em>{RUN}</em>", "text/plain": RUN}
+                cell.outputs.append(nbformat.v4.new_output("display_data", note, metadata={"added": True}))
             if place in outputs:
                 cells += self.captions(cell, outputs[place])
         self.notebook.cells = cells
@@ -185,7 +185,7 @@ def fold(cell: nbformat.NotebookNode) -> None:
         hidden["outputs_hidden"] = True
     if "source_hidden" in hidden:
         title = prompt.removeprefix("Show ").removesuffix(": {type}") or "imports and settings"
-        source = cell.source.replace('set_matplotlib_formats("svg")', 'set_matplotlib_formats("retina")')
+        source = cell.source.replace('set_matplotlib_formats("svg")', PNG)
         cell.source = f"# @title {title[0].upper()}{title[1:]}\n{source}"
         cell.metadata["cellView"] = "form"
     if hidden:

@@ -1,5 +1,6 @@
 # @title The package, and what this notebook runs on
 import importlib
+import os
 import platform
 import subprocess
 import sys
@@ -37,6 +38,7 @@ if not find_spec("minerva_book"):
     pip("--no-deps", WHEEL)  # last: if anything before fails, the package is still missing, and the next run goes on
     importlib.invalidate_caches()
     if new:
+        os.environ["BOOK_RELOAD"] = "1"  # they say so, too
         print("Reload this page in the browser once: from then on figures have their controls.")
 
 import torch

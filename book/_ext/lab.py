@@ -145,11 +145,16 @@ def without_graders(folder: Path) -> Path:
 
 
 def pictures_alone(model: dict, **_: object) -> None:
-    """Of a figure that moves a file keeps the picture: opened again its widget would be told as "model not found"."""
+    """Of a figure that moves a file keeps the picture: opened again its widget would be told as "model not found".
+
+    Of what showed a training (`minerva_lite.training.progress.LIVE`) it keeps the line.
+    """
     cells = model["content"]["cells"] if model["type"] == "notebook" else []
     for output in (output for cell in cells for output in cell.get("outputs", [])):
         if "image/png" in output.get("data", {}):
             output["data"].pop("application/vnd.jupyter.widget-view+json", None)
+        if "minerva_lite" in output.get("metadata", {}):
+            output["data"].pop("text/html", None)
 
 
 class Forgetful(dict):

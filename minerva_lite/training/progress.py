@@ -1,7 +1,6 @@
 """What a training shows while it runs: in a notebook a line, a bar and a growing curve, elsewhere a bar of characters.
 
-A notebook's cell has one such output, which is written anew and ends as a line of text, so that a saved notebook needs
-nothing to show it.
+A notebook's cell has one such output, which is written anew and ends as a line of text and the curve.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ FRAMES = "BOOK_FRAMES"  # the environment variable, which the book's build and i
 PAUSE = 0.5  # seconds at least from one state to the next
 LIVE = {"minerva_lite": "live"}  # metadata of the output, by which a comparison of outputs finds it
 POINTS, PAST = 200, 20  # of a curve, and curves of before, at most
+LETTERS = 11  # pixels of a curve's words
 
 Curve = Sequence[tuple[float, float]]  # shares of the whole, and values
 
@@ -43,18 +43,23 @@ def picture(past: list[Curve], curves: dict[str, Curve]) -> str:
     if not values:
         return ""
     low, high, lines, words = min(values), max(values), "", ""
+    ends: list[tuple[float, str, str]] = []
     for name, curve, width, strength in [("", each, 1.5, 0.25) for each in past] + now:
         some = [(x, y) for x, y in curve[:: -(-len(curve) // POINTS) or 1] if math.isfinite(y)]
         points = [f"{70 + 370 * x:.1f},{110 - 100 * (y - low) / (high - low or 1):.1f}" for x, y in some]
         lines += f'<polyline points="{" ".join(points)}" stroke-width="{width}" stroke-opacity="{strength}"/>'
         if name and points:
             x, _, y = points[-1].partition(",")
-            words += f'<text x="{x}" y="{y}" dx="4" dy="4">{name}</text>'
+            ends.append((float(y), x, name))
+    above = -math.inf
+    for i, (y, x, name) in enumerate(sorted(ends), 1):  # each below the one above, the last one in the frame
+        above = max(min(y, 110.0 - LETTERS * (len(ends) - i)), above + LETTERS)
+        words += f'<text x="{x}" y="{above:.1f}" dx="4" dy="4">{name}</text>'
     words += f'<g text-anchor="end"><text x="62" y="14">{high:.4g}</text><text x="62" y="113">{low:.4g}</text></g>'
     return (
         f'<svg viewBox="0 0 480 120" width="480" style="display:block;max-width:100%" role="img" aria-label="returns">'
         f'<g fill="none" stroke="currentColor"><path d="M70 5V115H440" stroke-opacity="0.4"/>{lines}</g>'
-        f'<g fill="currentColor" font-size="11">{words}</g></svg>'
+        f'<g fill="currentColor" font-size="{LETTERS}">{words}</g></svg>'
     )
 
 
@@ -71,7 +76,7 @@ class Live:
     def following(self, state: Callable[[], State]) -> Iterator[Callable[[], None]]:
         """Yields what to call after every step; `state` is asked at most every PAUSE seconds, and at the end.
 
-        A line of text is left, and its curve too, if not all is done; nothing of what takes no longer than a pause.
+        A line of text is left, and its curve; nothing of what takes no longer than a pause.
         """
 
         def tell() -> None:
@@ -94,9 +99,10 @@ class Live:
         states = [state() for state in self.asked]
         stopped = ", stopped" if ends and states[0].share < 1 else ""
         data = {"text/plain": "; ".join(each.line for each in states) + stopped}
-        if not ends or states[0].share < 1:
+        drawn = picture(self.past, states[-1].curves)
+        if drawn or not ends:
             bar = "" if ends else f'<progress value="{states[0].share:.3f}" style="width:12em"></progress> '
-            data["text/html"] = f"<div>{bar}{escape(data['text/plain'])}{picture(self.past, states[-1].curves)}</div>"
+            data["text/html"] = f"<div>{bar}{escape(data['text/plain'])}{drawn}</div>"
         if self.handle is None:
             self.handle = self.display(data, raw=True, metadata=LIVE, display_id=True)
         else:

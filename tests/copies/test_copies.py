@@ -63,7 +63,7 @@ def test_cells_and_their_code_are_the_chapters(chapter):
     for ours, theirs in zip(own, source.cells, strict=True):
         if ours.cell_type == "code":
             code = re.sub(r"\A# @title .*\n", "", ours.source)
-            assert code.replace('("retina")', '("svg")') == theirs.source
+            assert code.replace('("retina", dpi=192)', '("svg")') == theirs.source
             assert len(stored(ours)) == len(theirs.outputs)
 
 

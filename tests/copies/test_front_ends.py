@@ -11,6 +11,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 
+from minerva_book.figures.widgets import RUN
 from tests.copies.second_pass import texts
 from tests.copies.server import LAB, NOTEBOOK, copies, environment, served
 
@@ -25,6 +26,7 @@ PICTURES = """[...document.querySelectorAll('.jp-RenderedImage img')].map(image 
   canvas.drawImage(image, 0, 0);
   return [image.naturalWidth, ...canvas.getImageData(0, 0, 1, 1).data];
 })"""
+WIDTHS = "[...document.querySelectorAll('.jp-RenderedImage img')].map(image => image.clientWidth)"
 LOOK = """element => { const {outlineStyle, outlineWidth, boxShadow, backgroundColor} = getComputedStyle(element);
   return [outlineStyle === 'none' ? '' : outlineWidth, boxShadow, backgroundColor].join(); }"""
 
@@ -40,7 +42,7 @@ def cut(chapter: str, *names: str) -> nbformat.NotebookNode:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     folder, settings = tmp_path_factory.mktemp("notebooks"), tmp_path_factory.mktemp("settings")
-    short = cut("05_ppo", "device", "ppo-01", "ppo-question", "ppo-16", "ppo-27c")
+    short = cut("05_ppo", "device", "ppo-01", "ppo-lies", "ppo-question", "ppo-16", "ppo-27c")
     for front in (LAB, NOTEBOOK):
         for theme in ("Light", "Dark"):  # of one file all would share a kernel
             nbformat.write(short, folder / f"{front[:3]}{theme}.ipynb")
@@ -113,25 +115,24 @@ def test_a_copy_runs_and_moves_and_works_by_keyboard(opened, front, theme):
         assert summary.evaluate("element => element.parentElement.open") == wanted
     answer = page.locator(".jp-OutputPlaceholder")
     assert answer.count() == 1 and "k1" not in answer.inner_text()  # by its first line it would be known
+    (wide, _), note = page.evaluate(WIDTHS), page.get_by_text(RUN)
+    assert note.count() == 1
     page.locator(".jp-Notebook h1").click()
     page.wait_for_function(KERNEL, timeout=60_000)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-    page.wait_for_function(RAN, arg=5, timeout=60_000)
+    page.wait_for_function(RAN, arg=6, timeout=60_000)
     assert "k1\t0.0" in page.locator(".jp-OutputArea").last.inner_text()  # and now it is shown
     assert "error" not in page.evaluate(f"{CODE}.flatMap(cell => cell.model.outputs.toJSON().map(o => o.output_type))")
     handle, picture = page.locator(".noUi-handle").first, page.locator(".frames-figure img").first
     before, plain = picture.get_attribute("src"), handle.evaluate(LOOK)
     handle.focus()
     assert handle.evaluate(LOOK) != plain
-    if front == LAB:
-        page.keyboard.press("ArrowRight")
-    else:  # Notebook 7 takes the arrows for itself; a number can be typed in both
-        page.locator(".widget-readout").first.focus()
-        page.keyboard.press("Control+a")
-        page.keyboard.type("0.35")
-        page.keyboard.press("Enter")
+    page.keyboard.press("ArrowRight")
     page.wait_for_function("src => document.querySelector('.frames-figure img').src !== src", arg=before, timeout=5000)
+    assert page.evaluate(WIDTHS) == [pytest.approx(wide, abs=2)] and note.count() == 0
+    page.set_viewport_size({"width": 1000, "height": 700})
+    assert page.locator(".frames-figure").evaluate("figure => figure.scrollWidth <= figure.clientWidth")
     assert faults == []
 
 

@@ -10,6 +10,7 @@ from jupyter_server.extension.config import ExtensionConfigManager
 from jupyter_server.services.contents.filemanager import FileContentsManager
 from jupyterlab_server.config import get_page_config
 
+from minerva_lite.training.progress import LIVE
 from tests.equations import ROOT
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -139,13 +140,15 @@ def test_graders_extensions_are_off_in_these_settings_alone(tmp_path, monkeypatc
     assert on() == set()
 
 
-def test_of_a_figure_that_moves_a_saved_notebook_keeps_the_picture(tmp_path):
+def test_of_a_figure_that_moves_a_saved_notebook_keeps_the_picture_and_of_a_training_the_line(tmp_path):
     cell = nbformat.v4.new_code_cell("explore_gae()")
     view = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}}
     shown = {"image/png": "", "text/plain": "words"}, {"text/plain": "a slider"}
     cell.outputs = [nbformat.v4.new_output("display_data", data=each | view) for each in shown]
+    told = {"text/plain": "2 of 2 updates"}
+    cell.outputs.append(nbformat.v4.new_output("display_data", data=told | {"text/html": "<svg>"}, metadata=LIVE))
     contents = FileContentsManager(root_dir=str(tmp_path), pre_save_hook="lab.pictures_alone")
     contents.save({"type": "notebook", "content": nbformat.v4.new_notebook(cells=[cell])}, "saved.ipynb")
     contents.save({"type": "file", "format": "text", "content": "words"}, "saved.txt")
     outputs = nbformat.read(tmp_path / "saved.ipynb", as_version=4).cells[0].outputs
-    assert [output.data for output in outputs] == [shown[0], shown[1] | view]
+    assert [output.data for output in outputs] == [shown[0], shown[1] | view, told]

@@ -111,7 +111,20 @@ def test_readers_without_widgets_get_the_still_and_its_description(figure):
     bundle = figure._repr_mimebundle_()
     assert bundle["text/plain"] == "a bar <of> 2"
     assert Image.open(io.BytesIO(b64decode(bundle["image/png"]))).size == (200, 200)
-    assert bundle[WIDGET_VIEW]["model_id"] == figure.model_id
+    assert bundle[WIDGET_VIEW]["model_id"] == figure.model_id and "text/html" not in bundle
+
+
+def test_a_picture_that_a_kernel_drew_says_what_its_controls_wait_for(monkeypatch):
+    """Where a front end shows it in place of them."""
+    monkeypatch.delenv(FRAMES)
+    drawn = frames_figure(bar, alt=describe, size=(2, 2), sign=(1,), height=(1, 2))
+    said = []
+    for reload in ("", "1"):
+        monkeypatch.setenv("BOOK_RELOAD", reload)
+        bundle = drawn._repr_mimebundle_()
+        assert bundle["image/png"] in bundle["text/html"] and WIDGET_VIEW in bundle
+        said.append(re.search("<em>(.*)</em>", bundle["text/html"])[1])
+    assert said == [widgets.RUN, widgets.RELOAD]
 
 
 @pytest.mark.parametrize(("grids", "message"), [

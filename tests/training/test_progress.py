@@ -71,7 +71,7 @@ def curves(html):
     return [(len(line.get("points").split()), float(line.get("stroke-opacity"))) for line in lines]
 
 
-def test_states_are_a_pause_apart_and_a_line_of_text_is_left(notebook, clock):
+def test_states_are_a_pause_apart_and_a_line_of_text_is_left_with_its_curve(notebook, clock):
     asked = []
     for thing in counted(range(20), "updates", asked):
         clock[0] += PAUSE / 4
@@ -80,7 +80,8 @@ def test_states_are_a_pause_apart_and_a_line_of_text_is_left(notebook, clock):
     assert notebook.screen.shown == 1 and len(notebook.screen.states) == 5
     assert first["text/plain"] == "4 of 20 updates" and '<progress value="0.200"' in first["text/html"]
     assert curves(first["text/html"]) == [(4, 0.7)]
-    assert last == {"text/plain": "20 of 20 updates"}
+    assert last["text/plain"] == "20 of 20 updates" and "<progress" not in last["text/html"]
+    assert curves(last["text/html"]) == [(20, 0.7)]
 
 
 def test_what_takes_no_longer_than_a_pause_leaves_nothing(notebook, clock):
@@ -94,6 +95,7 @@ def test_what_runs_inside_adds_its_line_and_former_curves_turn_pale(notebook, cl
             clock[0] += 2 * PAUSE
             returns.append(1.0)
     told = [state["text/plain"] for state in notebook.screen.states]
+    assert curves(notebook.screen.states[-1]["text/html"])[:3] == [(3, 0.25)] * 3
     assert "2 of 3 runs; 2 of 3 updates" in told and told[-1] == "3 of 3 runs"
     inside = notebook.screen.states[told.index("2 of 3 runs; 2 of 3 updates")]["text/html"]
     assert '<progress value="0.667"' in inside and curves(inside) == [(3, 0.25), (3, 0.25), (2, 0.7)]
@@ -124,11 +126,10 @@ def test_elsewhere_and_for_the_book_things_pass_unseen(notebook, clock, monkeypa
 def test_a_training_shows_its_returns_and_leaves_its_last_ones(notebook, clock):
     agent, env = new(clock=clock)
     history = train(agent, env, 640, eval_every=128, eval_episodes=1)
-    *_, before, last = notebook.screen.states
+    last = notebook.screen.states[-1]
     trained, evaluated = len(history.column("train/episode_return")), len(history.column("eval/mean"))
-    assert curves(before["text/html"]) == [(trained, 0.7), (evaluated, 0.9)]
+    assert curves(last["text/html"]) == [(trained, 0.7), (evaluated, 0.9)]
     means = history.column("train/episode_return")[-1], history.column("eval/mean")[-1]
-    assert list(last) == ["text/plain"]
     told = r"CartPole-v1: 640 of 640 steps in \d+ s, train return {:.1f}, eval return {:.1f}".format(*means)
     assert re.fullmatch(told, last["text/plain"])
 
@@ -174,6 +175,13 @@ def test_a_picture_has_few_points_and_no_others_than_numbers():
     assert curves(picture([], {"": curve})) == [(200, 0.7)]
     assert picture([], {}) == picture([], {"": [(0.5, float("nan"))]}) == ""
     assert curves(picture([], {"": [(0.1, 1.0), (0.2, float("inf")), (0.3, 1.0)]})) == [(2, 0.7)]
+
+
+@pytest.mark.parametrize("height", [0.0, 0.5, 1.0])
+def test_words_of_curves_that_end_together_stand_below_one_another_in_the_frame(height):
+    ends = {"train": [(0.0, 0.0), (0.1, 1.0), (1.0, height)], "eval": [(1.0, height)]}
+    places = [float(y) for y in re.findall(r'y="([\d.]+)" dx', picture([], ends))]
+    assert len(places) == 2 and places[1] - places[0] >= 11 and max(places) + 4 < 120
 
 
 def test_a_state_is_asked_for_only_when_it_is_shown(clock):

@@ -43,12 +43,17 @@ from .vector import ROOT_STYLE, written_together
 MAX_FRAMES = 24
 POSITIONS = 200  # about so many has a slider that takes any value of its range
 READOUT = ".3g"  # such a value, beside the slider and in the picture
+RUN = "To move it, run the cells above (Run › Run All Above Selected Cell), then this one."
+RELOAD = "To move it, reload this page in the browser, then run this cell again."
+# Notebook 7 looks for shortcuts before a slider sees its key, and has some for arrows.
+ARROWS = """window.arrows ??= [window.addEventListener("keydown", ({target, key}) => target.matches(".noUi-handle")
+  && target.toggleAttribute("data-lm-suppress-shortcuts", key.startsWith("Arrow")), true)]"""
 
 
 class FramesFigure(widgets.VBox):
     """Controls above a picture; `frames` is the number of those that were drawn beforehand, none where a kernel draws.
 
-    Without widgets a reader sees one still picture.
+    Without widgets a reader sees one still picture; where a kernel drew it, with a word on what is missing.
     """
 
     def __init__(self, children, *, alt: str, still: bytes, frames: int):
@@ -57,7 +62,11 @@ class FramesFigure(widgets.VBox):
 
     def _repr_mimebundle_(self, **kwargs):
         still = base64.b64encode(self.still).decode()
-        return {"text/plain": self.alt, "image/png": still, **self._widget_view()}
+        shown = {"text/plain": self.alt, "image/png": still, **self._widget_view()}
+        if not self.frames:  # its page was open before there were widgets, or is read again, without its kernel
+            missing = RELOAD if os.environ.get("BOOK_RELOAD") else RUN
+            shown["text/html"] = f"<img src='data:image/png;base64,{still}'><p><em>{missing}</em></p>"
+        return shown
 
     def _widget_view(self) -> dict:
         view = super()._repr_mimebundle_() or {}
@@ -167,15 +176,15 @@ def frames_figure(
     about = {"alt": alt(**first), "still": still.getvalue()}
     if not os.environ.get(FRAMES):
         knobs = {name: knob(grid, first[name], names[name]) for name, grid in grids.items()}
-        as_still = widgets.Layout(width="100%", max_width=f"{100 * size[0]:g}px")
+        as_still = widgets.Layout(width="auto", max_width=f"{100 * size[0]:g}px")
         picture, sheet = widgets.HTML(layout=as_still), Sheet(size)
 
         def redraw(change: object = None) -> None:
             values = {name: as_read(each) for name, each in knobs.items()}
             kind = tuple(values[name] for name, grid in grids.items() if isinstance(grid, Mapping))
             drawn = base64.b64encode(sheet.picture(partial(draw, **values), kind)).decode()
-            said = escape(alt(**values))
-            picture.value = f"<img style='width:100%' alt='{said}' src='data:image/png;base64,{drawn}'>"
+            shown = f"alt='{escape(alt(**values))}' src='data:image/png;base64,{drawn}'"
+            picture.value = f"<img style='width:100%' {shown} onload='{ARROWS}'>"
 
         for each in knobs.values():
             each.observe(redraw, "value")
@@ -216,7 +225,7 @@ def frames_figure(
 
 def knob(grid: Mapping[str, object] | Sequence[object], start: object, description: str) -> widgets.Widget:
     """What sets a value in a notebook: buttons, or a slider from the least to the largest of the grid."""
-    wide = {"description": description, "layout": widgets.Layout(width="100%", max_width="32em")}
+    wide = {"description": description, "layout": widgets.Layout(width="auto", max_width="32em")}
     if isinstance(grid, Mapping):
         return widgets.ToggleButtons(options=list(grid.items()), value=start, description=description)
     low, high = min(grid), max(grid)
