@@ -32,7 +32,7 @@ def pip(*what):
 def told(shell, kind, error, trace, tb_offset=None):
     """Of a cell that was stopped, or whose check fails, a sentence in the place of the lines that led there."""
     why = "This check does not hold, most likely because a line above was changed."
-    said = str(error) or f"{extract_tb(trace)[-1].line}\n{why} Change it back and run from there, or go on below."
+    said = str(error) or f"{extract_tb(trace)[-1].line}\n{why}\nChange it back and run from there, or go on below."
     if issubclass(kind, KeyboardInterrupt):
         said = "Stopped. What the cell had computed until then is kept."
     shell._showtraceback(kind, error, [said])  # the cell has failed, and Run All ends with it
