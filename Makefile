@@ -55,6 +55,7 @@ lab: setup $(COPIES)
 
 copies: setup $(COPIES)
 	$(PY) book/_ext/lab.py --no-server
+	@echo "Untouched copies, to be handed out with the wheel beside them: $(CURDIR)/.build/copies"
 
 # One thread a process. Three processes share two cores, because a test often waits for a kernel, a browser or a process
 # of its own. A file's tests stay together, because some share a run of minutes; so do a notebook's cells, which need one

@@ -2,6 +2,7 @@
 
 Cells, their order and their code are the chapter's. Its text is plain Markdown (`plain.py`), its pictures are PNG, so
 that they show in a notebook nobody trusts yet; what the page folds is folded in JupyterLab, Notebook 7 and Colab.
+In the folder `lab` lie those of `make lab`, which also serves the pages: if they have no address yet, links lead there.
 A caption is a cell of its own, marked `added`. So are a stub and its check, in the middle of a text, below each
 *Implement* exercise.
 """
@@ -35,6 +36,7 @@ from minerva_book.figures.widgets import RUN
 from minerva_book.wheel import ROOT, build_wheel
 
 ADDRESS = os.environ.get("BOOK_ADDRESS", "").rstrip("/")  # where the pages will stand, if that is known
+PAGES = "/static"  # where `make lab` serves them
 WHEEL = f"minerva_lite-{minerva_lite.__version__}-py3-none-any.whl"
 FIRST_CELL = Path(__file__).with_name("first_cell.py")
 OPEN = "device"  # a line that the page does not have, and whoever runs the chapter changes
@@ -65,22 +67,21 @@ def by_cell(children: list[nodes.Node], level: int = 0, at: int = 0) -> list[tup
 
 
 class Copy:
-    def __init__(self, app, doctree: nodes.document, docname: str):
-        self.app, self.docname = app, docname
+    def __init__(self, app, doctree: nodes.document, docname: str, address: str):
+        self.app, self.docname, self.address = app, docname, address
         self.notebook = nbformat.read(app.env.doc2path(docname), as_version=4)
         self.blocks = by_cell(doctree.children)
         self.plain = Plain(app.env.toc_fignumbers[docname], self.link)
 
     def link(self, node: nodes.Element) -> str:
-        """To the page, if the book has an address, and else to the copy beside; within the chapter nowhere."""
+        """To the page; to the copy beside, if the book has no address; within the chapter nowhere."""
         where = node.get("refuri", "")
         if "://" in where or not where or where.startswith("#"):
             return "" if where.startswith("#") else where
-        page, _, _ = where.partition("#")
-        if ADDRESS:
-            return urljoin(f"{ADDRESS}/{self.docname}.html", where)
-        name = page.removesuffix(".html")
-        return f"{name}.ipynb" if chapter_name(f"book/{name}") else ""
+        name = where.partition("#")[0].removesuffix(".html")
+        if not ADDRESS and chapter_name(f"book/{name}"):
+            return f"{name}.ipynb"
+        return urljoin(f"{self.address}/{self.docname}.html", where) if self.address else ""
 
     def texts(self, cell: int) -> Iterator[tuple[str, str]]:
         """A cell's text in parts: each ends with an *Implement* exercise, and has its label, but for the last."""
@@ -126,7 +127,7 @@ class Copy:
                 cells += self.text(cell, place)
                 continue
             cells.append(cell)
-            fold(cell)
+            fold(cell, self.checked(cell))
             for output in cell.outputs:
                 if "data" in output:
                     output.metadata |= size(output.data)
@@ -139,6 +140,12 @@ class Copy:
         self.notebook.cells = cells
         self.notebook.metadata.pop("widgets", None)
         return self.notebook
+
+    def checked(self, cell) -> str:
+        """The equations that a cell checks: (5.3), (5.4)."""
+        labels = (tag.removeprefix("checks:") for tag in cell.metadata.get("tags", []) if tag.startswith("checks:"))
+        numbers = self.plain.numbers["displaymath"]
+        return ", ".join(f"({'.'.join(map(str, numbers[f'equation-{label}']))})" for label in labels)
 
     def opening(self) -> list[nbformat.NotebookNode]:
         """Below the title: how long it runs, if that is measured, and the cell that finds the package."""
@@ -177,7 +184,7 @@ def first_cell() -> nbformat.NotebookNode:
     return added(nbformat.v4.new_code_cell(source, metadata=hidden), "the-package")
 
 
-def fold(cell: nbformat.NotebookNode) -> None:
+def fold(cell: nbformat.NotebookNode, checked: str) -> None:
     """Fold what the page folds; elsewhere than in JupyterLab, Notebook 7 and Colab the first line says what it is."""
     tags, prompt = set(cell.metadata.get("tags", [])), cell.metadata.pop("mystnb", {}).get("code_prompt_show", "")
     hidden = {"source_hidden": True} if tags & FOLDED and OPEN not in tags else {}
@@ -185,6 +192,8 @@ def fold(cell: nbformat.NotebookNode) -> None:
         hidden["outputs_hidden"] = True
     if "source_hidden" in hidden:
         title = prompt.removeprefix("Show ").removesuffix(": {type}") or "imports and settings"
+        if title == "the check" and checked:
+            title = f"check of {checked}"
         source = cell.source.replace('set_matplotlib_formats("svg")', PNG)
         cell.source = f"# @title {title[0].upper()}{title[1:]}\n{source}"
         cell.metadata["cellView"] = "form"
@@ -224,19 +233,21 @@ def folder_of(app) -> Path:
 
 def write(app, doctree: nodes.document, docname: str) -> None:
     if chapter_name(docname):
-        folder_of(app).mkdir(exist_ok=True)
-        path = folder_of(app) / f"{docname.rpartition('/')[2]}.ipynb"
-        path.write_text(nbformat.writes(Copy(app, doctree, docname).made()) + "\n", "utf8")
+        for folder, address in ((folder_of(app), ADDRESS), (folder_of(app) / "lab", ADDRESS or PAGES)):
+            folder.mkdir(exist_ok=True)
+            path = folder / f"{docname.rpartition('/')[2]}.ipynb"
+            path.write_text(nbformat.writes(Copy(app, doctree, docname, address).made()) + "\n", "utf8")
 
 
 def finish(app, error: Exception | None) -> None:
     """Beside the copies and the pages: the wheel; and what the download buttons give."""
     if error is None and app.builder.format == "html":
-        for old in folder_of(app).glob("*.whl"):
+        for old in folder_of(app).rglob("*.whl"):
             old.unlink()
         build_wheel(folder_of(app))
         for wheel in folder_of(app).glob("*.whl"):
             shutil.copy(wheel, app.outdir)
+            shutil.copy(wheel, folder_of(app) / "lab")
         for copy in folder_of(app).glob("*.ipynb"):
             shutil.copy(copy, Path(app.outdir, "_sources", "book"))
 

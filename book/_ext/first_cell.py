@@ -6,12 +6,16 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from traceback import extract_tb
+
+from IPython import get_ipython
 
 MARK, WHEEL = "@MARK@", "@WHEEL@"  # of the package that this copy was made with, and where it lies
 NEEDS = ["@NEEDS@"]  # what the package itself needs, and its extra `book`
 BY_HAND = f'pip install "minerva_lite[book] @ {WHEEL}"' if WHEEL else 'pip install ".[book]"  in the book\'s folder'
-for beside in Path().glob("minerva_lite-*.whl"):  # of a notebook that was handed out with it
-    WHEEL, BY_HAND = str(beside), f'pip install "./{beside}[book]"'
+for place in ("..", "."):  # of a notebook that was handed out with it, or lies below it in a clone
+    for wheel in Path(place).glob("minerva_lite-*.whl"):
+        WHEEL, BY_HAND = f"{place}/{wheel.name}", f'pip install "{place}/{wheel.name}[book]"'
 
 
 class Stopped(Exception):
@@ -25,6 +29,17 @@ def pip(*what):
         why = next((line for line in done.stderr.splitlines() if line.lower().startswith("error")), "error: unknown")
         raise Stopped(f"Could not install the package: with a network run this cell again or type  {BY_HAND}  ({why}).")
 
+
+def told(shell, kind, error, trace, tb_offset=None):
+    """Of a cell that was stopped, or whose check fails, a sentence in the place of the lines that led there."""
+    why = "This check does not hold, most likely because a line above was changed."
+    said = str(error) or f"{extract_tb(trace)[-1].line}\n{why}\nChange it back and run from there, or go on below."
+    if issubclass(kind, KeyboardInterrupt):
+        said = "Stopped. What the cell had computed until then is kept."
+    shell._showtraceback(kind, error, [said])  # the cell has failed, and Run All ends with it
+
+
+get_ipython().set_custom_exc((KeyboardInterrupt, AssertionError), told)
 
 if not find_spec("minerva_book"):
     if not WHEEL:

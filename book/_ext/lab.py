@@ -22,7 +22,7 @@ from processor import as_intel
 from run_all import seconds
 
 ROOT = Path(__file__).resolve().parents[2]
-MADE, FOLDER = ROOT / ".build" / "copies", ROOT / ".notebooks"
+MADE, FOLDER = ROOT / ".build" / "copies" / "lab", ROOT / ".notebooks"
 RECORD = ".made.json"  # of each file what it said when it was written
 FIRST = "the-package"  # the cell that finds the package, and has its mark
 GRADERS = "formgrader", "validate_assignment", "assignment_list", "course_list"
@@ -35,7 +35,7 @@ Run All Cells* takes the seconds that stand here, on two cores, and also unfolds
 {chapters}
 
 **Your edits** are saved in these files, in the folder `.notebooks` of the book, and stay when the book changes. For a \
-fresh chapter delete its file (right-click on its name at the left) and type `make lab` again.
+fresh chapter delete its file (right-click on its name in the list of files) and type `make lab` again.
 
 {homework}
 """
@@ -122,13 +122,14 @@ def start_page(folder: Path, made: Path, beside: dict[str, str], handout: Path) 
     homework = "**Homework** is handed out by your instructors; how they make it is on the book's page for instructors."
     if (handout / "start.ipynb").exists():
         (folder / "homework").mkdir(exist_ok=True)
-        shutil.copy(handout / "start.ipynb", folder / "homework")
+        place(handout / "start.ipynb", folder / "homework" / "start.ipynb")
         homework = "**Homework**: [what there is, and what to do with it](homework/start.ipynb)."
     first = next(name for name in beside if name[0].isdigit())
     text = START.format(first=first, chapters="\n".join(lines), homework=homework)
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text, id="start")], metadata=kernel)
+    notebook = nbformat.read(made / first, as_version=4)  # for its kernel
+    notebook.cells = [nbformat.v4.new_markdown_cell(text, id="start")]
     nbformat.write(notebook, folder / "start.ipynb")
+    place(folder / "start.ipynb", folder / "start.ipynb")
 
 
 def without_graders(folder: Path) -> Path:
@@ -175,8 +176,9 @@ def serve(made: Path, folder: Path, words: list[str]) -> None:
     # asked second would be refused them.
     FileFindHandler._static_paths = Forgetful()
     saves = f"--ContentsManager.pre_save_hook={Path(__file__).stem}.{pictures_alone.__name__}"
+    pages = f"--ServerApp.extra_static_paths={[str(made.parents[1] / '_build' / 'html')]}"  # at copies.PAGES
     os.chdir(folder)
-    sys.exit(main(["start.ipynb", saves, *words]))
+    sys.exit(main(["--LabApp.default_url=/lab/tree/start.ipynb", saves, pages, *words]))
 
 
 if __name__ == "__main__":

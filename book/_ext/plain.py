@@ -16,7 +16,7 @@ from docutils import nodes
 from sphinx.addnodes import number_reference
 
 SPECIAL = re.compile(r"[\\`*_$\[\]<>|~]")
-AT_THE_START = re.compile(r"^(\s*)([#+-]|\d+(?=[.)]))", re.MULTILINE)
+AT_THE_START = re.compile(r"^\s*(?:(?=[#+-])|\d+(?=[.)](?:\s|$)))", re.MULTILINE)  # of a heading's or a list's mark
 FOLDED = "dropdown"
 
 
@@ -78,7 +78,7 @@ class Plain:
     def block(self, node: nodes.Node) -> str:
         match node:
             case nodes.paragraph():
-                return AT_THE_START.sub(r"\1\\\2", self.inline(node))
+                return AT_THE_START.sub(r"\g<0>\\", self.inline(node))
             case nodes.title():
                 return f"{'#' * self.level} {self.inline(node)}"
             case nodes.section():

@@ -40,7 +40,7 @@ def served(folder: Path, settings: Path) -> Iterator[Callable[..., str]]:
         free.bind(("127.0.0.1", 0))
         port, token = free.getsockname()[1], secrets.token_hex(8)
     own = {f"JUPYTER_{name}_DIR": str(settings / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
-    words = [copies(), folder, *WORDS, f"--port={port}", f"--IdentityProvider.token={token}"]
+    words = [copies() / "lab", folder, *WORDS, f"--port={port}", f"--IdentityProvider.token={token}"]
     with (settings / "said").open("a") as log:
         server = subprocess.Popen([sys.executable, "-c", SERVE, *words], env=environment(**own), stdout=log, stderr=log)
     here = f"http://127.0.0.1:{port}"

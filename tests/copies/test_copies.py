@@ -30,6 +30,7 @@ from plain import Plain, Unknown  # noqa: E402
 
 # Roles, fences of directives and their options, labels of blocks and of equations, comments.
 RAW = re.compile(r"\{[a-z:]+\}`|^:{3,}|^`{3,}\{|^\([\w:-]+\)=|\$\$ *\([\w-]+\)|^:[a-z-]+:|<!--|<svg\b", re.MULTILINE)
+TWICE = re.compile(r"\b(chapter|exercise|theorem|lemma|algorithm|figure) \[?\1\b", re.IGNORECASE)
 by_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
 
 
@@ -52,6 +53,7 @@ def test_nothing_is_left_raw_and_a_copy_is_small(chapter):
     notebook = copy_of(chapter)
     nbformat.validate(notebook)
     assert RAW.findall(texts(notebook)) == [] and len(nbformat.writes(notebook)) < 1_000_000
+    assert TWICE.findall(texts(notebook)) == []
     assert "widgets" not in notebook.metadata
 
 
@@ -85,6 +87,18 @@ def test_names_and_numbers_are_the_pages(chapter):
     assert text.count("*Proof.*") == len(page.xpath('//*[@class="proof admonition"]'))
     folded = [len(on_the_page(kind)) for kind in ("answer", "solution", "aside")]
     assert text.count("<summary>") == sum(folded) and text.count("<b>Answer</b>") == folded[0]
+
+
+@by_chapter
+def test_a_folded_check_is_titled_by_its_equations(chapter):
+    labels = re.findall(r"\$\$ *\(([\w-]+)\)$", markdown(chapter), re.MULTILINE)
+    number = dict(zip(labels, re.findall(r"\\tag\{(.*?)\}", texts(copy_of(chapter))), strict=True))
+    for cell in copy_of(chapter).cells:
+        checked = [tag.removeprefix("checks:") for tag in cell.metadata.get("tags", []) if tag.startswith("checks:")]
+        if checked and cell.source.startswith("# @title Check of ("):
+            said = re.findall(r"\((.*?)\)", cell.source.partition("\n")[0])
+            assert said == [number[label] for label in checked]
+        assert not (checked and cell.source.startswith("# @title The check\n"))
 
 
 @by_chapter
@@ -141,7 +155,8 @@ def test_text_is_not_taken_for_markdown():
     said = "2 * 3 * 4 costs $5, a_b_c [x] <b>"
     text = writer.block(nodes.paragraph("", "", nodes.Text(said)))
     assert text == r"2 \* 3 \* 4 costs \$5, a\_b\_c \[x\] \<b\>"
-    assert writer.block(nodes.paragraph("", "", nodes.Text("1. first"))) == r"\1. first"
+    said = "1. first\n10) tenth\n1.6, 0.4\n- 3\n# 4"
+    assert writer.block(nodes.paragraph("", "", nodes.Text(said))) == "1\\. first\n10\\) tenth\n1.6, 0.4\n\\- 3\n\\# 4"
     name = nodes.inline("", "a_b", classes=["xref", "src"])  # of a function, whose source the page has
     assert writer.inline(nodes.paragraph("", "", name)) == "`a_b`"
 
@@ -173,6 +188,8 @@ def clone(tmp_path_factory):
 
 def test_the_branch_that_is_launched_holds_copies_and_the_wheel(clone):
     assert sorted(each.name for each in (clone / "book").iterdir()) == [each.name for each in CHAPTERS]
+    listed = re.findall(r"^- \[(.*)\]\(book/(.*)\)$", (clone / "README.md").read_text("utf8"), re.MULTILINE)
+    assert listed == [(copy_of(each).cells[0].source.split("\n")[0][2:], each.name) for each in CHAPTERS]
     assert [*clone.glob("minerva_lite-*.whl")] and (clone / ".binder" / "postBuild").is_file()
 
 

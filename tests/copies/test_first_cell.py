@@ -12,9 +12,12 @@ from platform import python_version
 import nbformat
 import pytest
 import torch
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
 
 from minerva_book import mark
 from minerva_book.wheel import build_wheel
+from tests.copies import server
 from tests.copies.fresh import environment, execute, install, linked, run
 from tests.equations import ROOT
 from tests.pages import build
@@ -61,7 +64,7 @@ def machine(tmp_path_factory):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield (
         folder,
-        {"served": f"http://127.0.0.1:{server.server_port}", "nowhere": "http://127.0.0.1:1", "beside": "", None: ""},
+        {"served": f"http://127.0.0.1:{server.server_port}", "nowhere": "http://127.0.0.1:1"},
     )
     server.shutdown()
 
@@ -73,6 +76,7 @@ def machine(tmp_path_factory):
     pytest.param("book", None, "0+1", LINE + OTHER.format(IN_THE_FOLDER), set(), id="another, no address"),
     pytest.param("pip", "nowhere", mark(), INSTALLING + FAILED, NEW - BOOK, id="no network"),
     pytest.param("pip", "beside", mark(), INSTALLING + RELOAD + LINE, NEW, id="handed out"),
+    pytest.param("pip", "above", mark(), INSTALLING + RELOAD + LINE, NEW, id="in a clone"),
     pytest.param("pip", None, mark(), MISSING, set(), id="no address"),
     pytest.param("", "served", mark(), NO_PIP, set(), id="no pip"),
 ])  # fmt: skip
@@ -82,18 +86,41 @@ def test_the_first_cell_says_what_it_found(there, address, mark, said, new, mach
     python, site = environment(tmp_path / "venv", folder / "links", pip=there != "")
     if there == "book":
         install(python, *folder.glob("*.whl"))
-    monkeypatch.setattr(copies, "ADDRESS", addresses[address])
+    monkeypatch.setattr(copies, "ADDRESS", addresses.get(address, ""))
     monkeypatch.setattr(copies, "mark", lambda: mark)
-    asked = 'print("figures say so\\n" * ("BOOK_RELOAD" in os.environ), end="")'
-    (tmp_path / "cell.ipy").write_text(f"{copies.first_cell().source}\n{asked}\n")
-    if address == "beside":
-        shutil.copy(*folder.glob("*.whl"), tmp_path)
+    asked = 'print("figures say so\n" * ("BOOK_RELOAD" in os.environ), end="")'
+    (here := tmp_path / "book").mkdir()
+    (here / "cell.ipy").write_text(f"{copies.first_cell().source}
+{asked}
+")
+    if address in ("beside", "above"):
+        shutil.copy(*folder.glob("*.whl"), here if address == "beside" else tmp_path)
     before = set(site.iterdir())
-    done = run(python, "-m", "IPython", "cell.ipy", cwd=tmp_path, PIP_FIND_LINKS=str(folder / "found"))
-    told = said + "figures say so\n" * (RELOAD in said)
+    done = run(python, "-m", "IPython", "cell.ipy", cwd=here, PIP_FIND_LINKS=str(folder / "found"))
+    told = said + "figures say so
+" * (RELOAD in said)
     assert re.fullmatch(told, done.stdout), done.stdout + done.stderr
     assert (done.returncode == 0) == (LINE in said) and done.stderr == ""
     assert {each.name for each in set(site.iterdir()) - before if each.suffix != ".dist-info"} == new
+
+
+STOP = "import _thread, time\n_thread.interrupt_main()\ntime.sleep(60)"
+
+
+@pytest.mark.parametrize(("source", "name", "said"), [
+    (STOP, "KeyboardInterrupt", r"Stopped\. What .* is kept\."),
+    ("x = 1\nassert x == 2", "AssertionError", r"assert x == 2\nThis check does not hold.*\nChange .* below\."),
+    ("assert False, 'Two lines\\nof words'", "AssertionError", r"Two lines\nof words"),
+    ("1 / 0", "ZeroDivisionError", r"(?s).*Traceback.*1.*0.*"),
+])  # fmt: skip
+def test_a_cell_that_is_stopped_or_whose_check_fails_ends_with_a_sentence(source, name, said):
+    """Any other error shows the lines that led there. Each ends what Run All has begun."""
+    cells = [copies.first_cell(), nbformat.v4.new_code_cell(source), nbformat.v4.new_code_cell("'went on'")]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    with pytest.raises(CellExecutionError):
+        NotebookClient(notebook, timeout=60).execute(env=server.environment())
+    (error,) = cells[1].outputs
+    assert error.ename == name and re.fullmatch(said, "\n".join(error.traceback)) and cells[2].outputs == []
 
 
 @pytest.mark.slow

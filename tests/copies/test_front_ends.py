@@ -99,6 +99,19 @@ def test_formulas_and_pictures_are_there_before_anything_runs(opened, front, the
 
 
 @pytest.mark.page
+@pytest.mark.parametrize("front", [LAB, NOTEBOOK], ids=lambda word: word.partition("/")[0])
+def test_the_start_page_is_what_the_root_shows_and_leads_on(opened, address, front):
+    page, faults = opened(front, "Light", "start")
+    page.wait_for_function(KERNEL, timeout=60_000)
+    assert not page.evaluate("jupyterapp.shell.currentWidget.context.model.dirty"), "nobody has changed it"
+    assert page.request.get(address("")).url.split("?")[0].endswith("/lab/tree/start.ipynb")
+    page.goto(address(front, "05_ppo"))
+    with page.expect_popup() as pages:  # Algorithm 5.1 links to it
+        page.locator(".jp-RenderedMarkdown a:has-text('one page')").click(timeout=60_000)
+    assert "PPO on one page" in pages.value.title() and faults == []
+
+
+@pytest.mark.page
 @by_front_end
 def test_a_copy_runs_and_moves_and_works_by_keyboard(opened, front, theme):
     page, faults = opened(front, theme, f"{front[:3]}{theme}")

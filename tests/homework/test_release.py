@@ -11,10 +11,12 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from platform import python_version
 
 import nbclient
 import nbformat
 import pytest
+from jupyter_client.kernelspec import get_kernel_spec
 from nbgrader.utils import compute_checksum
 
 from .conftest import in_this_process
@@ -154,6 +156,9 @@ def test_a_start_page_says_what_to_do_and_no_notebook_is_changed_for_it(term, na
     page = nbformat.read(folder / "start.ipynb", as_version=4)
     nbformat.validate(page)
     text, check, hand_in = (cell.source for cell in page.cells)
+    kernel = page.metadata.kernelspec, page.metadata.language_info  # as JupyterLab would save it
+    assert kernel[0].display_name == get_kernel_spec("python3").display_name and kernel[1].version == python_version()
+    assert kernel[1].keys() == nbformat.read(ROOT / "book" / "05_ppo.ipynb", as_version=4).metadata.language_info.keys()
     links = re.findall(r"\[Homework .*?\]\((.*?)\)", text)
     assert links == [f"{name}/{name}.ipynb" for name in names] and all((folder / link).is_file() for link in links)
     assert "requirements.txt" in text and "`colab`" in text and "Ctrl+S" in text and "**Hand in**" in hand_in

@@ -10,6 +10,8 @@ from datetime import UTC
 from pathlib import Path
 
 import nbformat
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.kernelspec import get_kernel_dict
 
 from minerva_book.wheel import build_wheel
 
@@ -53,7 +55,7 @@ CHECK = """import sys
 notebook = "{name}"  # change this line
 !"{{sys.executable}}" -m minerva_book.exercises "{{notebook}}\""""
 HAND_IN = """**Hand in** that one file, under the name it has, where your course collects homework. To get it out of \
-JupyterLab, right-click on its name at the left and choose *Download*."""
+Jupyter, right-click on its name in the list of files and choose *Download*."""
 
 
 def release(
@@ -130,8 +132,12 @@ def start_page(term: Path, handout: Path) -> None:
         nbformat.v4.new_code_cell(check, id="check"),
         nbformat.v4.new_markdown_cell(HAND_IN, id="hand-in"),
     ]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), handout / "start.ipynb")
+    spec = (
+        get_kernel_dict()
+    )  # in full, or JupyterLab would write it in, and ask whether to save what nobody has changed
+    kernel = {"name": "python3", "display_name": spec["display_name"], "language": spec["language"]}
+    metadata = {"kernelspec": kernel, "language_info": IPythonKernel.language_info}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), handout / "start.ipynb")
 
 
 def given(term: Path) -> dict[str, str]:
