@@ -88,17 +88,14 @@ def test_the_first_cell_says_what_it_found(there, address, mark, said, new, mach
         install(python, *folder.glob("*.whl"))
     monkeypatch.setattr(copies, "ADDRESS", addresses.get(address, ""))
     monkeypatch.setattr(copies, "mark", lambda: mark)
-    asked = 'print("figures say so\n" * ("BOOK_RELOAD" in os.environ), end="")'
+    asked = 'print("figures say so\\n" * ("BOOK_RELOAD" in os.environ), end="")'
     (here := tmp_path / "book").mkdir()
-    (here / "cell.ipy").write_text(f"{copies.first_cell().source}
-{asked}
-")
+    (here / "cell.ipy").write_text(f"{copies.first_cell().source}\n{asked}\n")
     if address in ("beside", "above"):
         shutil.copy(*folder.glob("*.whl"), here if address == "beside" else tmp_path)
     before = set(site.iterdir())
     done = run(python, "-m", "IPython", "cell.ipy", cwd=here, PIP_FIND_LINKS=str(folder / "found"))
-    told = said + "figures say so
-" * (RELOAD in said)
+    told = said + "figures say so\n" * (RELOAD in said)
     assert re.fullmatch(told, done.stdout), done.stdout + done.stderr
     assert (done.returncode == 0) == (LINE in said) and done.stderr == ""
     assert {each.name for each in set(site.iterdir()) - before if each.suffix != ".dist-info"} == new
