@@ -14,6 +14,9 @@ QUOTED = r'"(?:[^"\\]|\\.)*"'
 RULE = re.compile(rf'(?:[^{{}}"]|{QUOTED})+\{{(?:[^{{}}"]|{QUOTED})*\}}')
 FACE = re.compile(r'@font-face.*?font-family: (?P<family>[\w-]+);.*?(?P<file>[\w-]+)\.woff"', re.S)
 SIGN = re.compile(rf"mjx-c\.mjx-c\w+(?:\.(?P<variant>TEX-\w+))?::before.*?content: (?P<signs>{QUOTED})", re.S)
+# Of what a tall brace and the like are put together, and the fonts in which MathJax looks for it.
+PIECE = re.compile(rf"mjx-stretchy-[vh]\.[^{{}}]*::before \{{[^}}]*?content: (?P<signs>{QUOTED})")
+PIECES_OF = "MJXTEX-S1", "MJXTEX-S4", "MJXTEX", "MJXTEX-A"
 EMPTY = "MJXZERO", 0xEFFC  # a font of MathJax for its lines' heights, and its one sign
 ICONS = "Font Awesome 6 Free"
 FACES = {"Source Serif": "source-serif-4", "Source Sans": "source-sans-3", "Source Code": "source-code-pro"}
@@ -74,6 +77,9 @@ def formulas(style: str, folder: Path) -> str:
     wanted: dict[str, set[int]] = {EMPTY[0]: {EMPTY[1]}}
     for each in SIGN.finditer(style):
         wanted.setdefault(f"MJX{each['variant'] or 'TEX'}", set()).update(decoded(each["signs"]))
+    pieces = {sign for each in PIECE.finditer(style) for sign in decoded(each["signs"])}
+    for family in PIECES_OF if pieces else ():
+        wanted.setdefault(family, set()).update(pieces)
     rules = []
     for rule in RULE.findall(style):
         if not (face := FACE.match(rule.strip())):

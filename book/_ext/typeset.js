@@ -6,9 +6,9 @@ const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;");
 
 const LONG = 15; // em: a phone may have no room for it in a line of text
 
-// How wide a formula that has been drawn is.
-function width({ document }, formula) {
-  const math = new document.options.MathItem(formula, document.inputJax[0], false);
+// How wide a formula that has been drawn is, in em.
+function width({ document }, formula, display) {
+  const math = new document.options.MathItem(formula, document.inputJax[0], display);
   math.compile(document);
   return document.outputJax.getBBox(math, document).w;
 }
@@ -24,8 +24,9 @@ async function typeset({ startup, tex2chtmlPromise }, [formula, display]) {
     // What a screen reader hears holds the TeX, too, for who copies it.
     const annotation = `<annotation encoding="application/x-tex">${escaped(formula)}</annotation></semantics></math>`;
     const told = drawn.replace(/(<math [^>]*>)(.*)<\/math>/s, (_, begin, inside) => `${begin}<semantics><mrow>${inside}</mrow>${annotation}`);
-    const long = !display && width(startup, formula) > LONG;
-    return { fault: "", drawn: long ? told.replace('class="MathJax', 'class="long MathJax') : told };
+    const wide = width(startup, formula, display);
+    const kept = display ? ['style="', `style="--em:${wide.toFixed(1)}; `] : ['class="', 'class="long '];
+    return { fault: "", drawn: wide > LONG ? told.replace(...kept) : told };
   } catch (error) {
     return { fault: String(error.message || error) };
   }

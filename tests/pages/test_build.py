@@ -1,14 +1,28 @@
 """The book is rendered without a warning; the browser's tests find it built."""
 
+import base64
+import io
+import re
 import subprocess
 
+import fonts
 import pytest
+from fontTools.ttLib import TTFont
 
 from tests.pages import build
 
 
 def test_the_book_is_rendered_without_a_warning():
     assert (build.site() / "book" / "index.html").is_file()
+
+
+def test_each_sign_of_the_formulas_and_each_piece_of_a_tall_one_is_in_their_fonts():
+    style, held = (build.site() / "_static" / "formulas.css").read_text("utf8"), set()
+    for data in re.findall(r"base64,([^)]+)", style):
+        held |= TTFont(io.BytesIO(base64.b64decode(data))).getBestCmap().keys()
+    named = {sign for quoted in re.findall(f"content: ({fonts.QUOTED})", style) for sign in fonts.decoded(quoted)}
+    brace = {0x23A7, 0x23A8, 0x23A9, 0x23AA}
+    assert brace <= named <= held
 
 
 def test_pages_are_built_anew_after_a_change_or_a_failure_and_else_never(tmp_path, monkeypatch):
