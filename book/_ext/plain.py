@@ -58,6 +58,8 @@ class Plain:
                 return code(node.astext())
             case nodes.reference() | number_reference():
                 text, where = self.inline(node), self.link(node)
+                if where and text.startswith("`"):  # code is as black in a link as outside of one
+                    text = SPECIAL.sub(r"\\\g<0>", node.astext())
                 return f"[{text}]({where})" if where else text
             case nodes.inline():
                 return code(node.astext()) if "src" in node["classes"] else self.inline(node)
@@ -140,7 +142,8 @@ class Plain:
         return indent(text, "> ", lambda line: True).replace("> \n", ">\n").removesuffix("> ")
 
     def folded(self, title: str, content: list[nodes.Node]) -> str:
-        return f"<details>\n<summary><b>{title}</b></summary>\n\n{self.blocks(content)}\n\n</details>"
+        text = self.quote(lambda: self.blocks(content))  # whose end can be seen
+        return f"<details>\n<summary><b>{title}</b></summary>\n\n{text}\n\n</details>"
 
     def named(self, title: str, content: list[nodes.Node], end: str = "") -> str:
         return self.quote(lambda: f"**{title}**\n\n{self.blocks(content)}{end}")
