@@ -74,12 +74,12 @@ class Copy:
         self.plain = Plain(app.env.toc_fignumbers[docname], self.link)
 
     def link(self, node: nodes.Element) -> str:
-        """To the page; to the copy beside, if the book has no address; within the chapter nowhere."""
+        """To the page; where `make lab` serves it, to another chapter's copy beside; within the chapter nowhere."""
         where = node.get("refuri", "")
         if "://" in where or not where or where.startswith("#"):
             return "" if where.startswith("#") else where
-        name = where.partition("#")[0].removesuffix(".html")
-        if not ADDRESS and chapter_name(f"book/{name}"):
+        name = where.removesuffix(".html")
+        if self.address == PAGES and chapter_name(f"book/{name}"):  # whole: no copy opens at one of its equations
             return f"{name}.ipynb"
         return urljoin(f"{self.address}/{self.docname}.html", where) if self.address else ""
 
@@ -137,7 +137,7 @@ class Copy:
                 cell.outputs.append(nbformat.v4.new_output("display_data", note, metadata={"added": True}))
             if place in outputs:
                 cells += self.captions(cell, outputs[place])
-        self.notebook.cells = cells
+        self.notebook.cells = [*cells, *self.ending()]
         self.notebook.metadata.pop("widgets", None)
         return self.notebook
 
@@ -153,6 +153,15 @@ class Copy:
         takes = f"Run All takes about {told} seconds on two cores. " if told else ""
         text = f"*{takes}Numbers in the text are an Intel CPU's. On other processors trainings take other paths.*"
         return [added(nbformat.v4.new_markdown_cell(text), "run-all"), first_cell()]
+
+    def ending(self) -> Iterator[nbformat.NotebookNode]:
+        """What comes next."""
+        pages = [page for page in self.app.env.toctree_includes.get("book/index", ()) if chapter_name(page)]
+        if self.docname in pages[:-1]:
+            following = pages[pages.index(self.docname) + 1]
+            title = self.app.env.titles[following]
+            link = nodes.reference("", "", *title.children, refuri=f"{following.rpartition('/')[2]}.html")
+            yield added(nbformat.v4.new_markdown_cell(f"Next: {self.plain.phrase(link)}"), "next")
 
     def captions(self, cell, block: nodes.Element):
         for figure in block.findall(nodes.figure):

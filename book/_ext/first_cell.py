@@ -35,7 +35,7 @@ def told(shell, kind, error, trace, tb_offset=None):
     why = "This check does not hold, most likely because a line above was changed."
     said = str(error) or f"{extract_tb(trace)[-1].line}\n{why}\nChange it back and run from there, or go on below."
     if issubclass(kind, KeyboardInterrupt):
-        said = "Stopped. What the cell had computed until then is kept."
+        said = "Stopped. Run this cell again, or go on below."
     shell._showtraceback(kind, error, [said])  # the cell has failed, and Run All ends with it
 
 
@@ -43,7 +43,7 @@ get_ipython().set_custom_exc((KeyboardInterrupt, AssertionError), told)
 
 if not find_spec("minerva_book"):
     if not WHEEL:
-        how = f"put its wheel (minerva_lite-….whl) beside this notebook, or type  {BY_HAND} "
+        how = f"put its wheel (minerva_lite-….whl, from where this notebook is from) beside it, or type  {BY_HAND} "
         raise Stopped(f"The book's package is missing: {how} and run this cell again.")
     if not find_spec("pip"):
         raise Stopped(f"This Python has no pip: type  {sys.executable} -m ensurepip  and run this cell again.")

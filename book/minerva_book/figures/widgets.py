@@ -62,11 +62,13 @@ class FramesFigure(widgets.VBox):
 
     def _repr_mimebundle_(self, **kwargs):
         still = base64.b64encode(self.still).decode()
-        shown = {"text/plain": self.alt, "image/png": still, **self._widget_view()}
-        if not self.frames:  # its page was open before there were widgets, or is read again, without its kernel
-            missing = RELOAD if os.environ.get("BOOK_RELOAD") else RUN
+        shown = {"text/plain": self.alt, "image/png": still}
+        # Of a page that was open before there were widgets; one that has them speaks to the kernel when it is loaded.
+        early = "BOOK_RELOAD" in os.environ and getattr(widgets.Widget, "_control_comm", None) is None
+        if not self.frames:  # a page is read again without its kernel, too
+            missing = RELOAD if early else RUN
             shown["text/html"] = f"<img src='data:image/png;base64,{still}'><p><em>{missing}</em></p>"
-        return shown
+        return shown if early else shown | self._widget_view()
 
     def _widget_view(self) -> dict:
         view = super()._repr_mimebundle_() or {}
