@@ -54,6 +54,7 @@ lab: setup $(COPIES)
 	$(PY) book/_ext/lab.py $(WORDS)
 
 copies: setup $(COPIES)
+	$(if $(BOOK_ADDRESS),$(RENDER) --all)
 	$(PY) book/_ext/lab.py --no-server
 	@echo "Untouched copies, to be handed out with the wheel beside them: $(CURDIR)/.build/copies"
 

@@ -78,8 +78,8 @@ class Copy:
         where = node.get("refuri", "")
         if "://" in where or not where or where.startswith("#"):
             return "" if where.startswith("#") else where
-        name = where.removesuffix(".html")
-        if self.address == PAGES and chapter_name(f"book/{name}"):  # whole: no copy opens at one of its equations
+        name, _, part = where.partition(".html")
+        if self.address == PAGES and not part and chapter_name(f"book/{name}"):  # no copy opens at an equation
             return f"{name}.ipynb"
         return urljoin(f"{self.address}/{self.docname}.html", where) if self.address else ""
 

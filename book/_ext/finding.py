@@ -74,7 +74,7 @@ def add_doors(app, pagename: str, templatename: str, context: dict, doctree: nod
     neighbors = [("prev", "‹ Previous"), ("next", "Next ›")]
     before, after = ([door(context[side]["link"], text)] if context.get(side) else [] for side, text in neighbors)
     doors = '<nav class="chapter-doors" aria-label="{}">{}</nav>'
-    head = doors.format("This chapter", "\n".join(before + own + after))
+    head = doors.format("This chapter", "\n".join(before + after + own))
     context["body"] = context["body"].replace("</h1>", f"</h1>\n{head}", 1) + doors.format("Beside it", "\n".join(own))
 
 

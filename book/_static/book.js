@@ -16,11 +16,14 @@
   const home = new Map();
   addEventListener("beforeprint", () => {
     const end = document.querySelector("article > section");
-    for (const each of end?.querySelectorAll("details.answer") ?? []) {
-      home.set(each, Object.assign(document.createElement("i"), { hidden: true }));
-      each.replaceWith(home.get(each));
+    const answers = [...(end?.querySelectorAll("details.answer") ?? [])];
+    answers.forEach((each, i) => {
+      const place = Object.assign(document.createElement("p"), { className: "moved" });
+      place.dataset.number = each.querySelector("summary").dataset.number = i + 1;
+      home.set(each, place);
+      each.replaceWith(place);
       end.append(each);
-    }
+    });
   });
   addEventListener("afterprint", () => {
     for (const [each, place] of home) place.replaceWith(each);

@@ -178,7 +178,8 @@
     link.setAttribute("aria-describedby", card.id);
     card.showPopover();
     const line = link.getClientRects()[0];
-    card.style.left = `${Math.max(8, Math.min(line.left, document.documentElement.clientWidth - card.offsetWidth - 8))}px`;
+    const { right } = document.querySelector("article").getBoundingClientRect(); // the list of contents stays in sight
+    card.style.left = `${Math.max(8, Math.min(line.left, right - card.offsetWidth))}px`;
     const room = line.bottom + card.offsetHeight + 8 < innerHeight;
     card.style.top = `${scrollY + (room ? line.bottom + 6 : line.top - card.offsetHeight - 6)}px`;
   };

@@ -90,6 +90,20 @@ def test_names_and_numbers_are_the_pages(chapter):
 
 
 @by_chapter
+def test_every_link_arrives(chapter):
+    """A copy alone has none; one that lies beside others to these, and to the pages that are served there."""
+    leading = re.compile(r"\]\((?!#|https?://)(\S+?)\)")
+    assert leading.findall(texts(copy_of(chapter))) == []
+    made, site = build.site().parents[1] / "copies" / "lab", build.site()
+    found = leading.findall(texts(nbformat.read(made / chapter.name, as_version=4)))
+    for where in found:
+        path, _, part = where.removeprefix("/static/").partition("#")
+        file = site / path if where.startswith("/static/") else made / path
+        assert file.is_file() and (not part or f'id="{part}"' in file.read_text("utf8")), where
+    assert found
+
+
+@by_chapter
 def test_a_folded_check_is_titled_by_its_equations(chapter):
     labels = re.findall(r"\$\$ *\(([\w-]+)\)$", markdown(chapter), re.MULTILINE)
     number = dict(zip(labels, re.findall(r"\\tag\{(.*?)\}", texts(copy_of(chapter))), strict=True))
