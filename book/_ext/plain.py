@@ -61,8 +61,9 @@ class Plain:
                 if where and text.startswith("`"):  # code is as black in a link as outside of one
                     text = SPECIAL.sub(r"\\\g<0>", node.astext())
                 return f"[{text}]({where})" if where else text
-            case nodes.inline():
-                return code(node.astext()) if "src" in node["classes"] else self.inline(node)
+            case nodes.inline():  # of the source: by its name, or by words
+                named = node.parent.get("refuri", "").endswith(f".{node.astext()}")
+                return code(node.astext()) if named else self.inline(node)
             case nodes.target():
                 return ""
         raise Unknown(type(node).__name__)

@@ -98,7 +98,7 @@ class Live:
     def write(self, ends: bool = False) -> None:
         states = [state() for state in self.asked]
         stopped = ", stopped" if ends and states[0].share < 1 else ""
-        stopped += "; the cells that waited did not run" if ends and self.stopped else ""
+        stopped += ", and with it what waited to run" if ends and self.stopped else ""
         data = {"text/plain": "; ".join(each.line for each in states) + stopped}
         drawn = picture(self.past, states[-1].curves)
         if drawn or not ends:

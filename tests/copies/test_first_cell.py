@@ -105,7 +105,7 @@ STOP = "import _thread, time\n_thread.interrupt_main()\ntime.sleep(60)"
 
 
 @pytest.mark.parametrize(("source", "name", "said"), [
-    (STOP, "KeyboardInterrupt", r"Stopped\. What .* is kept\."),
+    (STOP, "KeyboardInterrupt", r"Stopped\. Run this cell again, or go on below\."),
     ("x = 1\nassert x == 2", "AssertionError", r"assert x == 2\nThis check does not hold.*\nChange .* below\."),
     ("assert False, 'Two lines\\nof words'", "AssertionError", r"Two lines\nof words"),
     ("1 / 0", "ZeroDivisionError", r"(?s).*Traceback.*1.*0.*"),
