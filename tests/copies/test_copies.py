@@ -171,8 +171,9 @@ def test_text_is_not_taken_for_markdown():
     assert text == r"2 \* 3 \* 4 costs \$5, a\_b\_c \[x\] \<b\>"
     said = "1. first\n10) tenth\n1.6, 0.4\n- 3\n# 4"
     assert writer.block(nodes.paragraph("", "", nodes.Text(said))) == "1\\. first\n10\\) tenth\n1.6, 0.4\n\\- 3\n\\# 4"
-    name = nodes.inline("", "a_b", classes=["xref", "src"])  # of a function, whose source the page has
-    assert writer.inline(nodes.paragraph("", "", name)) == "`a_b`"
+    for said, wanted in (("a_b", "`a_b`"), ("two words", "two words")):  # the name of a function, or words for it
+        link = nodes.reference("", "", nodes.inline("", said), refuri="ppo.html#src-minerva_lite.a_b")
+        assert writer.inline(nodes.paragraph("", "", link)) == wanted
 
 
 def test_a_block_stands_in_the_cell_of_its_line():
