@@ -132,9 +132,7 @@ def start_page(term: Path, handout: Path) -> None:
         nbformat.v4.new_code_cell(check, id="check"),
         nbformat.v4.new_markdown_cell(HAND_IN, id="hand-in"),
     ]
-    spec = (
-        get_kernel_dict()
-    )  # in full, or JupyterLab would write it in, and ask whether to save what nobody has changed
+    spec = get_kernel_dict()  # in full, or JupyterLab completes it, and asks whether to save what nobody has changed
     kernel = {"name": "python3", "display_name": spec["display_name"], "language": spec["language"]}
     metadata = {"kernelspec": kernel, "language_info": IPythonKernel.language_info}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), handout / "start.ipynb")
