@@ -239,7 +239,9 @@ def formulas(text: str, app) -> dict[str, str]:
 
 def write_icons(text: str, app) -> None:
     static = Path(app.outdir) / "_static"
-    theme = (static / "styles" / "pydata-sphinx-theme.css").read_text("utf8")
+    sheet = static / "styles" / "pydata-sphinx-theme.css"
+    theme = re.sub(r"@font-face\s*\{[^}]*fa-(?:solid|regular)[^}]*\}", "", sheet.read_text("utf8"))
+    sheet.write_text(theme, "utf8")  # or a page that is laid out early loads all icons
     font = static / "vendor" / "fontawesome" / "webfonts" / "fa-solid-900.ttf"
     (static / "icons.css").write_text(fonts.icons(text, theme, font), "utf8")
 
