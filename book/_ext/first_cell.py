@@ -43,7 +43,7 @@ get_ipython().set_custom_exc((KeyboardInterrupt, AssertionError), told)
 
 if not find_spec("minerva_book"):
     if not WHEEL:
-        how = f"put its wheel (minerva_lite-….whl, from where this notebook is from) beside it, or type  {BY_HAND} "
+        how = f"put its wheel (minerva_lite-….whl, from where you have this notebook) beside it, or type  {BY_HAND} "
         raise Stopped(f"The book's package is missing: {how} and run this cell again.")
     if not find_spec("pip"):
         raise Stopped(f"This Python has no pip: type  {sys.executable} -m ensurepip  and run this cell again.")

@@ -76,12 +76,12 @@
         if (heads[i] && !(i === 0 && titled)) cell.setAttribute("data-column", heads[i]);
       });
   }
-  // What scrolls sideways can be reached by Tab: asked of what is near the window, where the theme would lay out all.
-  const near = new IntersectionObserver(
-    (seen) => seen.forEach(({ isIntersecting, target }) => isIntersecting && (target.tabIndex = target.scrollWidth > target.clientWidth ? 0 : -1)),
-    { rootMargin: "1000000px" },
-  );
-  for (const each of document.querySelectorAll("pre, .output, .pst-scrollable-table-container")) near.observe(each);
+  // What scrolls sideways can be reached by Tab; the theme would lay out the whole page to find it.
+  const stops = new ResizeObserver((seen) => {
+    const more = seen.map(({ target }) => target.scrollWidth > target.clientWidth); // all are measured before one changes
+    seen.forEach(({ target }, i) => (target.tabIndex = more[i] ? 0 : -1));
+  });
+  for (const each of document.querySelectorAll("pre, .output, .pst-scrollable-table-container")) stops.observe(each);
   // Where the book was built without node, formulas are drawn here, and so are their widths found (typeset.js).
   window.MathJax?.startup.promise.then(() => {
     for (const math of document.querySelectorAll("mjx-container:not([display])"))
