@@ -2,7 +2,7 @@
 
 Cells, their order and their code are the chapter's. Its text is plain Markdown (`plain.py`), its pictures are PNG, so
 that they show in a notebook nobody trusts yet; what the page folds is folded in JupyterLab, Notebook 7 and Colab.
-In the folder `lab` lie those of `make lab`, which also serves the pages: if they have no address yet, links lead there.
+In the folder `lab` lie those of `make lab`, which also serves the pages: links lead there, and to the copies beside.
 A caption is a cell of its own, marked `added`. So are a stub and its check, in the middle of a text, below each
 *Implement* exercise.
 """
@@ -127,7 +127,7 @@ class Copy:
                 cells += self.text(cell, place)
                 continue
             cells.append(cell)
-            fold(cell, self.checked(cell))
+            fold(cell, self.titles(cell, outputs.get(place)))
             for output in cell.outputs:
                 if "data" in output:
                     output.metadata |= size(output.data)
@@ -141,11 +141,17 @@ class Copy:
         self.notebook.metadata.pop("widgets", None)
         return self.notebook
 
-    def checked(self, cell) -> str:
-        """The equations that a cell checks: (5.3), (5.4)."""
-        labels = (tag.removeprefix("checks:") for tag in cell.metadata.get("tags", []) if tag.startswith("checks:"))
+    def titles(self, cell: nbformat.NotebookNode, block: nodes.Element | None) -> dict[str, str]:
+        """What a fold of a general name is called: by the equations that it checks, its figure, what it defines."""
+        labels = [tag.removeprefix("checks:") for tag in cell.metadata.get("tags", []) if tag.startswith("checks:")]
         numbers = self.plain.numbers["displaymath"]
-        return ", ".join(f"({'.'.join(map(str, numbers[f'equation-{label}']))})" for label in labels)
+        checked = ", ".join(f"({'.'.join(map(str, numbers[f'equation-{label}']))})" for label in labels)
+        figures = [self.plain.number("figure", each) for each in (block.findall(nodes.figure) if block else ())]
+        defined = ", ".join(re.findall(r"^(?:def |class )?(\w+)(?:\(.*:$| = |:$)", cell.source, re.M)[:3])
+        found = {"the check": f"check of {checked}" * bool(checked)}
+        found["the code of the picture"] = f"the code of Figure {figures[0]}" if figures else ""
+        found["the code"] = f"the code: {defined}" * bool(defined)
+        return {name: title for name, title in found.items() if title}
 
     def opening(self) -> list[nbformat.NotebookNode]:
         """Below the title: how long it runs, if that is measured, and the cell that finds the package."""
@@ -193,7 +199,7 @@ def first_cell() -> nbformat.NotebookNode:
     return added(nbformat.v4.new_code_cell(source, metadata=hidden), "the-package")
 
 
-def fold(cell: nbformat.NotebookNode, checked: str) -> None:
+def fold(cell: nbformat.NotebookNode, titles: dict[str, str]) -> None:
     """Fold what the page folds; elsewhere than in JupyterLab, Notebook 7 and Colab the first line says what it is."""
     tags, prompt = set(cell.metadata.get("tags", [])), cell.metadata.pop("mystnb", {}).get("code_prompt_show", "")
     hidden = {"source_hidden": True} if tags & FOLDED and OPEN not in tags else {}
@@ -201,8 +207,7 @@ def fold(cell: nbformat.NotebookNode, checked: str) -> None:
         hidden["outputs_hidden"] = True
     if "source_hidden" in hidden:
         title = prompt.removeprefix("Show ").removesuffix(": {type}") or "imports and settings"
-        if title == "the check" and checked:
-            title = f"check of {checked}"
+        title = titles.get(title, title)
         source = cell.source.replace('set_matplotlib_formats("svg")', PNG)
         cell.source = f"# @title {title[0].upper()}{title[1:]}\n{source}"
         cell.metadata["cellView"] = "form"
@@ -242,7 +247,7 @@ def folder_of(app) -> Path:
 
 def write(app, doctree: nodes.document, docname: str) -> None:
     if chapter_name(docname):
-        for folder, address in ((folder_of(app), ADDRESS), (folder_of(app) / "lab", ADDRESS or PAGES)):
+        for folder, address in ((folder_of(app), ADDRESS), (folder_of(app) / "lab", PAGES)):
             folder.mkdir(exist_ok=True)
             path = folder / f"{docname.rpartition('/')[2]}.ipynb"
             path.write_text(nbformat.writes(Copy(app, doctree, docname, address).made()) + "\n", "utf8")

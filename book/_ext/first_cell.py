@@ -1,7 +1,8 @@
-# @title The package, and what this notebook runs on
+# @title Run this first: the package, and what this notebook runs on
 import importlib
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -20,26 +21,31 @@ for place in ("..", "."):  # of a notebook that was handed out with it, or lies 
 
 class Stopped(Exception):
     def _render_traceback_(self):  # IPython asks for it: the sentence alone, without the lines that led here
-        return [str(self)]
+        return [str(self), "If Run All has emptied what is below: open this file again without saving it."]
 
 
 def pip(*what):
-    done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", *what], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", "-q", "--no-color", *what], capture_output=True, text=True
+    )
     if done.returncode:
         why = next((line for line in done.stderr.splitlines() if line.lower().startswith("error")), "error: unknown")
-        raise Stopped(f"Could not install the package: with a network run this cell again or type  {BY_HAND}  ({why}).")
+        how = f"with a network run this cell again, put the package's wheel beside this notebook, or type  {BY_HAND} "
+        raise Stopped(f"Could not install the package: {how} ({why}).")
 
 
 def told(shell, kind, error, trace, tb_offset=None):
-    """Of a cell that was stopped, or whose check fails, a sentence in the place of the lines that led there."""
-    why = "This check does not hold, most likely because a line above was changed."
-    said = str(error) or f"{extract_tb(trace)[-1].line}\n{why}\nChange it back and run from there, or go on below."
+    """Of a cell that was stopped, was run too early, or whose check fails, a sentence in the place of a traceback."""
+    line, why = extract_tb(trace)[-1].line, "This check does not hold, most likely because a line above was changed."
+    said = str(error) or f"{line}\n{why}\nChange it back and run from there, or go on below."
     if issubclass(kind, KeyboardInterrupt):
-        said = "Stopped. Run this cell again, or go on below."
+        said = "Stopped. Run this cell again, or go on below. What Run All had still to run is empty until it is run."
+    elif issubclass(kind, NameError):
+        said = f"{line}\n{error}: run the cells above first, or see how it is spelled."
     shell._showtraceback(kind, error, [said])  # the cell has failed, and Run All ends with it
 
 
-get_ipython().set_custom_exc((KeyboardInterrupt, AssertionError), told)
+get_ipython().set_custom_exc((KeyboardInterrupt, AssertionError, NameError), told)
 
 if not find_spec("minerva_book"):
     if not WHEEL:
@@ -48,6 +54,9 @@ if not find_spec("minerva_book"):
     if not find_spec("pip"):
         raise Stopped(f"This Python has no pip: type  {sys.executable} -m ensurepip  and run this cell again.")
     print("Installing the book's package")
+    if not find_spec("torch") and platform.system() == "Linux" and not shutil.which("nvidia-smi"):
+        how = "stop, run  %pip install torch --index-url https://download.pytorch.org/whl/cpu  and this cell again"
+        print(f"PyTorch brings 5 GB for graphics cards, and here is none. To save them {how}.")
     new = not find_spec("ipywidgets")  # a page that is open has not loaded its part of it
     pip(*(need for need in NEEDS if not need.startswith("torch") or not find_spec("torch")))  # one that is here stays
     pip("--no-deps", WHEEL)  # last: if anything before fails, the package is still missing, and the next run goes on

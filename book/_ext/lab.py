@@ -145,15 +145,10 @@ def without_graders(folder: Path) -> Path:
     return folder
 
 
-def pictures_alone(model: dict, **_: object) -> None:
-    """Of a figure that moves a file keeps the picture: opened again its widget would be told as "model not found".
-
-    Of what showed a training (`minerva_lite.training.progress.LIVE`) it keeps the line.
-    """
+def lines_alone(model: dict, **_: object) -> None:
+    """Of what showed a training (`minerva_lite.training.progress.LIVE`) a file keeps the line."""
     cells = model["content"]["cells"] if model["type"] == "notebook" else []
     for output in (output for cell in cells for output in cell.get("outputs", [])):
-        if "image/png" in output.get("data", {}):
-            output["data"].pop("application/vnd.jupyter.widget-view+json", None)
         if "minerva_lite" in output.get("metadata", {}):
             output["data"].pop("text/html", None)
 
@@ -175,7 +170,7 @@ def serve(made: Path, folder: Path, words: list[str]) -> None:
     # The server keeps where it found a file by its name alone, and JupyterLab's fonts are named as Notebook's: whoever
     # asked second would be refused them.
     FileFindHandler._static_paths = Forgetful()
-    saves = f"--ContentsManager.pre_save_hook={Path(__file__).stem}.{pictures_alone.__name__}"
+    saves = f"--ContentsManager.pre_save_hook={Path(__file__).stem}.{lines_alone.__name__}"
     pages = f"--ServerApp.extra_static_paths={[str(made.parents[1] / '_build' / 'html')]}"  # at copies.PAGES
     os.chdir(folder)
     sys.exit(main(["--LabApp.default_url=/lab/tree/start.ipynb", saves, pages, *words]))

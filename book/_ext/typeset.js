@@ -2,9 +2,12 @@
 // usage: node typeset.js path/to/node-main.js < {"formulas": [[tex, is displayed], ...], "macros": {...}}
 // stdout: {"formulas": [{fault, drawn}, ...], "style": "..."}; the style has the signs that these formulas need.
 const request = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const { narrow, pieces } = require("./narrow.js");
+const MATH = /<mjx-math.*<\/mjx-math>/s;
 const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;");
 
-const LONG = 15; // em: a phone may have no room for it in a line of text
+const LONG = 14.5; // em: a phone may have no room for it in a line of text
+const WIDE = 22; // nor for a displayed one in letters of a size that can be read: it gets lines for the phone
 
 // How wide a formula that has been drawn is, in em.
 function width({ document }, formula, display) {
@@ -25,8 +28,19 @@ async function typeset({ startup, tex2chtmlPromise }, [formula, display]) {
     const annotation = `<annotation encoding="application/x-tex">${escaped(formula)}</annotation></semantics></math>`;
     const told = drawn.replace(/(<math [^>]*>)(.*)<\/math>/s, (_, begin, inside) => `${begin}<semantics><mrow>${inside}</mrow>${annotation}`);
     const wide = width(startup, formula, display);
-    const kept = display ? ['style="', `style="--em:${wide.toFixed(1)}; `] : ['class="', 'class="long '];
-    return { fault: "", drawn: wide > LONG ? told.replace(...kept) : told };
+    if (wide <= LONG || formula.includes("\\tag{")) return { fault: "", drawn: told };
+    // What a phone shows instead, where there is room for no more than a part of it.
+    const measured = (part) => width(startup, part, display);
+    const parts = !display ? pieces(formula, LONG, measured) : wide > WIDE ? [narrow(formula, WIDE, measured)] : [];
+    let inside = "";
+    for (const part of parts) {
+      const piece = startup.adaptor.outerHTML(await tex2chtmlPromise(part, { display }));
+      if (piece.includes("data-mjx-error")) return { fault: `no formula for a phone: ${part}` };
+      inside += MATH.exec(piece)[0];
+    }
+    const both = inside ? told.replace("</mjx-math>", () => `</mjx-math><mjx-narrow>${inside}</mjx-narrow>`) : told;
+    const em = display && (inside ? measured(parts[0]) : wide).toFixed(1);
+    return { fault: "", drawn: display ? both.replace('style="', `style="--em:${em}; `) : both.replace('class="', 'class="long ') };
   } catch (error) {
     return { fault: String(error.message || error) };
   }

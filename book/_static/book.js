@@ -85,6 +85,6 @@
   // Where the book was built without node, formulas are drawn here, and so are their widths found (typeset.js).
   window.MathJax?.startup.promise.then(() => {
     for (const math of document.querySelectorAll("mjx-container:not([display])"))
-      math.classList.toggle("long", math.offsetWidth > 15 * parseFloat(getComputedStyle(math).fontSize));
+      math.classList.toggle("long", math.offsetWidth > 14.5 * parseFloat(getComputedStyle(math).fontSize));
   });
 })();

@@ -27,7 +27,7 @@ def counted(things: Iterable[Thing], what: str, returns: Sequence = ()) -> Itera
         share = done / len(things) if things else 1.0
         heights = [each[-1] if isinstance(each, tuple) else each for each in returns]
         curve = [(share * i / len(heights), float(np.mean(np.asarray(y)))) for i, y in enumerate(heights, 1)]
-        return State(f"{done} of {len(things)} {what}", share, {"": curve})
+        return State(f"{done} of {len(things)} {what}", share, {"return": curve})
 
     with page.following(state) as tell:
         for done, thing in enumerate(things):  # noqa: B007 (state reads it)

@@ -81,8 +81,9 @@ def too_silent(cells: list[dict[str, Any]], silent: dict[str, float]) -> dict[st
 
 
 def texts(outputs: list[dict[str, Any]]) -> str:
-    """What outputs say, without their pictures."""
-    said = [each.get("text") or each.get("data", {}).get("text/plain", "") for each in outputs]
+    """What outputs say, without their pictures, and without what only a copy says."""
+    own = (each for each in outputs if not each.get("metadata", {}).get("added"))
+    said = [each.get("text") or each.get("data", {}).get("text/plain", "") for each in own]
     return "".join("".join(each) for each in said)
 
 

@@ -33,9 +33,11 @@ AGAIN = r'pip install --force-reinstall --no-deps "http:\S+\.whl"'
 OTHER = r"This copy was made with 0\+1 and may not fit: type  {}  .*\n"
 INSTALLING = "Installing the book's package\n"
 RELOAD = "Reload this page in the browser once: .*\n"
-FAILED = rf"Could not install .* type  {BY_HAND}  \(ERROR: .*\)\.\n"
-MISSING = rf"The book's package is missing: put its wheel .* beside .*, or type  {IN_THE_FOLDER}  .*\n"
-NO_PIP = r"This Python has no pip: type  \S+python -m ensurepip  .*\n"
+EMPTIED = "If Run All has emptied what is below: .*\n"
+FAILED = rf"Could not install .* type  {BY_HAND}  \(ERROR: .*\)\.\n{EMPTIED}"
+MISSING = rf"The book's package is missing: put its wheel .* beside .*, or type  {IN_THE_FOLDER}  .*\n{EMPTIED}"
+NO_PIP = rf"This Python has no pip: type  \S+python -m ensurepip  .*\n{EMPTIED}"
+BIG = r"PyTorch brings 5 GB .* run  %pip install torch --index-url \S+/cpu  .*\n"
 BOOK = {"minerva_book", "minerva_lite"}
 NEW = {*BOOK, "ipywidgets"}
 
@@ -46,6 +48,7 @@ def machine(tmp_path_factory):
     missing. The wheel of the book is served.
     """
     folder = tmp_path_factory.mktemp("machine")
+    linked(folder / "bare", without={"ipywidgets", "torch"})
     links = linked(folder / "links", without={"ipywidgets"})
     (info,) = links.glob("torch-*.dist-info")
     info.unlink()
@@ -79,11 +82,12 @@ def machine(tmp_path_factory):
     pytest.param("pip", "above", mark(), INSTALLING + RELOAD + LINE, NEW, id="in a clone"),
     pytest.param("pip", None, mark(), MISSING, set(), id="no address"),
     pytest.param("", "served", mark(), NO_PIP, set(), id="no pip"),
+    pytest.param("bare", "nowhere", mark(), INSTALLING + BIG + FAILED, set(), id="no PyTorch"),
 ])  # fmt: skip
 def test_the_first_cell_says_what_it_found(there, address, mark, said, new, machine, tmp_path, monkeypatch):
     """It goes on with whatever package is there; without one it stops, with a sentence. A torch that is there stays."""
     folder, addresses = machine
-    python, site = environment(tmp_path / "venv", folder / "links", pip=there != "")
+    python, site = environment(tmp_path / "venv", folder / (there if there == "bare" else "links"), pip=there != "")
     if there == "book":
         install(python, *folder.glob("*.whl"))
     monkeypatch.setattr(copies, "ADDRESS", addresses.get(address, ""))
@@ -94,7 +98,8 @@ def test_the_first_cell_says_what_it_found(there, address, mark, said, new, mach
     if address in ("beside", "above"):
         shutil.copy(*folder.glob("*.whl"), here if address == "beside" else tmp_path)
     before = set(site.iterdir())
-    done = run(python, "-m", "IPython", "cell.ipy", cwd=here, PIP_FIND_LINKS=str(folder / "found"))
+    more = {"PIP_FIND_LINKS": str(folder / "found"), "FORCE_COLOR": "1"}  # a kernel asks for colors
+    done = run(python, "-m", "IPython", "--colors=NoColor", "cell.ipy", cwd=here, **more)
     told = said + "figures say so\n" * (RELOAD in said)
     assert re.fullmatch(told, done.stdout), done.stdout + done.stderr
     assert (done.returncode == 0) == (LINE in said) and done.stderr == ""
@@ -105,9 +110,10 @@ STOP = "import _thread, time\n_thread.interrupt_main()\ntime.sleep(60)"
 
 
 @pytest.mark.parametrize(("source", "name", "said"), [
-    (STOP, "KeyboardInterrupt", r"Stopped\. Run this cell again, or go on below\."),
+    (STOP, "KeyboardInterrupt", r"Stopped\. Run this cell again, or go on below\. What .*"),
     ("x = 1\nassert x == 2", "AssertionError", r"assert x == 2\nThis check does not hold.*\nChange .* below\."),
     ("assert False, 'Two lines\\nof words'", "AssertionError", r"Two lines\nof words"),
+    ("y = 2\nprint(missed)", "NameError", r"print\(missed\)\nname 'missed' is not defined: run the cells above .*"),
     ("1 / 0", "ZeroDivisionError", r"(?s).*Traceback.*1.*0.*"),
 ])  # fmt: skip
 def test_a_cell_that_is_stopped_or_whose_check_fails_ends_with_a_sentence(source, name, said):

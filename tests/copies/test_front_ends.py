@@ -143,10 +143,19 @@ def test_a_copy_runs_and_moves_and_works_by_keyboard(opened, front, theme):
     assert handle.evaluate(LOOK) != plain
     page.keyboard.press("ArrowRight")
     page.wait_for_function("src => document.querySelector('.frames-figure img').src !== src", arg=before, timeout=5000)
-    assert page.evaluate(WIDTHS) == [pytest.approx(wide, abs=2)] and note.count() == 0
+    assert page.evaluate(WIDTHS) == [pytest.approx(wide, abs=2)] and not note.is_visible()
     page.set_viewport_size({"width": 1000, "height": 700})
     assert page.locator(".frames-figure").evaluate("figure => figure.scrollWidth <= figure.clientWidth")
     assert faults == []
+    # Opened again with another kernel, the figure is its picture.
+    page.evaluate("jupyterapp.commands.execute('docmanager:save')")
+    page.wait_for_function("!jupyterapp.shell.currentWidget.context.model.dirty")
+    page.evaluate("jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    page.reload()
+    note.wait_for(timeout=60_000)
+    lost = page.get_by_text("model not found")
+    lost.wait_for(state="attached", timeout=60_000)
+    assert not lost.is_visible() and note.is_visible() and page.locator(".figure-still img").is_visible()
 
 
 @pytest.fixture

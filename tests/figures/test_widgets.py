@@ -117,17 +117,20 @@ def test_readers_without_widgets_get_the_still_and_its_description(figure):
 def test_a_picture_that_a_kernel_drew_says_what_its_controls_wait_for(monkeypatch):
     """Where a front end shows it in place of them."""
     monkeypatch.delenv(FRAMES)
-    drawn = frames_figure(bar, alt=describe, size=(2, 2), sign=(1,), height=(1, 2))
+    drawn, said = frames_figure(bar, alt=describe, size=(2, 2), sign=(1,), height=(1, 2)), []
+    monkeypatch.setattr(widgets, "display", lambda data, **more: said.append(data))
     monkeypatch.delenv("BOOK_RELOAD", raising=False)
-    said = [drawn._repr_mimebundle_()]
+    drawn._ipython_display_()
     monkeypatch.setenv("BOOK_RELOAD", "1")
-    said.append(drawn._repr_mimebundle_())
+    drawn._ipython_display_()
     monkeypatch.setattr(ipywidgets.Widget, "_control_comm", object())  # the page has been loaded again
-    said.append(drawn._repr_mimebundle_())
-    assert all(each["image/png"] in each["text/html"] for each in said)
-    told = [re.search("<em>(.*)</em>", each["text/html"])[1] for each in said]
-    assert told == [widgets.RUN, widgets.RELOAD, widgets.RUN]
-    assert [WIDGET_VIEW in each for each in said] == [True, False, True]
+    drawn._ipython_display_()
+    figures, stills = said[::2], said[1::2]
+    assert all("<img src='data:image/png;base64," in each["text/html"] for each in stills)
+    told = [re.search("<em>(.*)</em>", each["text/html"])[1] for each in stills]
+    assert told == [each["text/plain"] for each in stills] == [widgets.RUN, widgets.RELOAD, widgets.RUN]
+    assert [WIDGET_VIEW in each for each in figures] == [True, False, True]
+    assert ["display: none" in each["text/html"] for each in stills] == [True, False, True]
 
 
 @pytest.mark.parametrize(("grids", "message"), [

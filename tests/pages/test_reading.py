@@ -40,6 +40,13 @@ SIDEWAYS = """() => {
 }"""
 
 
+# Formulas that a phone cuts off: displayed ones, and those of a line.
+TOO_LONG = """() => [...document.querySelectorAll('article div.math, article mjx-container.long')]
+    .filter(each => each.checkVisibility({contentVisibilityAuto: true}) && each.scrollWidth > each.clientWidth + 1
+                    && getComputedStyle(each).display !== 'inline')
+    .map(each => each.querySelector('annotation').textContent.trim())"""
+
+
 # What fades at its right end and has no more there, or has more and does not fade.
 FADED = """() => {
   const kinds = 'div.math, mjx-container.long, div.math mjx-container, .highlight pre';
@@ -67,6 +74,8 @@ def test_a_phone_scrolls_down_and_not_sideways(site, one_visit, source):
     wide = page.viewport_size
     page.set_viewport_size({"width": 360, "height": 740})  # as when a tablet is turned
     assert page.evaluate(SIDEWAYS) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate(TOO_LONG) == []
     for size in (page.viewport_size, wide):
         page.set_viewport_size(size)
         page.wait_for_timeout(500)  # until styles that follow the scrolling have done so

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from traceback import extract_tb
 from typing import Any
 
 from .answers import NOT_YET
@@ -73,6 +74,8 @@ def attempt(check: Callable[[Any], None], answer: Any) -> None:
         elif isinstance(error, AssertionError):
             print(f"not right yet: {said}")
         else:
-            print(f"raises {type(error).__name__}: {said}")
+            lines = [each.line for each in extract_tb(error.__traceback__) if "ipykernel" in each.filename]
+            where = f"  in the line  {lines[-1]}" if lines[1:] else ""  # the first one is that of the check's cell
+            print(f"raises {type(error).__name__}: {said}{where}")
     else:
         print("right")

@@ -20,6 +20,7 @@ from itertools import product
 import ipywidgets as widgets
 import matplotlib as mpl
 import numpy as np
+from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -45,6 +46,11 @@ POSITIONS = 200  # about so many has a slider that takes any value of its range
 READOUT = ".3g"  # such a value, beside the slider and in the picture
 RUN = "To move it, run the cells above (Run › Run All Above Selected Cell), then this one."
 RELOAD = "To move it, reload this page in the browser, then run this cell again."
+STILL = "figure-still"
+# Seen in JupyterLab and Notebook 7 if the figure above is not, whose "model not found" then goes.
+SHOWN = f""".{STILL} {{ display: none }}
+.jp-OutputArea:not(:has(.frames-figure)) .{STILL} {{ display: block }}
+.jp-OutputArea-child:has(+ .jp-OutputArea-child .{STILL}):not(:has(.frames-figure)) {{ display: none }}"""
 # Notebook 7 looks for shortcuts before a slider sees its key, and has some for arrows.
 ARROWS = """window.arrows ??= [window.addEventListener("keydown", ({target, key}) => target.matches(".noUi-handle")
   && target.toggleAttribute("data-lm-suppress-shortcuts", key.startsWith("Arrow")), true)]"""
@@ -53,7 +59,8 @@ ARROWS = """window.arrows ??= [window.addEventListener("keydown", ({target, key}
 class FramesFigure(widgets.VBox):
     """Controls above a picture; `frames` is the number of those that were drawn beforehand, none where a kernel draws.
 
-    Without widgets a reader sees one still picture; where a kernel drew it, with a word on what is missing.
+    Without widgets a reader sees one still picture. A kernel that draws lays it below the figure, with a word on what
+    is missing: a notebook that is opened again has it in the figure's place.
     """
 
     def __init__(self, children, *, alt: str, still: bytes, frames: int):
@@ -61,14 +68,19 @@ class FramesFigure(widgets.VBox):
         self.alt, self.still, self.frames = alt, still, frames
 
     def _repr_mimebundle_(self, **kwargs):
-        still = base64.b64encode(self.still).decode()
-        shown = {"text/plain": self.alt, "image/png": still}
+        still = {"text/plain": self.alt, "image/png": base64.b64encode(self.still).decode()}
+        return still | self._widget_view()
+
+    def _ipython_display_(self) -> None:
+        if self.frames:
+            raise NotImplementedError  # a page's figure is one output: the above
         # Of a page that was open before there were widgets; one that has them speaks to the kernel when it is loaded.
         early = "BOOK_RELOAD" in os.environ and getattr(widgets.Widget, "_control_comm", None) is None
-        if not self.frames:  # a page is read again without its kernel, too
-            missing = RELOAD if early else RUN
-            shown["text/html"] = f"<img src='data:image/png;base64,{still}'><p><em>{missing}</em></p>"
-        return shown if early else shown | self._widget_view()
+        missing, style = (RELOAD, "") if early else (RUN, f"<style>{SHOWN}</style>")
+        picture = f"<img src='data:image/png;base64,{base64.b64encode(self.still).decode()}'>"
+        still = f"{style}<div class='{STILL}'>{picture}<p><em>{missing}</em></p></div>"
+        display({"text/plain": self.alt} | ({} if early else self._widget_view()), raw=True)
+        display({"text/plain": missing, "text/html": still}, raw=True, metadata={"added": True})
 
     def _widget_view(self) -> dict:
         view = super()._repr_mimebundle_() or {}
