@@ -55,7 +55,7 @@ if not find_spec("minerva_book"):
         raise Stopped(f"This Python has no pip: type  {sys.executable} -m ensurepip  and run this cell again.")
     print("Installing the book's package")
     if not find_spec("torch") and platform.system() == "Linux" and not shutil.which("nvidia-smi"):
-        how = "stop, run  %pip install torch --index-url https://download.pytorch.org/whl/cpu  and this cell again"
+        how = "stop, install PyTorch's CPU build (pytorch.org, Get started: Pip, CPU) and run this cell again"
         print(f"PyTorch brings 5 GB for graphics cards, and here is none. To save them {how}.")
     new = not find_spec("ipywidgets")  # a page that is open has not loaded its part of it
     pip(*(need for need in NEEDS if not need.startswith("torch") or not find_spec("torch")))  # one that is here stays

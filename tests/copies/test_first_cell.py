@@ -37,7 +37,7 @@ EMPTIED = "If Run All has emptied what is below: .*\n"
 FAILED = rf"Could not install .* type  {BY_HAND}  \(ERROR: .*\)\.\n{EMPTIED}"
 MISSING = rf"The book's package is missing: put its wheel .* beside .*, or type  {IN_THE_FOLDER}  .*\n{EMPTIED}"
 NO_PIP = rf"This Python has no pip: type  \S+python -m ensurepip  .*\n{EMPTIED}"
-BIG = r"PyTorch brings 5 GB .* run  %pip install torch --index-url \S+/cpu  .*\n"
+BIG = r"PyTorch brings 5 GB .* install PyTorch's CPU build .*\n"
 BOOK = {"minerva_book", "minerva_lite"}
 NEW = {*BOOK, "ipywidgets"}
 
