@@ -53,8 +53,9 @@ $(COPIES): $(wildcard *.yml book/*.* book/_ext/*.* book/api/* book/annotated/*) 
 lab: setup $(COPIES)
 	$(PY) book/_ext/lab.py $(WORDS)
 
-copies: setup $(COPIES)
+copies: setup $(if $(BOOK_ADDRESS),,$(COPIES))
 	$(if $(BOOK_ADDRESS),$(RENDER) --all)
+	@touch $(COPIES)
 	$(PY) book/_ext/lab.py --no-server
 	@echo "Untouched copies, to be handed out with the wheel beside them: $(CURDIR)/.build/copies"
 

@@ -15,7 +15,7 @@ function places(token, before, paren) {
     paren === 0 && RELATION.test(token) && !gap.test(before),
     paren === 0 && sign,
     paren === 1 && sign,
-    paren <= 1 && FACTOR.test(token) && before && !RELATION.test(before) && !/^[-+([]$/.test(before),
+    paren <= 1 && FACTOR.test(token) && before && !RELATION.test(before) && !/^(?:[-+([]|\\(?:log|exp|min|max))$/.test(before),
   ];
 }
 
