@@ -113,8 +113,8 @@ class Page:
         else:
             first, *linking = labels(cell)
             cell.parent.remove(cell)
-            content = nodes.container("", *opened(cell), classes=["cell"])
-            self.beside(first, folded("check", self.sign(first), content, *self.held(labels(cell)), ids=[name]))
+            content = nodes.container("", *opened(cell), classes=["cell"], ids=[name])  # a link to what is folded opens it
+            self.beside(first, folded("check", self.sign(first), content, *self.held(labels(cell))))
         for label in linking:
             link = nodes.reference("", "✓", internal=True, refid=name, classes=["check"], reftitle="To its check")
             self.beside(label, nodes.paragraph("", "", link, classes=["check"]))

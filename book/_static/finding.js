@@ -142,8 +142,8 @@
   };
   results.classList.add("empty");
   form.parentElement.addEventListener("keydown", move);
-  results.addEventListener("click", (event) => {
-    if (event.target.closest("a")) for (const open of document.querySelectorAll("dialog[open]")) open.close();
+  addEventListener("click", (event) => {
+    if (event.target.closest("dialog a[href*='#']")) for (const open of document.querySelectorAll("dialog[open]")) open.close();
   });
   field.addEventListener("focus", prepare);
   field.addEventListener("input", search);
