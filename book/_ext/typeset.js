@@ -39,8 +39,9 @@ async function typeset({ startup, tex2chtmlPromise }, [formula, display]) {
       inside += MATH.exec(piece)[0];
     }
     const both = inside ? told.replace("</mjx-math>", () => `</mjx-math><mjx-narrow>${inside}</mjx-narrow>`) : told;
-    const em = display && (inside ? measured(parts[0]) : wide).toFixed(1);
-    return { fault: "", drawn: display ? both.replace('style="', `style="--em:${em}; `) : both.replace('class="', 'class="long ') };
+    if (!display) return { fault: "", drawn: both.replace('class="', 'class="long ') };
+    const widths = `--wide:${wide.toFixed(1)}; --em:${(inside ? measured(parts[0]) : wide).toFixed(1)}; `;
+    return { fault: "", drawn: both.replace('style="', `style="${widths}`) };
   } catch (error) {
     return { fault: String(error.message || error) };
   }
