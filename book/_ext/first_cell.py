@@ -10,6 +10,7 @@ from pathlib import Path
 from traceback import extract_tb
 
 from IPython import get_ipython
+from IPython.display import display
 
 MARK, WHEEL = "@MARK@", "@WHEEL@"  # of the package that this copy was made with, and where it lies
 NEEDS = ["@NEEDS@"]  # what the package itself needs, and its extra `book`
@@ -17,6 +18,11 @@ BY_HAND = f'pip install "minerva_lite[book] @ {WHEEL}"' if WHEEL else 'pip insta
 for place in ("..", "."):  # of a notebook that was handed out with it, or lies below it in a clone
     for wheel in Path(place).glob("minerva_lite-*.whl"):
         WHEEL, BY_HAND = f"{place}/{wheel.name}", f'pip install "{place}/{wheel.name}[book]"'
+
+
+# In JupyterLab's and Notebook 7's dark themes pictures are dark, too: their colors keep their hue.
+DARK = """<style>body[data-jp-theme-light="false"] :is(.jp-RenderedImage, .frames-figure, .figure-still) img
+{ filter: invert(0.9) hue-rotate(180deg) }</style>"""
 
 
 class Stopped(Exception):
@@ -70,6 +76,8 @@ import torch
 import minerva_book
 
 gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+if "ipykernel" in sys.modules:
+    display({"text/html": DARK, "text/plain": ""}, raw=True)
 print(f"minerva_lite {minerva_book.mark()}, torch {torch.__version__}, Python {platform.python_version()}, {gpu}")
 if minerva_book.mark() != MARK:
     how = f'pip install --force-reinstall --no-deps "{WHEEL}"' if WHEEL else BY_HAND

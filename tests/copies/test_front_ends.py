@@ -138,6 +138,7 @@ def test_a_copy_runs_and_moves_and_works_by_keyboard(opened, front, theme):
     assert "k1\t0.0" in page.locator(".jp-OutputArea").last.inner_text()  # and now it is shown
     assert "error" not in page.evaluate(f"{CODE}.flatMap(cell => cell.model.outputs.toJSON().map(o => o.output_type))")
     handle, picture = page.locator(".noUi-handle").first, page.locator(".frames-figure img").first
+    assert (picture.evaluate("image => getComputedStyle(image).filter") == "none") == (theme == "Light")
     before, plain = picture.get_attribute("src"), handle.evaluate(LOOK)
     handle.focus()
     assert handle.evaluate(LOOK) != plain
