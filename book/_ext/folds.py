@@ -113,7 +113,7 @@ class Page:
         else:
             first, *linking = labels(cell)
             cell.parent.remove(cell)
-            content = nodes.container("", *opened(cell), classes=["cell"], ids=[name])  # a link to what is folded opens it
+            content = nodes.container("", *opened(cell), classes=["cell"], ids=[name])  # a link into a fold opens it
             self.beside(first, folded("check", self.sign(first), content, *self.held(labels(cell))))
         for label in linking:
             link = nodes.reference("", "✓", internal=True, refid=name, classes=["check"], reftitle="To its check")
