@@ -118,7 +118,7 @@ def test_a_picture_that_a_kernel_drew_says_what_its_controls_wait_for(monkeypatc
     """Where a front end shows it in place of them."""
     monkeypatch.delenv(FRAMES)
     drawn, said = frames_figure(bar, alt=describe, size=(2, 2), sign=(1,), height=(1, 2)), []
-    monkeypatch.setattr(widgets, "display", lambda data, **more: said.append(data))
+    monkeypatch.setattr("IPython.display.display", lambda data, **more: said.append(data))
     monkeypatch.delenv("BOOK_RELOAD", raising=False)
     drawn._ipython_display_()
     monkeypatch.setenv("BOOK_RELOAD", "1")

@@ -40,10 +40,9 @@ SIDEWAYS = """() => {
 }"""
 
 
-# Formulas that a phone cuts off: displayed ones, and those of a line.
-TOO_LONG = """() => [...document.querySelectorAll('article div.math, article mjx-container.long')]
-    .filter(each => each.checkVisibility({contentVisibilityAuto: true}) && each.scrollWidth > each.clientWidth + 1
-                    && getComputedStyle(each).display !== 'inline')
+# Displayed formulas that a phone cuts off.
+TOO_LONG = """() => [...document.querySelectorAll('article div.math')]
+    .filter(each => each.checkVisibility({contentVisibilityAuto: true}) && each.scrollWidth > each.clientWidth + 1)
     .map(each => each.querySelector('annotation').textContent.trim())"""
 
 

@@ -12,6 +12,7 @@ import gc
 import io
 import math
 import os
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from html import escape
@@ -20,7 +21,6 @@ from itertools import product
 import ipywidgets as widgets
 import matplotlib as mpl
 import numpy as np
-from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -74,6 +74,7 @@ class FramesFigure(widgets.VBox):
     def _ipython_display_(self) -> None:
         if self.frames:
             raise NotImplementedError  # a page's figure is one output: the above
+        display = sys.modules["IPython.display"].display  # which asks for this
         # Of a page that was open before there were widgets; one that has them speaks to the kernel when it is loaded.
         early = "BOOK_RELOAD" in os.environ and getattr(widgets.Widget, "_control_comm", None) is None
         missing, style = (RELOAD, "") if early else (RUN, f"<style>{SHOWN}</style>")
