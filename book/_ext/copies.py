@@ -147,10 +147,11 @@ class Copy:
         numbers = self.plain.numbers["displaymath"]
         checked = ", ".join(f"({'.'.join(map(str, numbers[f'equation-{label}']))})" for label in labels)
         figures = [self.plain.number("figure", each) for each in (block.findall(nodes.figure) if block else ())]
-        defined = ", ".join(re.findall(r"^(?:def |class )?(\w+)(?:\(.*:$| = |:$)", cell.source, re.M)[:3])
+        defined = ", ".join(re.findall(r"^(?:def|class) (\w+)", cell.source, re.M))
+        shows = "the code of the table" if re.search(r"^table\(", cell.source, re.M) else ""
         found = {"the check": f"check of {checked}" * bool(checked)}
         found["the code of the picture"] = f"the code of Figure {figures[0]}" if figures else ""
-        found["the code"] = f"the code: {defined}" * bool(defined)
+        found["the code"] = f"the code: {defined}" if defined else shows
         return {name: title for name, title in found.items() if title}
 
     def opening(self) -> list[nbformat.NotebookNode]:

@@ -28,6 +28,7 @@ async function typeset({ startup, tex2chtmlPromise }, [formula, display]) {
     const annotation = `<annotation encoding="application/x-tex">${escaped(formula)}</annotation></semantics></math>`;
     const told = drawn.replace(/(<math [^>]*>)(.*)<\/math>/s, (_, begin, inside) => `${begin}<semantics><mrow>${inside}</mrow>${annotation}`);
     const wide = width(startup, formula, display);
+    // A number of its own, as copies have it, ends a formula and stands in no part of it.
     if (wide <= LONG || formula.includes("\\tag{")) return { fault: "", drawn: told };
     // What a phone shows instead, where there is room for no more than a part of it.
     const measured = (part) => width(startup, part, display);
