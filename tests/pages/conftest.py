@@ -28,7 +28,7 @@ def visits(browser):
         page.goto(path.as_uri(), wait_until="load")
         if options.get("java_script_enabled", True):
             if stills := page.locator(".widget-still").count():  # figures come when they are about to be seen
-                page.evaluate("document.querySelector('.widget-still').scrollIntoView()")  # the driver's own way draws nothing
+                page.evaluate("document.querySelector('.widget-still').scrollIntoView()")  # the driver's way draws none
                 drawn = "n => document.querySelectorAll('.frames-figure svg[role=img]').length >= n"
                 page.wait_for_function(drawn, arg=stills)
                 page.evaluate("scrollTo(0, 0)")
